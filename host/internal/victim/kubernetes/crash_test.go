@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/metrics"
@@ -27,7 +28,7 @@ import (
 // A life runs one evictd: it dies with its n-th step, before it is made or after, and then does
 // nothing any more.
 type life struct {
-	*world
+	w *world
 	runtimeapi.RuntimeServiceClient
 
 	mu    sync.Mutex
@@ -68,7 +69,7 @@ func (l *life) step(name string, do func() error) error {
 func die(l *life) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tell("evictd dies at " + l.last)
+	l.w.tell("evictd dies at " + l.last)
 	close(l.dead)
 }
 
@@ -82,23 +83,27 @@ func alive(l *life) bool {
 }
 
 func (l *life) SaveKill(k rundir.Kill) error {
-	return l.step("save", func() error { return l.world.SaveKill(k) })
+	return l.step("save", func() error { return l.w.SaveKill(k) })
 }
 
 func (l *life) RemoveKill(uid string) error {
-	return l.step("remove", func() error { return l.world.RemoveKill(uid) })
+	return l.step("remove", func() error { return l.w.RemoveKill(uid) })
 }
 
 func (l *life) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (pod *v1.Pod, err error) {
 	err = l.step("patch", func() error {
-		pod, err = l.world.PatchPodStatus(ctx, namespace, name, body, dryRun)
+		pod, err = l.w.PatchPodStatus(ctx, namespace, name, body, dryRun)
 		return err
 	})
 	return pod, err
 }
 
+func (l *life) DeletePod(ctx context.Context, namespace, name string, uid types.UID, graceSeconds int64) error {
+	return l.step("delete", func() error { return l.w.DeletePod(ctx, namespace, name, uid, graceSeconds) })
+}
+
 func (l *life) CreateEvent(ctx context.Context, event *v1.Event) error {
-	return l.step("event", func() error { return l.world.CreateEvent(ctx, event) })
+	return l.step("event", func() error { return l.w.CreateEvent(ctx, event) })
 }
 
 func (l *life) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest, o ...grpc.CallOption) (answer *runtimeapi.StopContainerResponse, err error) {
@@ -126,14 +131,14 @@ func (silent) PodEvent(pods.Pod, string, string, string, map[string]string) {}
 // live runs an evictd until it dies or the story ends. It goes on with what the journal has,
 // or takes the pod as its victim.
 func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
-	ctx, cancel := context.WithCancel(l.ctx)
+	ctx, cancel := context.WithCancel(l.w.ctx)
 	k := New(Options{
-		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.log, nil))},
-		API:     l, NodeName: "node-1", Refused: func(pods.Pod, error) {}, Journal: l, Pods: l.pods, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
+		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.w.log, nil))},
+		API:     l, NodeName: "node-1", Refused: func(pods.Pod, error) {}, Journal: l, Pods: l.w.pods, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
 	})
 	restored := k.Restore(load(l))
 	s := victim.NewSet(victim.Options{
-		Killer: k, Recorder: silent{}, Journal: k, Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(&l.log, nil)),
+		Killer: k, Recorder: silent{}, Journal: k, Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(&l.w.log, nil)),
 		Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }, Restored: restored,
 	})
 	done := make(chan struct{})
@@ -146,7 +151,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 		s.Begin(ctx)
 		switch {
 		case first:
-			s.Kill(s.Start(l.victim(graceSeconds)), false)
+			s.Kill(s.Start(l.w.victim(graceSeconds)), false)
 		default:
 			hold, _ := s.Resume(active(l), false, func(eviction.Signal) (bool, bool) { return true, false })
 			for _, v := range hold {
@@ -172,9 +177,9 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 
 // load returns the kills as a run directory would.
 func load(l *life) (kills []rundir.Kill) {
-	l.world.mu.Lock()
-	defer l.world.mu.Unlock()
-	for _, k := range l.journal {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	for _, k := range l.w.journal {
 		k.DecidedAt, k.GraceEnds = k.EvictedAt, k.EvictedAt.Add(time.Duration(k.GraceSeconds)*time.Second)
 		k.GraceSeconds = max(1, int64(time.Until(k.GraceEnds).Seconds()))
 		kills = append(kills, k)
@@ -184,8 +189,8 @@ func load(l *life) (kills []rundir.Kill) {
 
 // active returns the snapshot of a source of pods.
 func active(l *life) (s pods.Snapshot) {
-	if l.cri.Running(uid) {
-		s.Pods = append(s.Pods, l.victim(1).Pod)
+	if l.w.cri.Running(uid) {
+		s.Pods = append(s.Pods, l.w.victim(1).Pod)
 	}
 	return s
 }
@@ -242,7 +247,7 @@ func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Dur
 			w.change(func() { w.fails = nil })
 		}()
 	}
-	first := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: n, after: after, dead: make(chan struct{})}
+	first := &life{w: w, RuntimeServiceClient: w.cri.Client(), left: n, after: after, dead: make(chan struct{})}
 	ended := first.live(true, grace)
 	select {
 	case <-ended:
@@ -251,7 +256,7 @@ func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Dur
 	died = !alive(first)
 	if died {
 		pause(w.ctx, 2*time.Second) // until it is started again
-		next := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
+		next := &life{w: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
 		next.live(false, grace)
 		pause(w.ctx, 75*time.Second)
 	}
@@ -280,12 +285,12 @@ func dieAt(t *testing.T, w *world, n int, after bool, grace int64, away time.Dur
 // A restart wrote the eviction to the API server, and with it to all that watch the pod, once more.
 func TestTheNextEvictdDoesNotTellAgainWhatIsKnown(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
-		first := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: 5, after: true, dead: make(chan struct{})} // save, patch, event, save, save
+		first := &life{w: w, RuntimeServiceClient: w.cri.Client(), left: 5, after: true, dead: make(chan struct{})} // save, patch, event, save, save
 		<-first.live(true, 60)
 		if note, _ := w.noted(); !note.Recorded {
 			t.Fatalf("the journal has %+v", note)
 		}
-		next := &life{world: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
+		next := &life{w: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
 		next.live(false, 60)
 		pause(w.ctx, time.Minute)
 		if w.asked != 1 || when(w, "preStop ended") < 20*time.Second || when(w, "TERM main") < when(w, "preStop ended") {

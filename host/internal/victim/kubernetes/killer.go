@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 )
@@ -86,8 +88,9 @@ type Options struct {
 // It is the victim.Journal of its kills as well, between the victim.Set and the run
 // directory: a kill stays there until the API server has it.
 type Killer struct {
-	records
-	teller  teller // with the same records
+	records *records
+	teller  teller
+	log     *slog.Logger
 	client  runtimeapi.RuntimeServiceClient
 	runtime *victimcri.Killer
 	pods    func() []*v1.Pod
@@ -99,7 +102,7 @@ type Killer struct {
 func New(o Options) *Killer {
 	r := newRecords(o.Journal, o.Log)
 	return &Killer{
-		records: r, teller: teller{r, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused},
+		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused},
 		client: o.Runtime, runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
 		judge: judge{o.Short, o.Log, map[types.UID]string{}},
 	}
@@ -124,20 +127,35 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
-	r := k.begin(v)
-	defer k.done(ctx, r)
-	e := termination{Killer: k, victim: v, graceEnds: graceEnds}
+	r := k.records.begin(v)
+	defer k.records.done(ctx, r)
+	e := termination{killer: k, record: r, victim: v, graceEnds: graceEnds}
 	var err error
 	switch {
 	case v.GraceSeconds <= policy.HardGraceSeconds:
 		err = e.now(ctx)
-	case isDeleted(v.Pod.API) || e.handled(ctx, r):
+	case isDeleted(v.Pod.API) || e.handled(ctx):
 		err = e.byKubelet(ctx)
 	default:
 		err = e.replaced(ctx)
 	}
-	return errors.Join(err, k.refusal(r))
+	return errors.Join(err, k.records.refusal(r))
 }
+
+// Restore takes over the kills of a former evictd, and returns those that are to be judged
+// and finished. Call it before anything else.
+func (k *Killer) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
+	return k.records.restore(kills)
+}
+
+// SaveKill implements victim.Journal.
+func (k *Killer) SaveKill(kill rundir.Kill) error { return k.records.save(kill) }
+
+// RemoveKill implements victim.Journal.
+func (k *Killer) RemoveKill(uid string) error { return k.records.ended(uid) }
+
+// LostEvents counts the events of evictions that never reached the API server.
+func (k *Killer) LostEvents() uint64 { return k.records.lost.Load() }
 
 // Finished implements victim.Killer: nothing of the pod runs any more, no ready sandbox, no
 // running container.
@@ -152,7 +170,8 @@ func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 
 // A termination is the end of one pod.
 type termination struct {
-	*Killer
+	killer    *Killer
+	record    *record
 	victim    victim.Victim
 	graceEnds time.Time
 }
@@ -160,10 +179,10 @@ type termination struct {
 // now stops the main containers. The sidecars and the sandbox are the kubelet's, if it is
 // there.
 func (e termination) now(ctx context.Context) error {
-	e.stopping(e.victim.UID) // nothing to do for one that was to be stopped from the start
+	e.killer.records.step(e.record, containersStop) // nothing to do for one that was to be stopped from the start
 	ids, err := e.mainContainers(ctx)
 	if err == nil {
-		err = e.runtime.StopContainers(ctx, e.victim, ids, e.graceEnds)
+		err = e.killer.runtime.StopContainers(ctx, e.victim, ids, e.graceEnds)
 	}
 	if err == nil && e.finishedBy(ctx, e.graceEnds.Add(patience)) {
 		return nil
@@ -202,9 +221,9 @@ func (e termination) stop(ctx context.Context, v victim.Victim, graceSeconds int
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, victim.ErrTimeout) {
 		return fmt.Errorf("end pod %s: %w", v.UID, err)
 	}
-	e.stopping(v.UID) // Finished goes on with it if there is no time any more
+	e.killer.records.step(e.record, containersStop) // Finished goes on with it if there is no time any more
 	v.GraceSeconds = graceSeconds
-	return e.runtime.Kill(ctx, v)
+	return e.killer.runtime.Kill(ctx, v)
 }
 
 // lateGrace returns the grace in seconds of containers that may not have had their SIGTERM when
@@ -224,7 +243,7 @@ func hasHook(p *v1.Pod) bool {
 func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	for wait := firstLook; ; wait = min(2*wait, maxLook) {
 		look, done := context.WithTimeout(ctx, victim.LookTimeout)
-		finished, err := e.runtime.Finished(look, e.victim)
+		finished, err := e.killer.runtime.Finished(look, e.victim)
 		done()
 		if err == nil && finished {
 			return true
@@ -245,7 +264,7 @@ func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	if len(known) > 0 && len(aside) == 0 {
 		return known, nil
 	}
-	left, err := e.runtime.Left(ctx, e.victim.UID)
+	left, err := e.killer.runtime.Left(ctx, e.victim.UID)
 	if err != nil {
 		return nil, err
 	}

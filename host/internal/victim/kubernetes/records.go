@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,21 +40,12 @@ var (
 // A record is an eviction from the decision until the API server has it and the pod has
 // ended. Its fields are those of the records that it is in, but for the channels.
 type record struct {
+	state
+	uid, name string // name with the namespace
+	// kill as it was decided; what was done of it since is the state.
 	kill      rundir.Kill
 	graceEnds time.Time
-	// wanted: the API server is to have it. telling: it is being sent. announcing: its event
-	// is being created.
-	wanted, patching, announcing bool
-	// begun: the pod was killed, kills is by how many who still are at it.
-	begun bool
-	kills int
-	// restored: a former evictd decided on it.
-	restored bool
-	// dropped: nobody waits for the pod any more, of which it is not known whether a former
-	// evictd has stopped it.
-	dropped bool
-	// forgetAt is when nobody looks any more whether the pod has stayed ended, once it has
-	// and the API server knows.
+	// forgetAt is when it is kept no longer, zero until it is settled.
 	forgetAt time.Time
 	// refused is the last answer, if that was no.
 	refused error
@@ -63,208 +56,230 @@ type record struct {
 	decided, failed chan struct{}
 }
 
-func newRecord(k rundir.Kill) *record {
-	r := &record{kill: k, graceEnds: time.Now().Add(time.Duration(k.GraceSeconds) * time.Second), decided: make(chan struct{}), failed: make(chan struct{})}
+func newRecord(k rundir.Kill, s state) *record {
+	r := &record{
+		state: s, uid: k.UID, name: k.Namespace + "/" + k.Name, kill: k, graceEnds: time.Now().Add(time.Duration(k.GraceSeconds) * time.Second),
+		decided: make(chan struct{}), failed: make(chan struct{}),
+	}
 	if k.Recorded {
 		close(r.decided)
 	}
 	return r
 }
 
-// open reports whether the API server has yet to receive the eviction, or to answer.
-func (r *record) open() bool {
-	select {
-	case <-r.decided:
-		return false
-	default:
-		return true
+// restored returns the state of a kill of a former evictd. Of one that ended, and is not stale,
+// nothing but the record is left to do.
+func restored(k rundir.Kill, stale bool) state {
+	s := state{stopping: k.Stopping, ended: k.Ended, announced: k.Announced}
+	switch {
+	case k.Recorded && k.Ended && !stale:
+		s.phase = recorded
+	case k.Recorded:
+		s.phase = recordedBefore
+	case k.Ended && stale:
+		s.phase = abandoned
+	case k.Ended:
+		s.phase = pending
+	case k.Stopping:
+		s.phase = unconfirmed
+	}
+	return s
+}
+
+// stale reports whether a kill of a former evictd was decided long ago.
+func stale(k rundir.Kill) bool {
+	return !k.GraceEnds.IsZero() && time.Since(k.GraceEnds) > staleAfter
+}
+
+// journaled returns the kill with what was done of it.
+func (r *record) journaled() rundir.Kill {
+	k := r.kill
+	k.GraceSeconds = max(1, int64(math.Ceil(time.Until(r.graceEnds).Seconds())))
+	k.Stopping, k.Recorded, k.Announced, k.Ended = r.stopping, r.phase == recorded || r.phase == recordedBefore, r.announced, r.ended
+	return k
+}
+
+// A note is a change of the journal: a kill that is saved, or one that is removed.
+type note struct {
+	uid  string
+	save *rundir.Kill // nil if it is removed
+	err  error        // once it is written
+}
+
+// A table holds evictions by uid, and the changes of the journal that follow.
+type table struct {
+	all map[string]*record
+	// notes are to be written in this order: two of a kill must not overtake each other.
+	notes []*note
+	// wakes: Run is to look.
+	wakes bool
+}
+
+// apply moves r on by an event.
+func (t *table) apply(r *record, e event) {
+	var a action
+	r.state, a = next(r.state, e)
+	t.wakes = t.wakes || a == wake
+	switch {
+	case t.all[r.uid] != r: // a later eviction has its place
+	case a == save && r.forgetAt.IsZero():
+		t.note(r)
+	case a == settle:
+		r.forgetAt = time.Now().Add(apiSilentFor)
+		t.unnote(r.uid)
+	case a == forget:
+		delete(t.all, r.uid)
+		t.unnote(r.uid)
 	}
 }
 
-// has reports whether the API server has it.
-func (r *record) has() bool { return !r.open() && r.outcome == nil }
-
-// due reports whether the event is to be created: of a kill that a former evictd decided on
-// not before it is known that the pod goes.
-func (r *record) due() bool {
-	return !r.kill.Announced && (r.begun || r.wanted || r.kill.Ended && r.kill.Recorded)
+func (t *table) note(r *record) {
+	k := r.journaled()
+	t.notes = append(t.notes, &note{uid: k.UID, save: &k})
 }
 
-// settled reports whether the API server needs nothing more of it.
-func (r *record) settled() bool { return !r.due() && (!r.wanted && !r.has() || !r.open()) }
+func (t *table) unnote(uid string) { t.notes = append(t.notes, &note{uid: uid}) }
 
-// unconfirmed reports whether a former evictd may have stopped the pod, or not, or has so long
-// ago that it may run again.
-func (r *record) unconfirmed() bool {
-	return r.restored && (r.kill.Stopping || r.kill.Ended) && r.open() && !r.begun && !r.wanted
-}
-
-// stale reports whether a former evictd has decided on it long ago.
-func (r *record) stale() bool {
-	return r.restored && !r.kill.GraceEnds.IsZero() && time.Since(r.kill.GraceEnds) > staleAfter
+// trim bounds the records of ended pods that an API server that is away has yet to receive.
+func (t *table) trim(log *slog.Logger) {
+	waiting := slices.DeleteFunc(slices.Collect(maps.Values(t.all)), func(r *record) bool { return !r.ended || r.settled() })
+	slices.SortFunc(waiting, func(a, b *record) int { return a.kill.EvictedAt.Compare(b.kill.EvictedAt) })
+	for _, r := range waiting[:max(0, len(waiting)-maxRecords)] {
+		log.Error("eviction is not recorded in the API server, there are too many of them", "pod", r.name, "uid", r.uid, "most", maxRecords)
+		delete(t.all, r.uid)
+		t.unnote(r.uid)
+	}
 }
 
 // records holds the evictions that the API server has yet to receive, and those of pods
-// that are ending. It is their journal, too: what is in the files is what is here.
+// that are ending. It keeps the journal, too: what is in the files is what is here.
 type records struct {
 	journal victim.Journal
 	log     *slog.Logger
 	// changed tells Run that there may be something to do.
 	changed chan struct{}
-	lost    *atomic.Uint64
+	lost    atomic.Uint64
+	// writing is full while one caller writes notes.
+	writing chan struct{}
 
-	mu  *sync.Mutex // over the journal too: two notes of a kill must not overtake each other
-	all map[string]*record
+	mu    sync.Mutex
+	table table
 }
 
-func newRecords(j victim.Journal, log *slog.Logger) records {
-	return records{journal: j, log: log, changed: make(chan struct{}, 1), lost: &atomic.Uint64{}, mu: &sync.Mutex{}, all: map[string]*record{}}
+func newRecords(j victim.Journal, log *slog.Logger) *records {
+	return &records{journal: j, log: log, changed: make(chan struct{}, 1), writing: make(chan struct{}, 1), table: table{all: map[string]*record{}}}
 }
 
-// Restore takes over the kills of a former evictd, and returns those that are to be judged
-// and finished: of the others only the record is left. Call it before anything else.
-func (s *records) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
+// update changes the records, and returns once what the change has noted is in the journal.
+func (s *records) update(change func(t *table)) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range kills {
-		r := newRecord(k)
-		r.restored = true
-		r.wanted, r.begun, r.dropped = k.Ended && !r.stale(), k.Ended && !r.stale(), k.Ended && r.stale()
-		s.all[k.UID] = r
-		if !k.Ended {
-			unfinished = append(unfinished, k)
+	before := len(s.table.notes)
+	change(&s.table)
+	own, wakes := slices.Clone(s.table.notes[before:]), s.table.wakes
+	s.table.wakes = false
+	s.mu.Unlock()
+	if wakes {
+		s.wake()
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
+	s.mu.Lock()
+	notes := s.table.notes // none if another caller has written them meanwhile
+	s.table.notes = nil
+	s.mu.Unlock()
+	for _, n := range notes {
+		if n.save != nil {
+			n.err = s.journal.SaveKill(*n.save)
+		} else {
+			n.err = s.journal.RemoveKill(n.uid)
 		}
 	}
-	s.trim()
+	var errs []error
+	for _, n := range own {
+		errs = append(errs, n.err)
+	}
+	return errors.Join(errs...)
+}
+
+// step is update of an eviction by one event, for callers that go on without the journal.
+func (s *records) step(r *record, e event) {
+	s.logUnsaved(r, s.update(func(t *table) { t.apply(r, e) }))
+}
+
+func (s *records) logUnsaved(r *record, err error) {
+	if err != nil {
+		s.log.Error("step of a kill is not in the journal", "pod", r.name, "uid", r.uid, "error", err)
+	}
+}
+
+// restore takes over the kills of a former evictd, and returns those that are to be judged
+// and finished: of the others only the record is left.
+func (s *records) restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
+	_ = s.update(func(t *table) { // what cannot be removed from the journal is restored again
+		for _, k := range kills {
+			t.all[k.UID] = newRecord(k, restored(k, stale(k)))
+			if !k.Ended {
+				unfinished = append(unfinished, k)
+			}
+		}
+		t.trim(s.log)
+	})
 	return unfinished
 }
 
-// SaveKill implements victim.Journal.
-func (s *records) SaveKill(k rundir.Kill) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	former := s.all[k.UID]
-	if former != nil && former.kill.EvictedAt.Equal(k.EvictedAt) { // with another grace
-		k.Stopping, k.Recorded, k.Announced = former.kill.Stopping, former.kill.Recorded, former.kill.Announced
-		former.kill, former.graceEnds = k, time.Now().Add(time.Duration(k.GraceSeconds)*time.Second)
-	} else {
-		// Its containers are stopped without a further note.
-		k.Stopping = k.GraceSeconds <= policy.HardGraceSeconds
-		s.all[k.UID] = newRecord(k)
-	}
-	return s.journal.SaveKill(k)
-}
-
-// RemoveKill implements victim.Journal: the pod has ended, or is not waited for any more. If
-// evictd has had a part in it the kill stays until the API server knows.
-func (s *records) RemoveKill(uid string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.all[uid]
-	if r != nil && r.unconfirmed() {
-		r.dropped = true
-		return nil
-	}
-	switch {
-	case r == nil || r.settled() && !r.wanted && !r.has():
-		delete(s.all, uid)
-		return s.journal.RemoveKill(uid)
-	case r.settled():
-		r.kill.Ended = true
-		r.forgetAt = time.Now().Add(apiSilentFor)
-		return s.journal.RemoveKill(uid)
-	}
-	r.kill.Ended = true
-	s.trim()
-	return s.note(r)
-}
-
-// trim keeps the records of ended pods from becoming ever more.
-func (s *records) trim() {
-	for {
-		var oldest *record
-		n := 0
-		for _, r := range s.all {
-			if !r.kill.Ended || r.settled() {
-				continue
-			}
-			if n++; oldest == nil || r.kill.EvictedAt.Before(oldest.kill.EvictedAt) {
-				oldest = r
-			}
+// save writes a kill to the journal before it begins, and again with another grace.
+func (s *records) save(k rundir.Kill) error {
+	return s.update(func(t *table) {
+		r := t.all[k.UID]
+		if r != nil && r.kill.EvictedAt.Equal(k.EvictedAt) {
+			r.kill, r.graceEnds = k, time.Now().Add(time.Duration(k.GraceSeconds)*time.Second)
+		} else {
+			// With the shortest grace its containers are stopped without a further note.
+			r = newRecord(k, state{stopping: k.GraceSeconds <= policy.HardGraceSeconds, announced: k.Announced})
+			t.all[k.UID] = r
 		}
-		if n <= maxRecords {
-			return
+		t.note(r)
+	})
+}
+
+// ended takes that a pod has ended, or is not waited for any more. Its kill stays in the
+// journal until the API server has what it is to have.
+func (s *records) ended(uid string) error {
+	return s.update(func(t *table) {
+		if r := t.all[uid]; r == nil {
+			t.unnote(uid)
+		} else {
+			t.apply(r, podEnds)
+			t.trim(s.log)
 		}
-		s.log.Error("eviction is not recorded in the API server, there are too many of them", "pod", oldest.name(), "uid", oldest.kill.UID, "most", maxRecords)
-		s.forget(oldest)
-	}
-}
-
-func (r *record) name() string { return r.kill.Namespace + "/" + r.kill.Name }
-
-// note writes down what r is now, unless another one has its place.
-func (s *records) note(r *record) error {
-	if s.all[r.kill.UID] != r || !r.forgetAt.IsZero() {
-		return nil
-	}
-	k := r.kill
-	k.GraceSeconds = max(1, int64(math.Ceil(time.Until(r.graceEnds).Seconds())))
-	return s.journal.SaveKill(k)
-}
-
-func (s *records) forget(r *record) {
-	if s.all[r.kill.UID] != r {
-		return
-	}
-	delete(s.all, r.kill.UID)
-	s.unnote(r)
-}
-
-func (s *records) unnote(r *record) {
-	if err := s.journal.RemoveKill(r.kill.UID); err != nil {
-		s.log.Error("kill stays in the journal", "uid", r.kill.UID, "error", err)
-	}
+	})
 }
 
 // begin has v written to the API server, unless the pod is being deleted. done takes back what
 // it returned.
-func (s *records) begin(v victim.Victim) *record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.all[v.UID]
-	if r == nil { // it could not be noted
-		r = newRecord(v.Journaled())
-		s.all[v.UID] = r
-	}
-	r.kills++
-	r.begun = true
-	r.wanted = r.wanted || !isDeleted(v.Pod.API)
-	s.wake()
+func (s *records) begin(v victim.Victim) (r *record) {
+	_ = s.update(func(t *table) {
+		if r = t.all[v.UID]; r == nil { // it could not be saved
+			k := v.Journaled()
+			r = newRecord(k, state{announced: k.Announced})
+			t.all[v.UID] = r
+		}
+		if isDeleted(v.Pod.API) {
+			t.apply(r, killOfDeletedBegins)
+		} else {
+			t.apply(r, killBegins)
+		}
+	})
 	return r
 }
 
 // done ends a kill. One that was broken off is left to the next evictd.
 func (s *records) done(ctx context.Context, r *record) {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, victim.ErrTimeout) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.kills--
-}
-
-// stopping notes that the pod's containers will be stopped through the runtime, so that its
-// end is not the kubelet's alone.
-func (s *records) stopping(uid string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.all[uid]
-	if r == nil || r.kill.Stopping {
-		return
-	}
-	r.kill.Stopping = true
-	if err := s.note(r); err != nil {
-		s.log.Error("step of a kill is not in the journal", "pod", r.name(), "uid", uid, "error", err)
+	if cause := context.Cause(ctx); cause == nil || errors.Is(cause, victim.ErrTimeout) {
+		s.step(r, killReturns)
 	}
 }
 
@@ -272,138 +287,114 @@ func (s *records) stopping(uid string) {
 func (s *records) refusal(r *record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.has() || r.refused == nil {
+	if r.phase == recorded || r.phase == recordedBefore {
 		return nil
 	}
 	return r.refused
 }
 
-// answered takes the answer to one try to tell the API server of r, and reports whether
+// answered takes the answer to one try to send r to the API server, and reports whether
 // that was the last one. A refusal is only if it is the last.
 func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if a == refused {
-		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name(), inWords(err))
+		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name, inWords(err))
+		s.mu.Lock()
 		r.refused = err
+		s.mu.Unlock()
 	}
 	if a == away || a == conflict || a == refused && !last {
 		r.noteFailure(s.log, err)
 		return false
 	}
-	r.took = took
+	e := patchDeclined
 	switch a {
-	case refused:
-		r.outcome = err
+	case accepted:
+		e, err = patchAccepted, nil
 	case gone:
-		r.outcome, r.refused = errGone, nil
+		err = errGone
 	case over:
-		r.outcome, r.refused = errOver, nil
-	default:
-		r.refused = nil
+		err = errOver
+	case refused, away, conflict: // err says it
 	}
-	close(r.decided)
-	s.reported(r)
+	var stopping bool
+	saved := s.update(func(t *table) {
+		if a != refused {
+			r.refused = nil
+		}
+		r.took, r.outcome, stopping = took, err, r.stopping
+		close(r.decided)
+		t.apply(r, e)
+	})
+	attrs := []any{"pod", r.name, "uid", r.uid, "tookSeconds", took.Seconds()}
+	switch {
+	case err == nil:
+		s.log.Info("API server has the eviction", attrs...)
+	case a == refused:
+		s.log.Error("API server refuses the eviction, giving up", append(attrs, "error", err)...)
+	case a == over && stopping:
+		s.log.Warn("pod has ended before the API server had the eviction, which is not recorded", append(attrs, "message", s.of(r).Message)...)
+	default:
+		s.log.Info("API server needs no eviction", append(attrs, "reason", err)...)
+	}
+	s.logUnsaved(r, saved)
 	return true
 }
 
-// noteFailure notes that a write of r has failed.
+// noteFailure notes that a write of r has failed. One goroutine writes r.
 func (r *record) noteFailure(log *slog.Logger, why error) {
 	select {
 	case <-r.failed:
 	default:
 		close(r.failed)
-		log.Warn("API server does not take the eviction, retrying", "pod", r.name(), "uid", r.kill.UID, "error", why)
-	}
-}
-
-// reported logs the outcome of r and notes that step.
-func (s *records) reported(r *record) {
-	attrs := []any{"pod", r.name(), "uid", r.kill.UID, "tookSeconds", r.took.Seconds()}
-	switch {
-	case r.outcome == nil:
-		s.log.Info("API server has the eviction", attrs...)
-	case r.refused != nil:
-		s.log.Error("API server refuses the eviction, giving up", append(attrs, "error", r.outcome)...)
-	case r.kill.Stopping && errors.Is(r.outcome, errOver):
-		s.log.Warn("pod has ended before the API server had the eviction, which is not recorded", append(attrs, "message", r.kill.Message)...)
-	default:
-		s.log.Info("API server needs no eviction", append(attrs, "reason", r.outcome)...)
-	}
-	r.kill.Recorded = r.outcome == nil
-	if s.all[r.kill.UID] != r { // there is another one by now
-		return
-	}
-	s.step(r)
-}
-
-// step notes a step of r, or forgets r if that was the last one.
-func (s *records) step(r *record) {
-	if r.kill.Ended && r.settled() {
-		r.forgetAt = time.Now().Add(apiSilentFor)
-		s.unnote(r)
-	} else if err := s.note(r); err != nil {
-		s.log.Error("step of a kill is not in the journal", "pod", r.name(), "uid", r.kill.UID, "error", err)
+		log.Warn("API server does not take the eviction, retrying", "pod", r.name, "uid", r.uid, "error", why)
 	}
 }
 
 // announced takes what came of the event of r, which is not tried again.
 func (s *records) announced(r *record, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r.kill.Announced = true
 	if err != nil {
 		s.lost.Add(1)
-		s.log.Error("event is lost", "name", r.kill.Name, "event", victim.ReasonEvicted, "error", err)
+		s.log.Error("event is lost", "name", s.of(r).Name, "event", victim.ReasonEvicted, "error", err)
 	}
-	if s.all[r.kill.UID] == r {
-		s.step(r)
-	}
+	s.step(r, announcementEnds)
 }
 
-// LostEvents counts the events of evictions that never reached the API server.
-func (s *records) LostEvents() uint64 { return s.lost.Load() }
-
-// unannounced returns the records whose event is to be created, for the caller to do so.
-func (s *records) unannounced() (out []*record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.all {
-		if r.due() && !r.announcing {
-			r.announcing = true
-			out = append(out, r)
+// take returns the records that are due for sending, and moves them on by e, so that they
+// are taken once.
+func (s *records) take(due func(*record) bool, e event) (out []*record) {
+	_ = s.update(func(t *table) { // these events save nothing
+		for _, r := range t.all {
+			if due(r) {
+				t.apply(r, e)
+				out = append(out, r)
+			}
 		}
-	}
+	})
 	return out
 }
 
-// untold returns the records that the API server is to receive and that are not being sent to
-// it, for the caller to do so.
-func (s *records) untold() (out []*record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.all {
-		if r.wanted && !r.patching && r.open() {
-			r.patching = true
-			out = append(out, r)
-		}
-	}
-	return out
+// unpatched returns the records whose eviction is to be sent to the API server.
+func (s *records) unpatched() []*record {
+	return s.take(func(r *record) bool { return r.phase == pending }, patchBegins)
 }
 
-// look returns the pods, by uid, that were killed and that nobody is at any more, those
-// that somebody is to kill or kills, and of which it is doubtful that a former evictd has:
-// their containers.
+// unannounced returns the records whose event is to be created.
+func (s *records) unannounced() []*record {
+	return s.take(func(r *record) bool { return r.due() && !r.announcing }, announcementBegins)
+}
+
+// look returns the pods, by uid, that were killed and that no call of Kill ends any more, all
+// others that are known, and the containers of those that are unconfirmed.
 func (s *records) look() (killed map[string]restarted, busy map[string]bool, unconfirmed map[string][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	killed, busy, unconfirmed = map[string]restarted{}, map[string]bool{}, map[string][]string{}
-	for uid, r := range s.all {
+	for uid, r := range s.table.all {
 		switch {
 		case !r.forgetAt.IsZero() && time.Now().After(r.forgetAt):
-			delete(s.all, uid)
-		case r.begun && r.kills == 0 && (r.open() && r.wanted || r.has()):
-			killed[uid] = restarted{kill: r.kill}
+			delete(s.table.all, uid)
+		case r.killed() && r.kills == 0:
+			killed[uid] = restarted{kill: r.kill, ended: r.ended}
 		default:
 			busy[uid] = true
 			if r.unconfirmed() {
@@ -414,27 +405,31 @@ func (s *records) look() (killed map[string]restarted, busy map[string]bool, unc
 	return killed, busy, unconfirmed
 }
 
-// settle says of a doubtful pod whether what a former evictd was to stop has ended, and
+// judge says of an unconfirmed pod whether what a former evictd was to stop has ended, and
 // whether the pod runs. If it has ended the API server is informed, unless that would end a pod
-// that has long been restarted; if not it is for the judge of former kills to say what
-// becomes of it.
-func (s *records) settle(uid string, ended, runs bool) {
+// that was restarted long ago.
+func (s *records) judge(uid string, ended, runs bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.all[uid]
-	switch {
-	case r == nil || !r.unconfirmed():
-	case r.stale() && runs:
-		if r.dropped {
-			s.log.Warn("pod runs again and is left alone: a former evictd stopped it long ago", "pod", r.name(), "uid", uid, "decidedAt", r.kill.DecidedAt)
-			s.forget(r)
-		}
-	case ended || r.kill.Ended:
-		r.wanted, r.begun, r.kill.Ended = true, true, r.dropped
-		s.wake()
-	case r.dropped:
-		s.forget(r)
+	r := s.table.all[uid]
+	s.mu.Unlock()
+	if r == nil { // it was forgotten meanwhile
+		return
 	}
+	e := formerKillRefuted
+	if kill := s.of(r); stale(kill) && runs {
+		e = podRestarted
+	} else if ended {
+		e = formerKillConfirmed
+	}
+	var alone bool
+	saved := s.update(func(t *table) {
+		alone = e == podRestarted && r.phase == abandoned
+		t.apply(r, e)
+	})
+	if alone {
+		s.log.Warn("pod runs again and is left alone: a former evictd stopped it long ago", "pod", r.name, "uid", uid, "decidedAt", s.of(r).DecidedAt)
+	}
+	s.logUnsaved(r, saved)
 }
 
 // of returns the kill of r as it is now.

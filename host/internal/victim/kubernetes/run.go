@@ -30,17 +30,17 @@ func (k *Killer) Run(ctx context.Context) {
 	working.Go(func() { k.watch(ctx) })
 	for {
 		if !k.dryRun() {
-			for _, r := range k.untold() {
+			for _, r := range k.records.unpatched() {
 				working.Go(func() { k.teller.tell(ctx, r) })
 			}
-			for _, r := range k.unannounced() {
+			for _, r := range k.records.unannounced() {
 				working.Go(func() { k.teller.announce(ctx, r) })
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.changed:
+		case <-k.records.changed:
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (k *Killer) watch(ctx context.Context) {
 		all := !time.Now().Before(quiet)
 		if all {
 			quiet = time.Now().Add(quietInterval)
-			k.wake()
+			k.records.wake()
 		}
 		for _, p := range k.restartedPods(ctx, all) {
 			ending.Go(func() { k.again(ctx, p) })
@@ -65,11 +65,11 @@ func (k *Killer) watch(ctx context.Context) {
 	}
 }
 
-// A revenant is a pod that was evicted, and that runs all the same or that the kubelet is to
-// start anew.
+// A restarted pod was evicted, and runs all the same, or the kubelet is to start it again.
 type restarted struct {
 	kill rundir.Kill
-	runs bool
+	// ended: its end is not waited for otherwise. runs: something of it runs.
+	ended, runs bool
 	// api is the pod if its status says nothing of the eviction any more.
 	api *v1.Pod
 }
@@ -77,7 +77,7 @@ type restarted struct {
 // restartedPods returns the pods that were evicted, that are back, and that nobody is at: of
 // those that were killed lately, and of all that the API server knows if all is set.
 func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) {
-	found, busy, unconfirmed := k.look()
+	found, busy, unconfirmed := k.records.look()
 	if len(found)+len(unconfirmed) == 0 && !all {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 		}
 	}
 	for uid, ids := range unconfirmed {
-		k.settle(uid, len(ids) > 0 && !live[uid], runs[uid])
+		k.records.judge(uid, len(ids) > 0 && !live[uid], runs[uid])
 	}
 	return out
 }
@@ -122,7 +122,8 @@ func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) 
 			if text == "" || !k.judge.holds(p, text) {
 				continue
 			}
-			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text, Ended: true}
+			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text}
+			of.ended = true
 		} else if evictedAt(p) != stamp(of.kill) { // it has yet to hear of the last one, or we have of its answer
 			continue
 		}
@@ -150,11 +151,11 @@ func (k *Killer) again(ctx context.Context, p restarted) {
 		}
 	}
 	if !p.runs { // to stop its sandbox would only have the kubelet write of another one
-		k.done(ctx, k.begin(v))
+		k.records.done(ctx, k.records.begin(v))
 	} else if err := k.Kill(ctx, v); err != nil && ctx.Err() == nil {
 		k.log.Error("evicted pod that is back was not ended", "pod", v.Name, "uid", v.UID, "error", err)
 	}
-	if p.kill.Ended && p.api != nil && ctx.Err() == nil {
+	if p.ended && p.api != nil && ctx.Err() == nil {
 		if err := k.RemoveKill(v.UID); err != nil {
 			k.log.Error("kill stays in the journal", "uid", v.UID, "error", err)
 		}

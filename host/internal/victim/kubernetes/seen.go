@@ -11,8 +11,9 @@ import (
 // server cannot tell it, if it is not there, or if it is busy with an image that is pulled
 // or with a hook that runs after the start of a container. As long as nobody can tell, it
 // is taken to: a hook before the end of a container must not be cut short.
-func (e termination) handled(ctx context.Context, r *record) bool {
-	if !e.answeredBy(ctx, r) {
+func (e termination) handled(ctx context.Context) bool {
+	r := e.record
+	if !e.answeredBy(ctx) {
 		return false
 	}
 	if r.outcome != nil { // the pod is deleted, or has ended, or the eviction is refused
@@ -22,11 +23,11 @@ func (e termination) handled(ctx context.Context, r *record) bool {
 	least := max(patience, apiLatencyFactor*r.took)
 	until, delivered := time.Now().Add(least), false
 	for {
-		p := e.teller.known(r)
+		p := e.killer.teller.known(r)
 		if p != nil && isTerminating(p) {
 			return true
 		}
-		if !delivered && p != nil && evictedAt(p) == stamp(e.of(r)) { // what the kubelet writes next comes after it
+		if !delivered && p != nil && evictedAt(p) == stamp(e.killer.records.of(r)) { // what the kubelet writes next comes after it
 			delivered, until = true, untilBegun(p, until, least)
 		}
 		if delivered && !time.Now().Before(until) {
@@ -53,12 +54,12 @@ func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 
 // answeredBy waits for the API server to say what becomes of the eviction, for longer if
 // it has said nothing at all. It is false if the pod has to be ended without an answer.
-func (e termination) answeredBy(ctx context.Context, r *record) bool {
+func (e termination) answeredBy(ctx context.Context) bool {
 	late := time.NewTimer(time.Until(e.within(longPatience)))
 	defer late.Stop()
-	for failed := r.failed; ; {
+	for failed := e.record.failed; ; {
 		select {
-		case <-r.decided:
+		case <-e.record.decided:
 			return true
 		case <-failed: // once more
 			failed = nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -32,7 +33,8 @@ const (
 
 // A teller has the API server take evictions.
 type teller struct {
-	records
+	records *records
+	log     *slog.Logger
 	api     API
 	node    string
 	pods    func() []*v1.Pod
@@ -77,11 +79,11 @@ func (k teller) tell(ctx context.Context, r *record) {
 		if says == over && k.isTold(r) { // the answer was lost, or a former evictd had it
 			says = accepted
 		}
-		if !k.answered(r, says, err, time.Since(tried), final) {
+		if !k.records.answered(r, says, err, time.Since(tried), final) {
 			return struct{}{}, err
 		}
 		if says == refused {
-			kill := k.of(r)
+			kill := k.records.of(r)
 			k.refused(pods.Pod{API: k.known(r), Row: eviction.Pod{UID: kill.UID, Namespace: kill.Namespace, Name: kill.Name}}, err)
 		}
 		return struct{}{}, nil
@@ -101,7 +103,7 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 		} else {
 			version = ""
 		}
-		body, failed := patchOf(k.of(r), f, version)
+		body, failed := patchOf(k.records.of(r), f, version)
 		if failed == nil {
 			_, failed = k.ask(ctx, r, body)
 		}
@@ -126,7 +128,7 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kill := k.of(r)
+	kill := k.records.of(r)
 	err := k.api.DeletePod(ctx, kill.Namespace, kill.Name, types.UID(kill.UID), max(1, kill.GraceSeconds))
 	if says := meaning(err); says != accepted && says != gone && says != conflict { // a conflict is one of uids
 		return errors.Join(refusal, fmt.Errorf("delete pod %s/%s: %w", kill.Namespace, kill.Name, err))
@@ -144,7 +146,7 @@ func (k teller) announce(ctx context.Context, r *record) {
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		err := k.api.CreateEvent(call, eventOf(k.of(r), k.node))
+		err := k.api.CreateEvent(call, eventOf(k.records.of(r), k.node))
 		switch says := meaning(err); {
 		case ctx.Err() != nil:
 			return struct{}{}, ctx.Err()
@@ -153,14 +155,14 @@ func (k teller) announce(ctx context.Context, r *record) {
 		case says == conflict: // it is there
 			err = nil
 		}
-		k.announced(r, err)
+		k.records.announced(r, err)
 		return struct{}{}, nil
 	}, pace()...)
 }
 
 // known returns the pod of r as the API server last sent it, nil if it has none.
 func (k teller) known(r *record) *v1.Pod {
-	uid := types.UID(k.of(r).UID)
+	uid := types.UID(k.records.of(r).UID)
 	for _, p := range k.pods() {
 		if p.UID == uid {
 			return p
@@ -172,14 +174,14 @@ func (k teller) known(r *record) *v1.Pod {
 // isTold reports whether the API server has sent us r's eviction.
 func (k teller) isTold(r *record) bool {
 	p := k.known(r)
-	return p != nil && evictedAt(p) == stamp(k.of(r))
+	return p != nil && evictedAt(p) == stamp(k.records.of(r))
 }
 
 // ask sends a patch for the pod of r.
 func (k teller) ask(ctx context.Context, r *record, body []byte) (*v1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kill := k.of(r)
+	kill := k.records.of(r)
 	if k.before != nil {
 		k.before(ctx)
 	}

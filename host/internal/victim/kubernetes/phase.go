@@ -1,0 +1,207 @@
+package kubernetes
+
+// A phase says what the API server has of an eviction, and what it is still to receive.
+type phase int
+
+const (
+	// decided: the pod has yet to be killed.
+	decided phase = iota
+	// unconfirmed: a former evictd may have stopped the pod, or has so long ago that the pod
+	// may run again. abandoned is the same of a pod whose end is not waited for any longer.
+	unconfirmed
+	abandoned
+	// unneeded: the pod was being deleted when it was killed, of which no record is made.
+	unneeded
+	// pending: the API server is to receive the eviction. patching: it is being sent.
+	pending
+	patching
+	// recorded: the API server has the eviction. recordedBefore: it has it from a former
+	// evictd, and this one has yet to kill the pod.
+	recorded
+	recordedBefore
+	// declined: the API server needs no record of it, or refuses it for good.
+	declined
+)
+
+var phaseNames = [...]string{"decided", "unconfirmed", "abandoned", "unneeded", "pending", "patching", "recorded", "recordedBefore", "declined"}
+
+// String implements fmt.Stringer.
+func (p phase) String() string { return phaseNames[p] }
+
+// A state is an eviction between two events.
+type state struct {
+	phase phase
+	// kills is the number of calls of Kill that end the pod.
+	kills int
+	// stopping: its containers are stopped through the runtime. ended: the pod has ended, or
+	// its end is not waited for any longer.
+	stopping, ended bool
+	// announcing: its event is being created. announced: that was done, or given up.
+	announcing, announced bool
+}
+
+// An event is what happens to an eviction.
+type event int
+
+const (
+	killBegins event = iota
+	// killOfDeletedBegins is killBegins of a pod that is being deleted.
+	killOfDeletedBegins
+	killReturns
+	containersStop
+	patchBegins
+	patchAccepted
+	patchDeclined
+	announcementBegins
+	announcementEnds
+	podEnds
+	// formerKillConfirmed, formerKillRefuted and podRestarted say what became of an
+	// unconfirmed one: it has ended, it has not, or it runs again long after.
+	formerKillConfirmed
+	formerKillRefuted
+	podRestarted
+)
+
+var eventNames = [...]string{
+	"killBegins", "killOfDeletedBegins", "killReturns", "containersStop", "patchBegins", "patchAccepted", "patchDeclined", "announcementBegins",
+	"announcementEnds", "podEnds", "formerKillConfirmed", "formerKillRefuted", "podRestarted",
+}
+
+// String implements fmt.Stringer.
+func (e event) String() string { return eventNames[e] }
+
+// An action follows from an event.
+type action int
+
+const (
+	none action = iota
+	// save writes the eviction to the journal.
+	save
+	// settle takes it from the journal, and keeps it in memory until a kubelet must have
+	// received it.
+	settle
+	// forget takes it from both.
+	forget
+	// wake has Run look for what is to be sent.
+	wake
+)
+
+var actionNames = [...]string{"none", "save", "settle", "forget", "wake"}
+
+// String implements fmt.Stringer.
+func (a action) String() string { return actionNames[a] }
+
+// next returns the state after an event, and what is to be done.
+func next(s state, e event) (state, action) {
+	switch e {
+	case killBegins, killOfDeletedBegins:
+		s.kills++
+		s.phase = phaseOfKill(s.phase, e == killOfDeletedBegins)
+		return s, wake
+	case killReturns:
+		s.kills--
+		return s, none
+	case containersStop:
+		if s.stopping {
+			return s, none
+		}
+		s.stopping = true
+		return s, save
+	case patchBegins:
+		s.phase = patching
+		return s, none
+	case patchAccepted:
+		s.phase = recorded
+		return s, s.step()
+	case patchDeclined:
+		s.phase = declined
+		return s, s.step()
+	case announcementBegins:
+		s.announcing = true
+		return s, none
+	case announcementEnds:
+		s.announced = true
+		return s, s.step()
+	case podEnds:
+		return afterEnd(s)
+	default:
+		return judged(s, e)
+	}
+}
+
+// phaseOfKill returns the phase of an eviction that was in p and whose pod is killed.
+func phaseOfKill(p phase, deleted bool) phase {
+	switch {
+	case p == recordedBefore:
+		return recorded
+	case p == pending, p == patching, p == recorded, p == declined:
+		return p
+	case deleted:
+		return unneeded
+	default:
+		return pending
+	}
+}
+
+// afterEnd is next of podEnds: an eviction stays in the journal until it is settled.
+func afterEnd(s state) (state, action) {
+	switch {
+	case s.unconfirmed():
+		s.phase = abandoned
+		return s, none
+	case s.settled() && (s.phase == decided || s.phase == unneeded):
+		return s, forget
+	}
+	s.ended = true
+	return s, s.step()
+}
+
+// judged is next of an unconfirmed eviction of which has become known what a former evictd
+// did. One that it did not finish is left to the judge of former kills, unless the pod is
+// abandoned.
+func judged(s state, e event) (state, action) {
+	switch {
+	case !s.unconfirmed():
+	case e == formerKillConfirmed, e == formerKillRefuted && s.ended:
+		s.phase, s.ended = pending, s.phase == abandoned
+		return s, wake
+	case s.phase == abandoned:
+		return s, forget
+	}
+	return s, none
+}
+
+// step returns the action after a step: an eviction that is settled after the end of its
+// pod leaves the journal.
+func (s state) step() action {
+	if s.ended && s.settled() {
+		return settle
+	}
+	return save
+}
+
+// unconfirmed reports whether it is not known what a former evictd did.
+func (s state) unconfirmed() bool { return s.phase == unconfirmed || s.phase == abandoned }
+
+// open reports whether the API server has yet to receive the eviction, or to answer.
+func (s state) open() bool { return s.phase == pending || s.phase == patching }
+
+// killed reports whether this evictd has killed the pod and the API server has the eviction,
+// or will.
+func (s state) killed() bool { return s.open() || s.phase == recorded }
+
+// due reports whether the event is to be created: of a kill that a former evictd decided on
+// not before it is known that the pod goes.
+func (s state) due() bool {
+	switch s.phase {
+	case decided, unconfirmed, abandoned:
+		return false
+	case recordedBefore:
+		return s.ended && !s.announced
+	default:
+		return !s.announced
+	}
+}
+
+// settled reports whether the API server needs nothing more of it.
+func (s state) settled() bool { return !s.due() && !s.open() }
