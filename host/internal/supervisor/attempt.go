@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/supervisor/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -35,41 +36,48 @@ func (c *controller) attempt(p *plugin) {
 	a.cancel = c.run(func(ctx context.Context) func() {
 		file, err := c.launcher.complete(ctx, p.Name)
 		return func() {
-			if err != nil || a.stale || p.leaving {
-				c.attemptFailed(p, a, err)
+			if err != nil {
+				c.move(p, a, startup.Failed, err)
 				return
 			}
-			a.file, a.ready = file, true
+			a.file = file
+			c.move(p, a, startup.FileCompletes, errOutdated)
 		}
 	})
+}
+
+// move takes an event of an attempt, why being its reason if it ends the attempt, and does
+// what follows.
+func (c *controller) move(p *plugin, a *attempt, e startup.Event, why error) {
+	var do startup.Action
+	a.State, do = startup.Next(a.State, e)
+	switch do {
+	case startup.Cancel:
+		a.cancel()
+	case startup.Admit:
+		c.admit(p, a)
+	case startup.Discard:
+		c.discard(p, a, why)
+	case startup.Conclude:
+		c.attemptFailed(p, a, why)
+	case startup.None:
+	}
 }
 
 // advanceAttempt does the next step of an attempt, or gives it up for another one.
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
-	case a.stale:
+	case a.Stale:
 	case a.seen != p.file.ID, !c.insiders.has(p.Name, a.seen) && a.policy != startPolicyFor(c.Settings, p.Name):
-		c.giveUp(p, a)
-	case a.ready && a.granted:
+		c.move(p, a, startup.BecomesStale, errOutdated)
+	case a.Phase == startup.Ready && a.Turn != startup.Waits:
 		c.launch(p, a)
-	}
-}
-
-// giveUp ends an attempt, for something else is wanted.
-func (c *controller) giveUp(p *plugin, a *attempt) {
-	a.stale = true
-	a.cancel()
-	switch {
-	case a.proc != nil && !a.busy:
-		c.discard(p, a, errOutdated)
-	case a.ready:
-		c.attemptFailed(p, a, errOutdated)
 	}
 }
 
 // launch starts the process of an attempt.
 func (c *controller) launch(p *plugin, a *attempt) {
-	a.ready = false
+	c.move(p, a, startup.LaunchBegins, nil)
 	if p.serving == nil {
 		if p.starts++; p.starts > 1 {
 			c.Metrics.PluginRestarted(p.Name)
@@ -93,9 +101,8 @@ func (c *controller) launch(p *plugin, a *attempt) {
 }
 
 func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
-	a.holds = false
 	if err != nil {
-		c.attemptFailed(p, a, err)
+		c.move(p, a, startup.Failed, err)
 		return
 	}
 	a.proc = proc
@@ -110,7 +117,7 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 	if p.first {
 		p.said = proc.Plugin
 	}
-	c.admit(p, a)
+	c.move(p, a, startup.LaunchSucceeds, errOutdated)
 }
 
 // admit puts the process of an attempt into service, in the place of the one that
@@ -119,8 +126,8 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 // without its memory signal.
 func (c *controller) admit(p *plugin, a *attempt) {
 	proc := a.proc
-	if a.stale || p.leaving || c.outdated(proc) {
-		c.discard(p, a, errOutdated)
+	if c.outdated(proc) {
+		c.move(p, a, startup.BecomesStale, errOutdated)
 		return
 	}
 	if !c.tried && !registry.Builtin(p.Name) {
@@ -130,7 +137,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 		p.said = proc.Plugin // What is refused is shown, too.
 	}
 	if err := c.conflicts(p, proc.Instance); err != nil {
-		c.discard(p, a, plugindir.Refusal{Err: err})
+		c.move(p, a, startup.ServiceDenied, plugindir.Refusal{Err: err})
 		return
 	}
 	req := c.request(p)
@@ -138,16 +145,15 @@ func (c *controller) admit(p *plugin, a *attempt) {
 		c.serve(p, a)
 		return
 	}
-	a.busy = true
+	c.move(p, a, startup.ConfigureBegins, nil)
 	a.cancel = c.run(func(ctx context.Context) func() {
 		err := proc.client.Configure(ctx, req)
 		return func() {
 			if err := errors.Join(err, proc.died()); err != nil {
-				c.discard(p, a, err)
+				c.move(p, a, startup.ServiceDenied, err)
 				return
 			}
-			a.busy = false
-			c.admit(p, a)
+			c.move(p, a, startup.ConfigureSucceeds, errOutdated)
 		}
 	})
 }
@@ -155,6 +161,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 // serve puts the process of an attempt into service.
 func (c *controller) serve(p *plugin, a *attempt) {
 	proc, former := a.proc, p.serving
+	c.move(p, a, startup.ServiceBegins, nil)
 	a.cancel()
 	less := p.registered != nil && !registry.SameOffers(p.registered, proc.Plugin)
 	p.serving, p.starting, p.Replacement = proc, nil, nil
@@ -183,13 +190,12 @@ func (c *controller) serve(p *plugin, a *attempt) {
 
 // discard ends the process of an attempt that does not come to serve.
 func (c *controller) discard(p *plugin, a *attempt, why error) {
-	a.busy = true
 	proc := a.proc
 	c.run(func(context.Context) func() {
 		err := proc.end(c.Timeouts.Stop)
 		return func() {
 			close(proc.gone)
-			c.attemptFailed(p, a, errors.Join(why, err))
+			c.move(p, a, startup.Failed, errors.Join(why, err))
 		}
 	})
 }
@@ -199,7 +205,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	c.noteUndead(p, err)
 	a.cancel()
 	p.starting, c.again = nil, true
-	if p.leaving || a.stale || errors.Is(err, errOutdated) {
+	if a.Stale || errors.Is(err, errOutdated) {
 		return // What is wanted now is begun anew.
 	}
 	if p.serving != nil {

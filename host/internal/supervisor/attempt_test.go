@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -320,7 +321,10 @@ func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
 			// The start has the settings by now, and tells them when it goes on.
 			eventually(t, "it is launched", func() bool {
 				launched := false
-				w.call(func(ctl *controller) { a := ctl.plugins["a"].starting; launched = a != nil && a.granted && !a.ready })
+				w.call(func(ctl *controller) {
+					a := ctl.plugins["a"].starting
+					launched = a != nil && a.Turn != startup.Waits && a.Phase != startup.Ready
+				})
 				return launched
 			})
 			settings = maps.Clone(settings)

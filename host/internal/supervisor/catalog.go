@@ -36,7 +36,7 @@ type catalog struct {
 
 func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	return &plugin{
-		Status: Status{Name: name, Since: time.Now()}, log: output.New(c.Log, name), there: true, file: f, idle: true,
+		Status: Status{Name: name, Since: time.Now()}, log: output.New(c.Log, name), there: true, file: f,
 		crashes: newCrashes(c.patience), swapPause: swapPause,
 	}
 }
@@ -93,7 +93,7 @@ func (c *catalog) registry() *registry.Registry {
 	for _, sig := range eviction.BuiltinSignals() {
 		b, _ := eviction.Builtin(sig)
 		p := c.plugins[b.Plugin]
-		if !c.ExpectBuiltins || c.Settings[b.Plugin].Disabled || p != nil && !p.leaving && !p.file.Dangling {
+		if !c.ExpectBuiltins || c.Settings[b.Plugin].Disabled || p != nil && p.life != leaving && !p.file.Dangling {
 			continue
 		}
 		// It has to be there.

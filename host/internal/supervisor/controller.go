@@ -10,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/supervisor/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -53,7 +54,7 @@ func (c *controller) found(files map[string]plugindir.File) {
 		if r, ok := errors.AsType[plugindir.Refusal](p.reason); ok && r.MayPass && f.Fit && p.State == Refused {
 			p.wake()
 		}
-		if f.ID != former.ID && !p.leaving {
+		if f.ID != former.ID && p.life != leaving {
 			c.replaced(p)
 		}
 	}
@@ -108,9 +109,9 @@ func (c *controller) grantStarts() {
 	for _, p := range c.sorted() {
 		switch a := p.starting; {
 		case a == nil:
-		case a.holds:
+		case a.Turn == startup.Holds:
 			free--
-		case !a.granted && (a.ready || p.first):
+		case a.Turn == startup.Waits && (a.Phase == startup.Ready || p.first):
 			waiting = append(waiting, p)
 		}
 	}
@@ -126,8 +127,9 @@ func (c *controller) grantStarts() {
 	})
 	for _, p := range waiting[:min(max(free, 0), len(waiting))] {
 		a := p.starting
-		a.granted, a.holds, c.again = true, true, true
-		c.after(c.slotLimit, func() { a.holds = false })
+		c.again = true
+		c.move(p, a, startup.TurnBegins, nil)
+		c.after(c.slotLimit, func() { c.move(p, a, startup.TurnEnds, nil) })
 	}
 }
 
@@ -162,7 +164,7 @@ func (c *controller) endTrial() {
 	}
 	c.tried = true
 	candidates := slices.DeleteFunc(c.sorted(), func(p *plugin) bool {
-		return registry.Builtin(p.Name) || p.starting == nil || p.starting.proc == nil || p.starting.busy
+		return registry.Builtin(p.Name) || p.starting == nil || p.starting.Phase != startup.Trial
 	})
 	for _, p := range candidates {
 		p.contender, p.said = true, p.starting.proc.Plugin
@@ -200,13 +202,13 @@ func (c *controller) advance(p *plugin) {
 	end := c.unwanted(p)
 	a := p.starting
 	switch {
-	case p.leaving:
+	case p.life == leaving:
 		if a == nil {
 			c.left(p)
 		}
-	case p.idle && end == Removed:
+	case p.life == idle && end == Removed:
 		c.forget(p)
-	case p.idle && end != "":
+	case p.life == idle && end != "":
 		if p.State == "" {
 			p.enter(end, nil)
 		}
@@ -218,8 +220,8 @@ func (c *controller) advance(p *plugin) {
 		p.Replacement = nil
 		p.resume()
 	case p.pause == nil && p.ending == nil:
-		if p.idle {
-			p.idle = false
+		if p.life == idle {
+			p.life = active
 			c.Metrics.PluginUp(p.Name, false)
 		}
 		c.attempt(p)
@@ -228,11 +230,11 @@ func (c *controller) advance(p *plugin) {
 
 // leave ends a plugin, its process at the end of the passes that use it.
 func (c *controller) leave(p *plugin, to State) {
-	p.leaving = true
+	p.life = leaving
 	p.enter(to, nil)
 	p.Replacement = nil
 	if p.starting != nil {
-		c.giveUp(p, p.starting)
+		c.move(p, p.starting, startup.BecomesStale, errOutdated)
 	}
 	proc := p.serving
 	if proc != nil {
@@ -257,7 +259,7 @@ func (c *controller) leave(p *plugin, to State) {
 // left ends a plugin that leaves. It may be wanted again by now.
 func (c *controller) left(p *plugin) {
 	p.resume()
-	p.leaving, p.idle, p.first, p.ending = false, true, false, nil
+	p.life, p.first, p.ending = idle, false, nil
 	p.crashes = newCrashes(c.patience)
 	c.changed, c.again = true, true // also if it never served: nobody waits for it any more
 	switch {
@@ -304,7 +306,7 @@ func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bo
 				return
 			}
 			p.ending = nil
-			if p.serving == nil && p.starting == nil && p.pause == nil && !p.leaving && !errors.Is(why, errOutdated) {
+			if p.serving == nil && p.starting == nil && p.pause == nil && p.life != leaving && !errors.Is(why, errOutdated) {
 				c.rest(p, why, ran, !unresponsive)
 			}
 		}
@@ -330,8 +332,8 @@ func (c *controller) exited(p *plugin, proc *process) {
 	switch a := p.starting; {
 	case p.serving == proc:
 		c.takeOut(p, why, false)
-	case a != nil && a.proc == proc && !a.busy:
-		c.discard(p, a, why)
+	case a != nil && a.proc == proc:
+		c.move(p, a, startup.ProcessExits, why)
 	}
 }
 

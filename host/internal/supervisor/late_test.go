@@ -61,7 +61,7 @@ func TestWhoIsInItsFirstStart(t *testing.T) {
 		"it has served before":       {func(p *plugin) { p.late, p.observes = 1, memory }, eviction.MemoryAvailable, false},
 		"it is another's signal":     {func(p *plugin) { p.first = true }, eviction.PIDAvailable, false},
 		"it is disabled":             {func(p *plugin) { p.first, p.State = true, Disabled }, eviction.MemoryAvailable, false},
-		"it leaves before its start": {func(p *plugin) { p.first, p.leaving = true, true }, eviction.MemoryAvailable, false},
+		"it leaves before its start": {func(p *plugin) { p.first, p.life = true, leaving }, eviction.MemoryAvailable, false},
 	} {
 		s := newSupervisor(Options{}, insiders{})
 		pass := s.Pin()

@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/output"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/supervisor/startup"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
@@ -77,6 +78,17 @@ func strained(why error) bool {
 	)
 }
 
+// A life says whether a plugin is to have a process.
+type life int
+
+const (
+	// idle: none, and nothing is left of a former one.
+	idle life = iota
+	active
+	// leaving: none, once nothing is left of the one that it has.
+	leaving
+)
+
 // A plugin is one plugin of the directory, whether it runs or not. It belongs to
 // the controller.
 type plugin struct {
@@ -98,8 +110,7 @@ type plugin struct {
 	// pause lasts until the next attempt, or until something changes; nil if there is
 	// none.
 	pause *time.Timer
-	// idle: it is not to run. leaving: it is not to run any more and is given up.
-	idle, leaving bool
+	life  life
 	// changedFile: something has changed that the last attempt, or the process that serves,
 	// did not know; freed: others serve less.
 	changedFile, released bool
@@ -128,20 +139,14 @@ type plugin struct {
 // It begins with a look at the file.
 type attempt struct {
 	version
+	startup.State
 
 	cancel context.CancelFunc
 	began  time.Time
 	// seen is the file that it began for.
 	seen plugindir.ID
-	// granted: it is its turn; holds: it keeps others from theirs.
-	granted, holds bool
-	// ready: its file is complete and its process not launched yet.
-	ready bool
-	// proc is there when it can serve; busy as long as it is being configured or ended.
+	// proc is there from the phase trial on.
 	proc *process
-	busy bool
-	// stale: something else is to be started.
-	stale bool
 	// mark is where the plugin's output was when it began.
 	mark int
 }
@@ -187,16 +192,16 @@ func (p *plugin) registration(by Settings) registry.Plugin {
 		r.Observes = eviction.SignalsOf(p.Name)
 	}
 	switch {
-	case p.leaving && p.State == Removed:
+	case p.life == leaving && p.State == Removed:
 		r.Unassignable = "is not there"
-	case p.leaving || by.Disabled:
+	case p.life == leaving || by.Disabled:
 		r.Unassignable = "is disabled"
 	}
 	if by.Shadow { // nobody misses it
 		r.Observes = nil
 		return r
 	}
-	if !p.leaving && p.State != Disabled && p.State != Stopped && !p.file.Dangling {
+	if p.life != leaving && p.State != Disabled && p.State != Stopped && !p.file.Dangling {
 		r.Missing = fmt.Errorf("plugin %s does not run (%s)", p.Name, p.State)
 		if p.lastError != nil {
 			r.Missing = fmt.Errorf("%w: %w", r.Missing, p.lastError)

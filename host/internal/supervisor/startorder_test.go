@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/supervisor/startup"
 )
 
 // On a slow machine all plugins started at once, took each other's time and missed
@@ -55,7 +56,7 @@ func TestWhoMayStartNext(t *testing.T) {
 	starts := map[string]*attempt{}
 	for n, name := range []string{"a", "b", "c", "disk", "memory"} {
 		p := c.newPlugin(name, plugindir.File{})
-		p.starting = &attempt{ready: true, began: time.Unix(int64(n), 0)}
+		p.starting = &attempt{State: startup.State{Phase: startup.Ready}, began: time.Unix(int64(n), 0)}
 		c.plugins[name], starts[name] = p, p.starting
 		c.grantStarts()
 	}
@@ -64,7 +65,7 @@ func TestWhoMayStartNext(t *testing.T) {
 		c.grantStarts()
 		var granted []string
 		for name, a := range starts {
-			if a.granted {
+			if a.Turn != startup.Waits {
 				granted = append(granted, name)
 			}
 		}
@@ -74,14 +75,14 @@ func TestWhoMayStartNext(t *testing.T) {
 		}
 	}
 	want("a b")
-	starts["a"].holds = false // It is up.
+	starts["a"].Turn = startup.Passed // It is up.
 	want("a b disk")
 	want("a b disk")
 	c.plugins["memory"].starting = nil // It was removed before its start.
 	c.plugins["disk"].starting = nil   // It has failed.
 	want("a b c disk")
 	late := c.newPlugin("d", plugindir.File{})
-	late.starting = &attempt{ready: true, began: time.Unix(9, 0)}
+	late.starting = &attempt{State: startup.State{Phase: startup.Ready}, began: time.Unix(9, 0)}
 	c.plugins["d"], starts["d"] = late, late.starting
 	want("a b c disk")
 	for _, f := range expire { // They hang, and hold up nobody any longer.
@@ -102,11 +103,14 @@ func TestWhoWaitsForAStart(t *testing.T) {
 		s := newSupervisor(Options{}, insiders{}).control
 		s.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
 		p := s.newPlugin("a", plugindir.File{})
-		p.first, p.starting = c.first, &attempt{ready: c.complete}
+		p.first, p.starting = c.first, &attempt{}
+		if c.complete {
+			p.starting.Phase = startup.Ready
+		}
 		s.plugins["a"] = p
 		s.grantStarts()
-		if p.starting.granted != c.granted {
-			t.Errorf("%s: granted %v, want %v", name, p.starting.granted, c.granted)
+		if granted := p.starting.Turn != startup.Waits; granted != c.granted {
+			t.Errorf("%s: granted %v, want %v", name, granted, c.granted)
 		}
 	}
 }
