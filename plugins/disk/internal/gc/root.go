@@ -1,51 +1,20 @@
 package gc
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
-	"strings"
 
-	"golang.org/x/sys/unix"
+	securejoin "github.com/cyphar/filepath-securejoin"
 
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// mostLinks are followed on the way to a file, as many as the kernel follows.
-const mostLinks = 40
-
 // within returns where the node's file name is seen below the node's root. Below
-// another root than "/" it follows links itself: to the kernel an absolute one
-// leads out of it.
+// another root than "/" absolute links are followed from there, which the kernel does not.
 func within(root nodefs.FS, name string) (string, error) {
 	if root.Path("/") == "/" {
 		return name, nil
 	}
-	at, links := "/", 0
-	for rest := strings.Split(name, "/"); len(rest) > 0; {
-		next := filepath.Join(at, rest[0]) // at has no links in it, so that ".." is what it seems
-		rest = rest[1:]
-		if next == at || next == "/" {
-			at = next
-			continue
-		}
-		target, err := os.Readlink(root.Path(next))
-		if errors.Is(err, unix.EINVAL) { // no link
-			at = next
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if links++; links > mostLinks {
-			return "", &os.PathError{Op: "open", Path: root.Path(name), Err: unix.ELOOP}
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-	}
-	return root.Path(at), nil
+	return securejoin.SecureJoin(root.Path("/"), name)
 }
 
 // open opens the node's file name for reading.

@@ -56,6 +56,9 @@ func TestLinksDoNotLeadOutOfTheRoot(t *testing.T) {
 		"/a/f": nil, "/absolute": nil, "/up": nil, "/a/relative": nil, "//a/../../a/./f": nil, "/round": unix.ELOOP, "/away": unix.ENOENT, "/a/f/g": unix.ENOTDIR,
 	} {
 		got, err := within(nodefs.FS{Root: root}, name)
+		if err == nil {
+			_, err = os.Stat(got)
+		}
 		if !errors.Is(err, want) || err == nil && got != filepath.Join(root, "a/f") {
 			t.Errorf("%s is at %q, error %v, want %v", name, got, err, want)
 		}
