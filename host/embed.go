@@ -82,10 +82,10 @@ type Embedding struct {
 	// SkipStepsBecause, if not empty, is why steps of plugins that Reclaim does not
 	// stand in for are not run: they would free what is on this machine.
 	SkipStepsBecause string
-	// Patience is the least time that every call of a plugin gets. A program whose time is not
+	// MinDeadline is the least time that every call of a plugin gets. A program whose time is not
 	// the machine's, as a replay, waits for a slow machine and does not conclude anything from
 	// it.
-	Patience time.Duration
+	MinDeadline time.Duration
 	// Explain has each Pass list its ranking, for people.
 	Explain bool
 	// Plugins run in this process, by name. Those of Config.PluginDir run beside

@@ -92,9 +92,9 @@ func (m *Manager) openEmbedded() error {
 		Clock: e.Clock, Metrics: m.metrics, Config: m.config, records: m.records,
 	}
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
-	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.Patience
+	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.MinDeadline
 	o.Reclaim, o.SkipStepsBecause = e.Reclaim, e.SkipStepsBecause
-	if e.Patience == 0 { // else time and figures are not this machine's
+	if e.MinDeadline == 0 { // else time and figures are not this machine's
 		o.Fallback, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
 	}
 	m.loop = loop.New(o)

@@ -24,7 +24,7 @@ func openStats(c *Config, dir string, e *embedding, log *slog.Logger) (*summary.
 	)
 	switch {
 	case e != nil && e.Summary != nil:
-		source = summary.FromFunc(e.Summary, max(summary.DefaultTimeout, e.Patience))
+		source = summary.FromFunc(e.Summary, max(summary.DefaultTimeout, e.MinDeadline))
 	case c.Source == config.SourceSummary:
 		source, err = summary.Open(c.Summary)
 	}

@@ -56,9 +56,9 @@ func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, er
 	if e == nil {
 		return supervisor.New(o)
 	}
-	o.Timeouts = client.Timeouts{}.AtLeast(e.Patience)
+	o.Timeouts = client.Timeouts{}.AtLeast(e.MinDeadline)
 	// Nobody switches off a signal of another program by removing a file.
-	o.ExpectBuiltins = e.Patience == 0
+	o.ExpectBuiltins = e.MinDeadline == 0
 	if len(e.Plugins) > 0 {
 		return supervisor.InProcess(e.Plugins, o)
 	}

@@ -69,10 +69,10 @@ func (s *endingStream) RecvMsg(m any) error {
 }
 
 // end stops server when the calls in flight have been answered, or when
-// patience is over. It is called once.
-func (e *ending) end(server *grpc.Server, patience time.Duration) {
+// grace is over. It is called once.
+func (e *ending) end(server *grpc.Server, grace time.Duration) {
 	close(e.begun)
-	late := time.AfterFunc(patience, server.Stop)
+	late := time.AfterFunc(grace, server.Stop)
 	defer late.Stop()
 	server.GracefulStop()
 }

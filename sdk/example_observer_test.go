@@ -37,7 +37,7 @@ func (l leases) Observe(ctx context.Context, req eviction.ObserveRequest) (evict
 // A custom signal: a definition, and an observer. With evictionHard
 // {acme.example/licenses.free: 10%} it evicts, by the host's order if the plugin has
 // none.
-func Example_ownSignal() {
+func Example_customSignal() {
 	const signal = "acme.example/licenses.free"
 	plugin := sdk.Plugin{
 		Name: "licenses",

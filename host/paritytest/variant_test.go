@@ -22,7 +22,7 @@ func TestVariantsKeepToTheKubelet(t *testing.T) {
 		"evictd ranks by itself where rankers fail":            {variant: embedded.RankersFail},
 		"comparators rank as plugins do":                       {variant: embedded.Comparators},
 		"memory by its working set alone":                      {variant: embedded.WorkingSetOnly},
-		"a signal of a vendor's is none of the others' matter": {variant: embedded.OwnSignal, prepare: withLimits},
+		"a signal of a vendor's is none of the others' matter": {variant: embedded.CustomSignal, prepare: withLimits},
 		"a vendor's ranker changes only who goes":              {variant: embedded.ByQoS, anyVictim: true},
 		"pods without figures do not keep others alive":        {variant: embedded.SomeUnmeasured, prepare: withoutLimits, anyVictim: true},
 	} {

@@ -198,7 +198,7 @@ func verdict(done replayed) (string, error) {
 	if s.Record == nil {
 		return "", nil
 	}
-	text, _ := replay.Instead(done.trace, r)
+	text, _ := replay.OtherVictim(done.trace, r)
 	c, err := replay.Configuration(s)
 	if err != nil {
 		return "", fmt.Errorf("%s: %s", s.Record.ID, text)

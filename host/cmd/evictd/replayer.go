@@ -147,7 +147,7 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 		m, err := host.NewEmbedded(host.Embedding{ //nolint:contextcheck // closing what it could not use takes no context
 			Config: w.Config, Version: version, Commit: commit, Log: w.Log,
 			KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), SkipStepsBecause: skip,
-			Explain: true, Patience: replay.Patience,
+			Explain: true, MinDeadline: replay.MinDeadline,
 		})
 		if err != nil {
 			return nil, nil, err

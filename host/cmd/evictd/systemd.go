@@ -34,13 +34,13 @@ func newServiceManager(log *slog.Logger) *serviceManager {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	patience, err := systemd.SdWatchdogEnabled(false)
+	interval, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Warn("watchdog of the service manager is not fed", "error", err)
 	}
-	m := &serviceManager{every: startEvery, log: log, fed: patience > 0}
+	m := &serviceManager{every: startEvery, log: log, fed: interval > 0}
 	if m.fed {
-		m.every = patience / 3
+		m.every = interval / 3
 	}
 	return m
 }

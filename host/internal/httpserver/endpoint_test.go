@@ -50,7 +50,7 @@ func files(t *testing.T, node string) Options {
 
 func over(t *testing.T, url string) (answer string, state *tls.ConnectionState) {
 	t.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := http.Client{Timeout: maxWait, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)

@@ -69,12 +69,12 @@ func TestRapidConnectsOfAnotherLocalClientResetNoRequest(t *testing.T) {
 }
 
 func once(address string) error {
-	c, err := net.DialTimeout("tcp", address, patience)
+	c, err := net.DialTimeout("tcp", address, maxWait)
 	if err != nil {
 		return errors.New("connect")
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(maxWait))
 	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 		return errors.New("write")
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience bounds a test's wait for something that takes milliseconds.
-const patience = 20 * time.Second
+// maxWait bounds a test's wait for something that takes milliseconds.
+const maxWait = 20 * time.Second
 
 type lines struct {
 	mu sync.Mutex
@@ -69,7 +69,7 @@ func dial(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(maxWait))
 	return c
 }
 

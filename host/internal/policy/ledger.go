@@ -61,15 +61,15 @@ type Ledger struct {
 type Settlement struct {
 	UID, Pod string
 	Signal   eviction.Signal
-	// Promised is the amount it was last expected to free, Freed the part of it seen to come
+	// Promised is the amount it was last expected to free, Released the part of it seen to come
 	// back.
 	Promised eviction.Figure
-	Freed    int64
+	Released int64
 }
 
 // Kept reports whether most of what was promised has come back.
 func (s Settlement) Kept() bool {
-	return s.Promised.OK && s.Promised.Value > 0 && broughtBy(s.Freed, s.Promised.Value)
+	return s.Promised.OK && s.Promised.Value > 0 && broughtBy(s.Released, s.Promised.Value)
 }
 
 // A Promise is the relief expected of a victim.
@@ -206,7 +206,7 @@ func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
 	if use.OK {
 		use.Value += before
 	}
-	settled := Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Freed: before + came}
+	settled := Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Released: before + came}
 	l.settled = append(l.settled, settled)
 	l.relieved(s, settled.Kept())
 	delete(p.Frees, s)

@@ -319,12 +319,12 @@ func TestWhatCameBackIsSettledOnce(t *testing.T) {
 		grows     bool
 		want      Settlement
 	}{
-		"all at once":             {available: []int64{700}, want: Settlement{Freed: 600}},
-		"bit by bit":              {available: []int64{300, 700}, want: Settlement{Freed: 600}},
-		"less than was thought":   {available: []int64{300, 300, 300, 300}, want: Settlement{Freed: 200}},
-		"more than was thought":   {available: []int64{900}, want: Settlement{Freed: 600}},
-		"nothing":                 {available: []int64{100, 90, 100, 100}, want: Settlement{Freed: 0}},
-		"while another one grows": {available: []int64{400, 250, 550}, grows: true, want: Settlement{Freed: 600}},
+		"all at once":             {available: []int64{700}, want: Settlement{Released: 600}},
+		"bit by bit":              {available: []int64{300, 700}, want: Settlement{Released: 600}},
+		"less than was thought":   {available: []int64{300, 300, 300, 300}, want: Settlement{Released: 200}},
+		"more than was thought":   {available: []int64{900}, want: Settlement{Released: 600}},
+		"nothing":                 {available: []int64{100, 90, 100, 100}, want: Settlement{Released: 0}},
+		"while another one grows": {available: []int64{400, 250, 550}, grows: true, want: Settlement{Released: 600}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := promised(Ledger{}, "first", 600, 0, 100)

@@ -300,9 +300,9 @@ func podStats(c *decision.Candidate, signal eviction.Signal) object {
 	return pod
 }
 
-// Instead says of the replay of a record who would have gone, and whether it is another one
+// OtherVictim says of the replay of a record who would have gone, and whether it is another one
 // than the record has.
-func Instead(t *Trace, r *Replay) (text string, other bool) {
+func OtherVictim(t *Trace, r *Replay) (text string, other bool) {
 	was, is := firstToGo(t.Scenario.Record), "nobody"
 	if r.Decisions.ConfigError != "" {
 		return "not replayed, the configuration is refused: " + r.Decisions.ConfigError, true

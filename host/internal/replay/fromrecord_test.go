@@ -98,7 +98,7 @@ func TestARankingIsReplayedAsIfItsThresholdWereMet(t *testing.T) {
 	if want := "recorded: shop/report would have gone first for memory.available"; trace.Scenario.Description != want {
 		t.Errorf("%q, want %q", trace.Scenario.Description, want)
 	}
-	if text, other := Instead(trace, &Replay{Decisions: &Decisions{}}); text != "nobody goes instead of shop/report" || !other {
+	if text, other := OtherVictim(trace, &Replay{Decisions: &Decisions{}}); text != "no pod goes instead of shop/report" || !other {
 		t.Errorf("%q, want the first of the ranking", text)
 	}
 	for s, why := range map[eviction.Signal]string{eviction.PIDAvailable: "has no figure of pid.available", eviction.ContainerFsAvailable: "follow from another signal's"} {

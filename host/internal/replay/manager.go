@@ -28,6 +28,6 @@ type Manager interface {
 // when nothing is left.
 type Start func(ctx context.Context, w *World) (m Manager, stop func(), err error)
 
-// Patience is the time that plugins get in a replay: the effects of a slow machine on their
+// MinDeadline is the time that plugins get in a replay: the effects of a slow machine on their
 // deadlines are no part of a scenario.
-const Patience = time.Minute
+const MinDeadline = time.Minute

@@ -19,11 +19,11 @@ import (
 	"time"
 )
 
-// patience bounds a test's wait for something that has to happen.
-const patience = 10 * time.Second
+// maxWait bounds a test's wait for something that has to happen.
+const maxWait = 10 * time.Second
 
 func eventually(ok func() bool) bool {
-	deadline := time.After(patience)
+	deadline := time.After(maxWait)
 	for tick := time.NewTicker(time.Millisecond); !ok(); {
 		select {
 		case <-tick.C:
@@ -40,7 +40,7 @@ func receive[T any](t *testing.T, c <-chan T, what string) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		t.Fatalf("no %s", what)
 		panic("not reached")
 	}
@@ -60,7 +60,7 @@ func open(t *testing.T, o Options) *Source {
 func closeLater(t *testing.T, s interface{ Close(context.Context) error }) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), maxWait)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Error(err)

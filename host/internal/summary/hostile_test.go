@@ -27,7 +27,7 @@ func dial(t *testing.T, s *Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(maxWait))
 	return c
 }
 

@@ -22,8 +22,8 @@ type catalog struct {
 
 	plugins map[string]*plugin
 	// insiders are the plugins of this process.
-	insiders insiders
-	patience patience
+	insiders      insiders
+	restartPolicy restartPolicy
 
 	// undead are processes that could not be killed.
 	undead []error
@@ -37,7 +37,7 @@ type catalog struct {
 func (c *catalog) newPlugin(name string, f plugindir.File) *plugin {
 	return &plugin{
 		Status: Status{Name: name, Since: time.Now()}, log: output.New(c.Log, name), there: true, file: f,
-		crashes: newCrashes(c.patience), swapPause: swapPause,
+		crashes: newCrashes(c.restartPolicy), swapPause: swapPause,
 	}
 }
 

@@ -260,7 +260,7 @@ func (c *controller) leave(p *plugin, to State) {
 func (c *controller) left(p *plugin) {
 	p.resume()
 	p.life, p.first, p.ending = idle, false, nil
-	p.crashes = newCrashes(c.patience)
+	p.crashes = newCrashes(c.restartPolicy)
 	c.changed, c.again = true, true // also if it never served: nobody waits for it any more
 	switch {
 	case c.stopping:
@@ -349,17 +349,17 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 			c.Log.Info("plugin file is being written, start waits", "plugin", p.Name, "reason", why)
 		}
 	case Refused:
-		wait = c.patience.window // What was in the way may have gone without a trace.
+		wait = c.restartPolicy.window // What was in the way may have gone without a trace.
 		c.unregister(p)
 	default:
 		if hostFault(why) {
-			wait = c.patience.hostFault
+			wait = c.restartPolicy.hostFault
 			break
 		}
 		var quarantine bool
 		if wait, quarantine = p.crashes.next(time.Now(), ran, crashed && !strained(why)); quarantine {
 			state = Quarantined
-			c.Log.Error("plugin in quarantine", "plugin", p.Name, "crashes", c.patience.crashes, "for", wait.String(), "error", why)
+			c.Log.Error("plugin in quarantine", "plugin", p.Name, "crashes", c.restartPolicy.crashes, "for", wait.String(), "error", why)
 		}
 	}
 	p.enter(state, why)

@@ -7,8 +7,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// patience says how a plugin that fails is tried again.
-type patience struct {
+// restartPolicy says how a plugin that fails is tried again.
+type restartPolicy struct {
 	first, longest time.Duration // between two starts
 	// crashes within window put a plugin into quarantine for as long as window.
 	crashes int
@@ -19,8 +19,8 @@ type patience struct {
 	hostFault time.Duration
 }
 
-func defaultPatience() patience {
-	return patience{
+func defaultRestartPolicy() restartPolicy {
+	return restartPolicy{
 		first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute, stable: time.Minute,
 		hostFault: time.Second,
 	}
@@ -28,12 +28,12 @@ func defaultPatience() patience {
 
 // crashes remembers the crashes of one plugin.
 type crashes struct {
-	patience patience
-	wait     *backoff.ExponentialBackOff
-	times    []time.Time
+	restartPolicy restartPolicy
+	wait          *backoff.ExponentialBackOff
+	times         []time.Time
 }
 
-func newCrashes(p patience) *crashes {
+func newCrashes(p restartPolicy) *crashes {
 	wait := backoff.NewExponentialBackOff()
 	// The jitter goes both ways and comes on top: these bounds keep what is waited
 	// between first and longest.
@@ -41,7 +41,7 @@ func newCrashes(p patience) *crashes {
 	wait.InitialInterval = time.Duration(float64(p.first) / 0.8)
 	wait.MaxInterval = time.Duration(float64(p.longest) / 1.2)
 	wait.Multiplier = 2
-	return &crashes{patience: p, wait: wait}
+	return &crashes{restartPolicy: p, wait: wait}
 }
 
 // next returns how long to wait before the next start, after the plugin ran for
@@ -49,16 +49,16 @@ func newCrashes(p patience) *crashes {
 // never put into quarantine, since on a thrashing node that would end it when it
 // is needed most.
 func (c *crashes) next(now time.Time, ran time.Duration, crashed bool) (wait time.Duration, quarantine bool) {
-	if ran >= c.patience.stable {
+	if ran >= c.restartPolicy.stable {
 		c.wait.Reset()
 	}
 	if crashed {
-		c.times = slices.DeleteFunc(c.times, func(t time.Time) bool { return now.Sub(t) >= c.patience.window })
+		c.times = slices.DeleteFunc(c.times, func(t time.Time) bool { return now.Sub(t) >= c.restartPolicy.window })
 		c.times = append(c.times, now)
 	}
-	if len(c.times) >= c.patience.crashes {
+	if len(c.times) >= c.restartPolicy.crashes {
 		c.forget()
-		return c.patience.window, true
+		return c.restartPolicy.window, true
 	}
 	return c.wait.NextBackOff(), false
 }

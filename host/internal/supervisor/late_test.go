@@ -20,9 +20,9 @@ func TestAPluginThatIsTooSlowGetsMoreTime(t *testing.T) {
 	t.Parallel()
 	good := filepath.Join(install(t, "good"), "good")
 	dir := installedScript(t, "good", fmt.Sprintf("#!/bin/sh\n/bin/sleep 0.5\nexec %s\n", good))
-	p := defaultPatience()
+	p := defaultRestartPolicy()
 	p.first, p.longest = 5*time.Millisecond, 20*time.Millisecond
-	h := startPatient(t, p, dir, func(o *Options) {
+	h := startWithPolicy(t, p, dir, func(o *Options) {
 		o.Timeouts.Start, o.Timeouts.Handshake = 50*time.Millisecond, 400*time.Millisecond
 	})
 	eventually(t, "it serves", func() bool { return h.plugin("good").State == Running })

@@ -115,13 +115,13 @@ func shortStop(o *Options) { o.Timeouts.Stop = 300 * time.Millisecond }
 // end of the test it is stopped, and nothing of it may be left.
 func startHost(t *testing.T, dir string, change ...func(*Options)) *testHost {
 	t.Helper()
-	return startPatient(t, defaultPatience(), dir, change...)
+	return startWithPolicy(t, defaultRestartPolicy(), dir, change...)
 }
 
-// startPatient does as startHost with another patience for plugins that crash.
-func startPatient(t *testing.T, p patience, dir string, change ...func(*Options)) *testHost {
+// startWithPolicy is startHost with another restart policy.
+func startWithPolicy(t *testing.T, p restartPolicy, dir string, change ...func(*Options)) *testHost {
 	t.Helper()
-	return startPrepared(t, func(s *Supervisor) { s.control.patience = p }, dir, change...)
+	return startPrepared(t, func(s *Supervisor) { s.control.restartPolicy = p }, dir, change...)
 }
 
 // startPrepared does as startHost with a supervisor that was changed before it runs.

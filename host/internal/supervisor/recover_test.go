@@ -36,9 +36,9 @@ func TestAPluginIsBackWithItsDirectory(t *testing.T) {
 // A node that is too slow to answer brought its plugins into quarantine.
 func TestATimeoutAtTheStartIsNoCrash(t *testing.T) {
 	t.Parallel()
-	p := defaultPatience()
+	p := defaultRestartPolicy()
 	p.crashes, p.first = 2, 10*time.Millisecond
-	h := startPatient(t, p, install(t, "hangs-in-describe"), func(o *Options) { o.Timeouts.Describe = 50 * time.Millisecond })
+	h := startWithPolicy(t, p, install(t, "hangs-in-describe"), func(o *Options) { o.Timeouts.Describe = 50 * time.Millisecond })
 	eventually(t, "it is tried again and again", func() bool { return h.plugin("hangs-in-describe").Restarts > 3 })
 	if s := h.plugin("hangs-in-describe"); s.State == Quarantined {
 		t.Errorf("%+v, want it tried again soon", s)
@@ -63,9 +63,9 @@ func TestARivalIsFreeWhenTheOtherIsReplaced(t *testing.T) {
 // died then: in quarantine it stayed away long after the directory was whole again.
 func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {
 	t.Parallel()
-	p := defaultPatience()
+	p := defaultRestartPolicy()
 	p.hostFault = time.Millisecond
-	h := startPatient(t, p, install(t, "good"))
+	h := startWithPolicy(t, p, install(t, "good"))
 	h.breakSockets()
 	h.kill(h.plugin("good").PID)
 	eventually(t, "more starts fail than there are crashes to a quarantine", func() bool { return h.plugin("good").Restarts > 2*p.crashes })

@@ -6,7 +6,7 @@ import (
 )
 
 func TestCrashes(t *testing.T) {
-	p := defaultPatience()
+	p := defaultRestartPolicy()
 	now := time.Unix(1_000_000, 0)
 	c := newCrashes(p)
 	for n := 1; n < p.crashes; n++ {

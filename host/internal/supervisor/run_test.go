@@ -119,8 +119,8 @@ func TestHangingInOneKindOfCallIsEnough(t *testing.T) {
 
 func TestQuarantineAndSecondChance(t *testing.T) {
 	t.Parallel()
-	p := patience{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: time.Hour, stable: time.Minute}
-	h := startPatient(t, p, install(t, "exits"))
+	p := restartPolicy{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: time.Hour, stable: time.Minute}
+	h := startWithPolicy(t, p, install(t, "exits"))
 	eventually(t, "it is in quarantine", func() bool { return h.plugin("exits").State == Quarantined })
 	if got := h.plugin("exits").Restarts; got != 2 {
 		t.Errorf("%d restarts, want quarantine after 3 crashes", got)

@@ -86,7 +86,7 @@ func newSupervisor(o Options, l launcher) *Supervisor {
 		o.Metrics = noMetrics{}
 	}
 	s.control = &controller{
-		catalog:  &catalog{Options: o, plugins: map[string]*plugin{}, patience: defaultPatience()},
+		catalog:  &catalog{Options: o, plugins: map[string]*plugin{}, restartPolicy: defaultRestartPolicy()},
 		launcher: l, slots: runtime.GOMAXPROCS(0), slotLimit: startSlotLimit, asked: client.NewAsked(),
 		after: s.after, report: func(f func()) { s.call(func(*controller) { f() }) }, assigned: registry.New(nil, nil),
 	}

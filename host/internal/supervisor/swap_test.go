@@ -176,9 +176,9 @@ func TestAFailedReplacementIsTriedAgainWithOtherSettings(t *testing.T) {
 func TestACrashDuringASwap(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "good")
-	p := defaultPatience()
+	p := defaultRestartPolicy()
 	p.first, p.longest = time.Hour, 2*time.Hour // there shall be no other start
-	h := startPatient(t, p, dir)
+	h := startWithPolicy(t, p, dir)
 	before := h.plugin("good").PID
 	gate := filepath.Join(privateDir(t), "gate")
 	script := installedScript(t, "good", "#!/bin/sh\nread x <"+gate+"\nexec "+install(t, "good")+"/good\n")
@@ -198,8 +198,8 @@ func TestACrashDuringASwap(t *testing.T) {
 func TestANewFileEndsQuarantine(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "exits", "good")
-	p := patience{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: time.Hour, stable: time.Minute}
-	h := startPatient(t, p, dir)
+	p := restartPolicy{first: 5 * time.Millisecond, longest: 20 * time.Millisecond, crashes: 3, window: time.Hour, stable: time.Minute}
+	h := startWithPolicy(t, p, dir)
 	eventually(t, "it is in quarantine", func() bool { return h.plugin("exits").State == Quarantined })
 	if u := h.plugin("exits").Until; u == nil || time.Until(*u) < 59*time.Minute {
 		t.Errorf("until %v, want an hour from now", u)

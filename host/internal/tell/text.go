@@ -249,8 +249,8 @@ func (w *text) spared() {
 	}
 	for _, f := range found {
 		other := "nobody would have gone"
-		if f.Instead != "" {
-			other = f.Instead + " would have gone"
+		if f.NextVictim != "" {
+			other = f.NextVictim + " would have gone"
 		}
 		w.line("spared by", "%s: %s", w.whatIf(f), other)
 	}

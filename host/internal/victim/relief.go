@@ -67,9 +67,9 @@ func (r *Relief) settled() {
 		if s.Promised.OK {
 			promised = s.Promised.Value
 		}
-		r.metrics.Relieved(s.Signal, promised, s.Freed)
+		r.metrics.Relieved(s.Signal, promised, s.Released)
 		r.settle(s)
-		r.log.Info("relief of a victim", "pod", s.Pod, "uid", s.UID, "signal", s.Signal, "promised", promised, "freed", s.Freed)
+		r.log.Info("relief of a victim", "pod", s.Pod, "uid", s.UID, "signal", s.Signal, "promised", promised, "freed", s.Released)
 	}
 }
 

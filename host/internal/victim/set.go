@@ -225,7 +225,7 @@ func (s *Set) remove(v *Victim) {
 func (s *Set) settle(of policy.Settlement) {
 	for _, v := range slices.Backward(s.victims) {
 		if v.UID == of.UID && v.Signal == of.Signal {
-			v.Released = eviction.Some(of.Freed)
+			v.Released = eviction.Some(of.Released)
 			if of.Kept() {
 				v.ReliefAt = time.Now()
 			}

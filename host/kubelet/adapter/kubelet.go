@@ -35,9 +35,9 @@ type Kubelet struct {
 	// RunDir is where evictd has its sockets, in place of what its configuration says
 	// unless it is empty.
 	RunDir string
-	// Patience is host.Embedding's: more than 0 where time is not the machine's, as in
+	// MinDeadline is host.Embedding's: more than 0 where time is not the machine's, as in
 	// tests.
-	Patience time.Duration
+	MinDeadline time.Duration
 }
 
 // An ImageGC is the kubelet's garbage collection of images.

@@ -46,7 +46,7 @@ func New(k Kubelet) (*Manager, error) {
 	e := host.Embedding{
 		Config: c, Version: version.Get().GitVersion, Commit: version.Get().GitCommit, Log: log(),
 		KillPod: k.KillPod, Recorder: events{k.Recorder, k.NodeRef}, Clock: k.Clock, Metrics: counts{},
-		Thresholds: thresholds(k.Thresholds), Patience: k.Patience,
+		Thresholds: thresholds(k.Thresholds), MinDeadline: k.MinDeadline,
 		Reclaim: map[string]host.ReclaimFunc{"container-gc": k.ContainerGC.DeleteAllUnusedContainers, "image-gc": k.ImageGC.DeleteUnusedImages},
 		Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
 	}

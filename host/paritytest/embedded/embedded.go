@@ -62,8 +62,8 @@ func (s *Setup) embedding(w *replay.World) host.Embedding {
 	return host.Embedding{
 		Config: w.Config, Version: "parity", Log: w.Log,
 		KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), Explain: true,
-		Patience: replay.Patience,
-		Plugins:  s.Plugins,
+		MinDeadline: replay.MinDeadline,
+		Plugins:     s.Plugins,
 	}
 }
 

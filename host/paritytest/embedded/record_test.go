@@ -32,7 +32,7 @@ func recorder(dir string) replay.Start {
 		w.Config.RunDir, w.Config.PluginDir, w.Config.StateDir = run, "", dir
 		m, err := host.NewEmbedded(host.Embedding{
 			Config: w.Config, Log: w.Log, KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(),
-			Patience: replay.Patience, Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
+			MinDeadline: replay.MinDeadline, Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, os.RemoveAll(run))
@@ -146,7 +146,7 @@ func replays(t *testing.T, file string, r *decision.Decision) int {
 	if err != nil {
 		t.Fatalf("%s: %s: %v", file, r.ID, err)
 	}
-	if text, other := replay.Instead(trace, out); other {
+	if text, other := replay.OtherVictim(trace, out); other {
 		t.Errorf("%s: %s: %s", file, r.ID, text)
 	}
 	return 1

@@ -116,9 +116,9 @@ var byClass = rankerFunc(func(_ context.Context, req eviction.RankRequest) ([]ev
 	return order, nil
 })
 
-// OwnSignal adds a vendor's plugin with a signal of its own, which is never under
+// CustomSignal adds a vendor's plugin with a signal of its own, which is never under
 // pressure.
-func OwnSignal(s *Setup) {
+func CustomSignal(s *Setup) {
 	const things = "vendor.example/things.free"
 	s.Hard = map[string]string{things: "10"}
 	s.Plugins["vendor"] = sdk.Plugin{

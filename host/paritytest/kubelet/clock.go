@@ -7,9 +7,9 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// cleanupPatience is for how long the kubelet waits for clean-up
+// cleanupTimeout is for how long the kubelet waits for clean-up
 // (podCleanupTimeout), a second at a time.
-const cleanupPatience = 30 * time.Second
+const cleanupTimeout = 30 * time.Second
 
 // passClock is the time of a pass. It stands still but for await.
 type passClock struct {
@@ -65,7 +65,7 @@ func (c *passClock) await(done func(passed time.Duration) bool, wait func(done f
 		case <-c.asked:
 		}
 		passed += time.Second
-		if passed < cleanupPatience {
+		if passed < cleanupTimeout {
 			c.ticks <- c.Now()
 		} else { // the kubelet takes a tick or the time-out here, which is the same
 			c.timeout <- c.Now()

@@ -8,10 +8,10 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// patience bounds the repetitions of a pass before an outcome counts as one that the kubelet
+// maxPasses bounds the repetitions of a pass before an outcome counts as one that the kubelet
 // cannot come to. One threshold of a dozen and one pod of a hundred that rank equal can be what
 // chance has to pick.
-const patience = 2000
+const maxPasses = 2000
 
 // Judge returns where what evictd did in s differs from all that the kubelet may
 // do, nil if nowhere, and what the kubelet decided. It compares whole rankings,
@@ -61,7 +61,7 @@ func compareRanking(pass *loop.PassResult, at *Step) *replay.Difference {
 func Find(s *replay.Scenario, o *replay.Outcome, at *Step) bool {
 	wanted := outcomes([]replay.Outcome{*o})
 	found := func() bool { return replay.Compare(s, wanted, outcomes(at.Decision.Outcomes)) == nil }
-	at.More(patience, victims(o), found)
+	at.More(maxPasses, victims(o), found)
 	return found()
 }
 

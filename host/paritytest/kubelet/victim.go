@@ -14,7 +14,7 @@ func (k *Kubelet) JudgeButVictims(ctx context.Context, s *replay.Scenario, r *re
 	want, err := k.Walk(ctx, s, func(at *Step) error {
 		if at.Index < len(got.Steps) && len(got.Steps[at.Index].Outcomes) == 1 {
 			wanted := outcomes(got.Steps[at.Index].Outcomes)
-			at.More(patience, nil, func() bool {
+			at.More(maxPasses, nil, func() bool {
 				return replay.Compare(s, wanted, anonymous(outcomes(at.Decision.Outcomes))) == nil
 			})
 		}

@@ -15,9 +15,9 @@ const (
 	// are of all that is ever allocated, not of what is held at once.
 	freeBytes = 128 << 20
 	perByte   = 1 << 10
-	// most bounds the processor time of an input, patience the wait for one that never ends.
-	most     = 2 * time.Second
-	patience = time.Minute
+	// most bounds the processor time of an input, maxTime the wait for one that never ends.
+	most    = 2 * time.Second
+	maxTime = time.Minute
 )
 
 // Within calls parse, for an input of size bytes, and fails the test if that costs
@@ -30,12 +30,12 @@ func Within(t *testing.T, size int, parse func()) {
 		defer close(done)
 		parse()
 	}()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(maxTime)
 	defer late.Stop()
 	select {
 	case <-done:
 	case <-late.C:
-		t.Fatalf("%d bytes of input take longer than %v", size, patience)
+		t.Fatalf("%d bytes of input take longer than %v", size, maxTime)
 	}
 	if bytes, limit := allocated()-bytes, uint64(freeBytes+perByte*size); bytes > limit {
 		t.Errorf("%d bytes of input had %d MiB allocated, want at most %d", size, bytes>>20, limit>>20)

@@ -22,7 +22,7 @@ var programs = map[string]string{
 	"acme-disk":  "./sdk/examples/acme-disk",
 	"nvme-spare": "./sdk/examples/nvme-spare",
 	"broken":     "./test/fakes/broken",
-	"drive":      "./test/suites/ownsignal/drive",
+	"drive":      "./test/suites/customsignal/drive",
 	// A package whose tests start themselves, many times: without the race detector.
 	"conformance.test": "./shared/conformance",
 }

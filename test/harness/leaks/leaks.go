@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// patience bounds the wait of None for goroutines and files that are about to end.
-const patience = 10 * time.Second
+// maxWait bounds the wait of None for goroutines and files that are about to end.
+const maxWait = 10 * time.Second
 
 // A Count holds the numbers of goroutines and open files of the process.
 type Count struct{ Goroutines, Files int }
@@ -37,7 +37,7 @@ func None(t testing.TB) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for begin := time.Now(); runtime.NumGoroutine() > before; <-tick.C {
-			if time.Since(begin) > patience {
+			if time.Since(begin) > maxWait {
 				stacks := make([]byte, 1<<20)
 				t.Errorf("goroutines left, %d at the start:\n%s", before, stacks[:runtime.Stack(stacks, true)])
 				return

@@ -16,8 +16,8 @@ import (
 
 const (
 	mib = 1 << 20
-	// patience is for what evictd is to do; it looks every interval.
-	patience = 45 * time.Second
+	// maxWait is for what evictd is to do; it looks every interval.
+	maxWait  = 45 * time.Second
 	interval = "500ms"
 	// transition is the period of conditions, long enough to be seen.
 	transition = "2s"
@@ -153,19 +153,19 @@ func (n *site) kill() {
 // eventually waits until done reports true.
 func eventually(t *testing.T, what string, done func() (bool, error)) {
 	t.Helper()
-	eventuallyWithin(t, patience, what, done)
+	eventuallyWithin(t, maxWait, what, done)
 }
 
-func eventuallyWithin(t *testing.T, patience time.Duration, what string, done func() (bool, error)) {
+func eventuallyWithin(t *testing.T, maxWait time.Duration, what string, done func() (bool, error)) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(maxWait)
 	for {
 		ok, err := done()
 		if ok && err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v it is still not so that %s: %v", patience, what, err)
+			t.Fatalf("after %v it is still not so that %s: %v", maxWait, what, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

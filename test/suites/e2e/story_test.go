@@ -68,13 +68,13 @@ func (n *site) records(msg string) []evictd.Record {
 // await waits for a record with the message in this chapter.
 func (n *site) await(t *testing.T, msg string) evictd.Record {
 	t.Helper()
-	return n.awaitWithin(t, patience, msg)
+	return n.awaitWithin(t, maxWait, msg)
 }
 
-func (n *site) awaitWithin(t *testing.T, patience time.Duration, msg string) evictd.Record {
+func (n *site) awaitWithin(t *testing.T, maxWait time.Duration, msg string) evictd.Record {
 	t.Helper()
 	var found []evictd.Record
-	eventuallyWithin(t, patience, fmt.Sprintf("evictd says %q", msg), func() (bool, error) {
+	eventuallyWithin(t, maxWait, fmt.Sprintf("evictd says %q", msg), func() (bool, error) {
 		found = n.records(msg)
 		return len(found) > 0, nil
 	})

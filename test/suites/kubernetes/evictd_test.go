@@ -150,7 +150,7 @@ func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
 	<-gone.C
 	must(t, c.StartPart(soon(t), "kube-apiserver"))
 	began := time.Now()
-	limited, cancel := context.WithTimeout(t.Context(), 2*patience) // a kubelet asks it again after a minute at the latest
+	limited, cancel := context.WithTimeout(t.Context(), 2*maxWait) // a kubelet asks it again after a minute at the latest
 	defer cancel()
 	victim := awaitPod(limited, t, c, "hog", func(pod *v1.Pod) bool {
 		return pod.UID == hog.UID && ended(pod) && condition(pod, v1.DisruptionTarget) != nil

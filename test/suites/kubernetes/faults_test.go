@@ -261,7 +261,7 @@ func TestRecordsOutliveOutages(t *testing.T) {
 		<-back
 		must(s.t, s.StartPart(soon(s.t), "kube-apiserver"))
 		began := time.Now()
-		late, cancel := context.WithTimeout(s.t.Context(), 2*patience) // a kubelet asks it again after a minute at the latest
+		late, cancel := context.WithTimeout(s.t.Context(), 2*maxWait) // a kubelet asks it again after a minute at the latest
 		defer cancel()
 		victim := awaitPod(late, s.t, s.Cluster, s.hog.Labels["app"], func(p *v1.Pod) bool {
 			return p.UID == s.hog.UID && ended(p) && condition(p, v1.DisruptionTarget) != nil

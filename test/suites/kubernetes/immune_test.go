@@ -45,7 +45,7 @@ func TestNoPodIsImmune(t *testing.T) {
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
 	calm := awaitAvailable(soon(t), t, c, "calm")
-	evictShielded(t, c, calm, nil, shield{name: "the kubelet alone, of full annotations", raise: annotateFully, within: patience})
+	evictShielded(t, c, calm, nil, shield{name: "the kubelet alone, of full annotations", raise: annotateFully, within: maxWait})
 
 	config := map[string]any{
 		"mode": "kubernetes", "kubeconfig": account(t, c), "evictionPressureTransitionPeriod": "1s",
@@ -83,7 +83,7 @@ func evictShielded(t *testing.T, c *cluster.Cluster, calm *v1.Pod, p *evictd.Pro
 	must(t, (&scene{Cluster: c, t: t, hog: hog}).hogEnded())
 	stopped := time.Since(began)
 	ctx := soon(t)
-	if s.within > patience {
+	if s.within > maxWait {
 		ctx = t.Context()
 	}
 	_, err := c.AwaitPod(ctx, hog.Namespace, "", func(pod *v1.Pod) (bool, error) { // the replacement: its owner knows

@@ -14,9 +14,9 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// patience is for what the cluster is to do: a kubelet looks at its thresholds, and
+// maxWait is for what the cluster is to do: a kubelet looks at its thresholds, and
 // writes what it did, every 10 s.
-const patience = 90 * time.Second
+const maxWait = 90 * time.Second
 
 // require skips the test where no cluster can run.
 func require(t *testing.T) {
@@ -95,7 +95,7 @@ func startEvictd(t *testing.T, c *cluster.Cluster, config map[string]any) *evict
 // soon bounds what a story waits for.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -42,7 +42,7 @@ func TestTheEnvironmentIsAsDocumented(t *testing.T) {
 	dir := daemon.PluginDir(t)
 	daemon.Install(t, script, filepath.Join(dir, "shows"))
 	d := daemon.Start(t, map[string]any{"pluginDir": dir, "rootDir": daemon.NewNode(t, gib).Root})
-	d.Await("the end of the script", patience, func(r evictd.Record) bool { return r.String("text") == "that is all" })
+	d.Await("the end of the script", maxWait, func(r evictd.Record) bool { return r.String("text") == "that is all" })
 
 	var got []string
 	process := ""

@@ -19,8 +19,8 @@ import (
 const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
-	// patience is for what a loaded machine does late; a start is 0.2 s.
-	patience = 10 * time.Second
+	// maxWait is for what a loaded machine does late; a start is 0.2 s.
+	maxWait = 10 * time.Second
 )
 
 // A world is a node with the plugin and two pods: web, which every other ranker
@@ -93,12 +93,12 @@ func TestThePluginSaysWhoGoes(t *testing.T) {
 			d := daemon.Start(t, w.config)
 			d.AwaitReady()
 			w.node.SetAvailable(gib / 4)
-			got := d.AwaitMsg("evicting pod", patience)
+			got := d.AwaitMsg("evicting pod", maxWait)
 			if got.String("pod") != "default/"+c.victim || got.String("ranker") != "node-rank" || !strings.HasPrefix(got.String("rankReason"), c.reason) {
 				t.Errorf("%s by %s because of %q, want %s by node-rank because of %q",
 					got.String("pod"), got.String("ranker"), got.String("rankReason"), c.victim, c.reason)
 			}
-			d.AwaitMsg("pod finished", patience)
+			d.AwaitMsg("pod finished", maxWait)
 			if w.runtime.Running("uid-" + c.victim) {
 				t.Errorf("pod %s still runs", c.victim)
 			}
@@ -111,11 +111,11 @@ func TestAConfigurationThatThePluginRefuses(t *testing.T) {
 	w.settings(map[string]any{"config": map[string]any{"tires": []string{"batch"}}})
 	d := daemon.Start(t, w.config)
 	d.AwaitReady()
-	if why := d.AwaitMsg("plugin did not start", patience).String("error"); !strings.Contains(why, `unknown field "tires"`) {
+	if why := d.AwaitMsg("plugin did not start", maxWait).String("error"); !strings.Contains(why, `unknown field "tires"`) {
 		t.Errorf("refused because of %q, want the unknown field", why)
 	}
 	w.node.SetAvailable(gib / 4)
-	if got := d.AwaitMsg("evicting pod", patience); got.String("ranker") != "memory" || got.String("pod") != "default/web" {
+	if got := d.AwaitMsg("evicting pod", maxWait); got.String("ranker") != "memory" || got.String("pod") != "default/web" {
 		t.Errorf("%s by %s, want default/web by memory", got.String("pod"), got.String("ranker"))
 	}
 }
@@ -145,8 +145,8 @@ func TestThePluginLeavesWithTheHost(t *testing.T) {
 				t.Fatalf("no plugin of Node.js among %v", d.Plugins())
 			}
 			d.Signal(signal)
-			d.Wait(patience)
-			for deadline := time.Now().Add(patience); daemon.Alive(pid); time.Sleep(5 * time.Millisecond) {
+			d.Wait(maxWait)
+			for deadline := time.Now().Add(maxWait); daemon.Alive(pid); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("the plugin lives on as process %d", pid)
 				}

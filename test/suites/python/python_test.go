@@ -19,8 +19,8 @@ const (
 	// in the path.
 	interpreter = "/usr/bin/python3"
 	gib         = int64(1) << 30
-	// patience is for what a loaded machine does late; a start is half a second.
-	patience = 10 * time.Second
+	// maxWait is for what a loaded machine does late; a start is half a second.
+	maxWait = 10 * time.Second
 )
 
 // plugin returns the path of the example, built.
@@ -138,7 +138,7 @@ func TestThePluginInPythonSaysWhoGoes(t *testing.T) {
 			})
 			d.AwaitReady()
 			node.SetAvailable(gib / 4)
-			got := d.AwaitMsg("evicting pod", patience)
+			got := d.AwaitMsg("evicting pod", maxWait)
 			if got.String("pod") != "default/"+c.victim || got.String("ranker") != "python-rank" {
 				t.Errorf("%s by %s because of %q, want default/%s by python-rank", got.String("pod"), got.String("ranker"), got.String("rankReason"), c.victim)
 			}

@@ -18,8 +18,8 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// patience is for a loaded machine; unloaded all traces take half a minute.
-const patience = 5 * time.Minute
+// maxWait is for a loaded machine; unloaded all traces take half a minute.
+const maxWait = 5 * time.Minute
 
 // A program is an installed evictd with its plugins beside it.
 type program struct {
@@ -58,7 +58,7 @@ func install(t *testing.T) *program {
 }
 
 func (p *program) command(args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), maxWait)
 	p.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, p.binary, append([]string{"replay"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+p.tmp)

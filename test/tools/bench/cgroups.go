@@ -71,8 +71,8 @@ func (g *cgroups) remove() error {
 }
 
 // removeTree removes directories that have only files that rmdir takes along.
-func removeTree(dir string, patience time.Duration) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+func removeTree(dir string, timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
 		var dirs []string
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {

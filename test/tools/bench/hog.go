@@ -79,7 +79,7 @@ func (h *hog) drain() error {
 func (h *hog) ask(what string) (string, error) {
 	_, err := fmt.Fprintln(h.stdin, what)
 	if err == nil {
-		err = h.answers.SetReadDeadline(time.Now().Add(endPatience))
+		err = h.answers.SetReadDeadline(time.Now().Add(endTimeout))
 	}
 	answer := ""
 	if err == nil {
@@ -94,7 +94,7 @@ func (h *hog) ask(what string) (string, error) {
 // stop ends the hog, which leaves when its input ends.
 func (h *hog) stop() error {
 	_ = h.stdin.Close() // the hog may be gone
-	late := time.AfterFunc(endPatience, func() { _ = h.cmd.Process.Kill() })
+	late := time.AfterFunc(endTimeout, func() { _ = h.cmd.Process.Kill() })
 	defer late.Stop()
 	if err := errors.Join(h.cmd.Wait(), h.answers.Close()); err != nil {
 		return fmt.Errorf("stop hog: %w", err)

@@ -77,8 +77,8 @@ func (p *process) stop() error {
 
 func (p *process) end() error {
 	p.proc.Orphan() // tells the plugin to leave
-	if p.proc.WaitFor(endPatience) {
+	if p.proc.WaitFor(endTimeout) {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("plugin did not end within %v, killed it", endPatience), p.proc.Stop(0))
+	return errors.Join(fmt.Errorf("plugin did not end within %v, killed it", endTimeout), p.proc.Stop(0))
 }

@@ -78,5 +78,5 @@ func start(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// endPatience bounds the end of a process that was asked to end.
-const endPatience = 10 * time.Second
+// endTimeout bounds the end of a process that was asked to end.
+const endTimeout = 10 * time.Second

@@ -34,8 +34,8 @@ type Change struct {
 	// Value is in bytes, in the signal's unit, or a priority; Step is one of it.
 	Value int64 `json:"value"`
 	Step  int64 `json:"step"`
-	// Instead names the pod that would have been evicted, empty for none.
-	Instead string `json:"instead,omitempty"`
+	// NextVictim names the pod that would have been evicted, empty for none.
+	NextVictim string `json:"instead,omitempty"`
 }
 
 // A variable changes a situation: the victim's row or the threshold that was acted on.
@@ -149,7 +149,7 @@ func (s *situation) least(c variable, victim int) (Change, bool) {
 	_, d := s.spared(c, victim, value)
 	found := Change{What: c.name, Of: c.of, Value: value, Step: step}
 	if len(d.Order) > 0 {
-		found.Instead = s.record.Candidates[d.Order[0]].Pod
+		found.NextVictim = s.record.Candidates[d.Order[0]].Pod
 	}
 	return found, true
 }

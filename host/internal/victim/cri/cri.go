@@ -36,9 +36,9 @@ const (
 	// leastSeconds is the least time that a container gets to end by itself after its hook or
 	// its wait for others, also when that took all of the grace.
 	leastSeconds = 1
-	// releasePatience is the time that the end of a container that has been stopped waits for
+	// releaseTimeout is the time that the end of a container that has been stopped waits for
 	// memory that is taken back beside.
-	releasePatience = time.Second
+	releaseTimeout = time.Second
 	// staleAfter is the time after its grace period at which a kill that took too long is given
 	// up.
 	staleAfter = time.Minute
@@ -256,7 +256,7 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	return func() {
 		stop()
 		defer giveUp()
-		defer time.AfterFunc(releasePatience, giveUp).Stop()
+		defer time.AfterFunc(releaseTimeout, giveUp).Stop()
 		running.Wait()
 	}
 }

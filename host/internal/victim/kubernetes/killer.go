@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// patience is the time that the kubelet gets before evictd acts in its place: until it has
+	// kubeletTimeout is the time that the kubelet gets before evictd acts in its place: until it has
 	// begun to end a pod, and until it has removed what is left of one.
-	patience = time.Second
-	// hookPatience bounds the wait for the kubelet to say that it has begun to end a pod with
+	kubeletTimeout = time.Second
+	// hookTimeout bounds the wait for the kubelet to say that it has begun to end a pod with
 	// a hook, which must not run twice: one that is busy writes what it did within 10 s.
-	hookPatience = 10 * time.Second
-	// longPatience is the time that the API server gets to answer before a pod is ended without
+	hookTimeout = 10 * time.Second
+	// apiTimeout is the time that the API server gets to answer before a pod is ended without
 	// it.
-	longPatience = 5 * time.Second
+	apiTimeout = 5 * time.Second
 	// apiLatencyFactor is the time for the kubelet to receive the eviction and to report it, in multiples
 	// of the time of the API server's answer.
 	apiLatencyFactor = 3
@@ -184,7 +184,7 @@ func (e termination) now(ctx context.Context) error {
 	if err == nil {
 		err = e.killer.runtime.StopContainers(ctx, e.victim, ids, e.graceEnds)
 	}
-	if err == nil && e.finishedBy(ctx, e.graceEnds.Add(patience)) {
+	if err == nil && e.finishedBy(ctx, e.graceEnds.Add(kubeletTimeout)) {
 		return nil
 	}
 	return e.rest(ctx, 0)

@@ -217,7 +217,7 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 		hangs bool
 	}{
 		"hard, it hangs":             {grace: 1, dies: 1200 * time.Millisecond, hangs: true},
-		"soft, it hangs":             {grace: 10, dies: longPatience + 1200*time.Millisecond, hangs: true},
+		"soft, it hangs":             {grace: 10, dies: apiTimeout + 1200*time.Millisecond, hangs: true},
 		"hard":                       {grace: 1, dies: 1200 * time.Millisecond, fails: errRefused},
 		"soft":                       {grace: 10, dies: 2200 * time.Millisecond, fails: errRefused},
 		"it starts":                  {grace: 1, dies: 1200 * time.Millisecond, fails: statusError(http.StatusServiceUnavailable, "starting")},

@@ -20,7 +20,7 @@ func (e termination) handled(ctx context.Context) bool {
 		return r.refused == nil
 	}
 	// A slow API server tells the kubelet as slowly, and us of the kubelet.
-	least := max(patience, apiLatencyFactor*r.took)
+	least := max(kubeletTimeout, apiLatencyFactor*r.took)
 	until, delivered := time.Now().Add(least), false
 	for {
 		p := e.killer.teller.known(r)
@@ -46,7 +46,7 @@ func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 	if soon := time.Now().Add(least); until.Before(soon) {
 		until = soon
 	}
-	if late := time.Now().Add(hookPatience); hasHook(p) && !isStarting(p) && until.Before(late) {
+	if late := time.Now().Add(hookTimeout); hasHook(p) && !isStarting(p) && until.Before(late) {
 		return late
 	}
 	return until
@@ -55,7 +55,7 @@ func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 // answeredBy waits for the API server to say what becomes of the eviction, for longer if
 // it has said nothing at all. It is false if the pod has to be ended without an answer.
 func (e termination) answeredBy(ctx context.Context) bool {
-	late := time.NewTimer(time.Until(e.within(longPatience)))
+	late := time.NewTimer(time.Until(e.within(apiTimeout)))
 	defer late.Stop()
 	for failed := e.record.failed; ; {
 		select {
@@ -63,7 +63,7 @@ func (e termination) answeredBy(ctx context.Context) bool {
 			return true
 		case <-failed: // once more
 			failed = nil
-			late.Reset(time.Until(e.within(patience)))
+			late.Reset(time.Until(e.within(kubeletTimeout)))
 		case <-late.C:
 			return false
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package ownsignal
+package customsignal
 
 import (
 	"encoding/json"
