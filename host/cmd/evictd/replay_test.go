@@ -185,7 +185,7 @@ func TestScratchDirectoriesHaveShortPaths(t *testing.T) {
 	}
 }
 
-// A plugin that did not run was "nobody goes instead", and exit code 0.
+// A plugin that did not run was "no pod goes instead", and exit code 0.
 func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
 	n := newNode(t)
 	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
@@ -207,7 +207,7 @@ func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
 		}
 	}
 	got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", state, "--with", with, "r1")
-	if got.Code != exitFine || !strings.Contains(got.Out, "r1: nobody goes instead of rt/x.json") {
+	if got.Code != exitFine || !strings.Contains(got.Out, "r1: no pod goes instead of rt/x.json") {
 		t.Errorf("without a threshold of the signal: %d, %s%s", got.Code, got.Out, got.Errors)
 	}
 	if got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", recorded(t), "--since", "7d"); got.Code != exitFailure || !strings.Contains(got.Errors, "--since: 168h0m0s: no record of an eviction in ") {
@@ -236,7 +236,7 @@ func TestVerdictsOfRecords(t *testing.T) {
 		want, err string
 	}{
 		"as recorded":        {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, went}, "r1: shop/web goes, as recorded", ""},
-		"none":               {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, seen}, "r1: nobody goes instead of shop/web", ""},
+		"none":               {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, seen}, "r1: no pod goes instead of shop/web", ""},
 		"a step that failed": {replay.Decisions{Steps: []replay.StepDecision{{Error: "no summary"}, {}}}, []loop.PassResult{{}, went}, "", "r1: not known which pod goes, step 0: no summary"},
 		"no plugin":          {replay.Decisions{Steps: make([]replay.StepDecision, 2)}, []loop.PassResult{seen, {}}, "", "r1: not known which pod goes, step 1: no running plugin observes memory.available"},
 	} {

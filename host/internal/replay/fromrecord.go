@@ -303,7 +303,7 @@ func podStats(c *decision.Candidate, signal eviction.Signal) object {
 // OtherVictim says of the replay of a record who would have gone, and whether it is another one
 // than the record has.
 func OtherVictim(t *Trace, r *Replay) (text string, other bool) {
-	was, is := firstToGo(t.Scenario.Record), "nobody"
+	was, is := firstToGo(t.Scenario.Record), "no pod"
 	if r.Decisions.ConfigError != "" {
 		return "not replayed, the configuration is refused: " + r.Decisions.ConfigError, true
 	}
