@@ -52,7 +52,7 @@ type InsufficientResource interface {
 	GetInsufficientAmount() int64
 }
 
-// Why there is nobody to admission.
+// Why admission has no pods to evict.
 var (
 	errNotEmbedded = errors.New("preemption: only an embedded manager can make room for a pod")
 	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")

@@ -167,7 +167,7 @@ func TestHandleAdmissionFailure(t *testing.T) {
 			pod: wantsRoom, reasons: []FailureReason{short{memory, 150 << 20}}, killErr: map[string]error{"web": errors.New("timeout waiting to kill pod")},
 			did: append(killed("web", "batch"), "count memory"),
 		},
-		"nobody goes if all together are not enough": {
+		"no pod goes if all together are not enough": {
 			pod: wantsRoom, reasons: []FailureReason{short{memory, 160 << 20}},
 			err: "preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: memory, q: 10485760), ]",
 		},

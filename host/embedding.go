@@ -189,7 +189,7 @@ func (m *Manager) Admit(pod *v1.Pod) Admission {
 // something only for a critical pod that lacks nothing but resources, and then
 // kills other pods, one after the other, with their own grace periods; a kill
 // that fails is logged, and the pod counts as gone all the same. In a dry run
-// nobody is killed, and the reasons stay. It is an error if all pods that may go
+// no pod is killed, and the reasons stay. It is an error if all pods that may go
 // are not enough, if ctx ends between two kills, and if the Manager is not an
 // embedded one.
 //

@@ -93,7 +93,7 @@ type Manager struct {
 	records  *recorder.Keeper
 	loop     *loop.Loop
 	rankings *rankings
-	// reloading is held by whoever tells the plugins something else.
+	// reloading is held by the call that sends plugins new settings.
 	reloading chan struct{}
 	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
 	embedded *embedding
@@ -436,7 +436,7 @@ func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
 	return m.supervisor.Reconfigure(ctx, m.facts(c), parts.PluginSettings(c))
 }
 
-// beginReload waits for whoever tells the plugins something else.
+// beginReload waits for another call that sends plugins new settings.
 func (m *Manager) beginReload(ctx context.Context) error {
 	select {
 	case m.reloading <- struct{}{}:

@@ -15,7 +15,7 @@ const (
 	// rankingStands is the least time for which a ranking is served again.
 	rankingStands = 2 * time.Second
 	// rankingPause is the time for which a ranking is served again, in multiples of the time it
-	// took to make, for each signal: whoever can connect may ask, and pods are measured for it,
+	// took to make, for each signal: any peer may ask, and pods are measured for it,
 	// whose files may be many.
 	rankingPause = 20
 )

@@ -57,7 +57,7 @@ func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, er
 		return supervisor.New(o)
 	}
 	o.Timeouts = client.Timeouts{}.AtLeast(e.MinDeadline)
-	// Nobody switches off a signal of another program by removing a file.
+	// A signal of another program is not switched off by removing a file.
 	o.ExpectBuiltins = e.MinDeadline == 0
 	if len(e.Plugins) > 0 {
 		return supervisor.InProcess(e.Plugins, o)

@@ -15,7 +15,7 @@ const parentVariable = "EVICTD_PARENT_FD"
 
 // leaveWithHost ends the process as soon as the host is dead. A plugin that
 // lives on would keep its sockets and its memory, and with a Reclaim under way
-// act on a node that nobody decides for.
+// act on a node without a host.
 //
 // The goroutine ends with the process.
 func leaveWithHost() error {

@@ -1,6 +1,6 @@
 // Package disk is the plugin for nodefs.*, imagefs.* and containerfs.*: it
 // reports the layout of the node's filesystems, observes them, measures what pods
-// take of them, ranks by the kubelet's rule and frees what nobody uses any more.
+// take of them, ranks by the kubelet's rule and frees what is not used any more.
 //
 // Its figures come from the node's filesystems, the pods' directories and the
 // container runtime, or from the kubelet's stats summary if the host serves one;
@@ -10,6 +10,6 @@
 // plugin is a value: each field can be replaced, cleared or wrapped, and what is
 // left goes on to work. WithStep and WithObserver do what would else be copied
 // from vendor to vendor: they add a step of reclaim, and have some of the signals
-// observed by somebody else. The examples show both, and how a vendor's
+// observed by another plugin. The examples show both, and how a vendor's
 // configuration is put beside this one's.
 package disk

@@ -75,7 +75,7 @@ func (n *node) close() {
 	}
 	n.meter.Close()
 	n.filesystems.Close()
-	_ = n.client.Close() // nobody waits for an answer
+	_ = n.client.Close() // no call waits for an answer
 }
 
 // detect has the images looked at beside the calls when it is time, and those removed

@@ -65,7 +65,7 @@ func (p *plugin) together(asked []eviction.Signal, others []eviction.Observation
 	return append(slices.DeleteFunc(others, notAsked), out...)
 }
 
-// isOthers reports whether a signal is observed by somebody else.
+// isOthers reports whether a signal is observed by another plugin.
 func (p *plugin) isOthers(s eviction.Signal) bool {
 	return slices.ContainsFunc(p.observers, func(o observer) bool { return slices.Contains(o.signals, s) })
 }

@@ -66,7 +66,7 @@ func (n *node) gauge(s eviction.Signal) *nodefs.MemoryGauge {
 }
 
 // cgroupDir is the directory of the cgroup that gauge reads for a signal. The
-// error wraps nodefs.ErrGone while nobody can tell where that is.
+// error wraps nodefs.ErrGone while that is not known.
 func (n *node) cgroupDir(s eviction.Signal) (string, error) {
 	if s == eviction.MemoryAvailable {
 		return n.hierarchy.Path("/"), nil

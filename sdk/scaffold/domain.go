@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// placeholder is a domain that is nobody's.
+// placeholder is a domain without an owner.
 const placeholder = "example.com"
 
 // codeHosts are domains that modules of other people have, too.

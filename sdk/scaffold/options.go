@@ -49,7 +49,7 @@ const maxName = 63
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	// What git describe makes of a commit after a release ("v1.2.3-4-g0123abc") is
-	// none, nor is a pseudo-version: nobody may have pushed it.
+	// none, nor is a pseudo-version: it may not have been pushed.
 	releaseForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)[.0-9]*)?$`)
 )
 

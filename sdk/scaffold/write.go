@@ -19,7 +19,7 @@ import (
 )
 
 // The templates of all kinds, and those of one. Their names are those of the files,
-// with .tmpl so that nobody takes them for part of this module.
+// with .tmpl so that they are not taken for part of this module.
 //
 //go:embed templates
 var templates embed.FS

@@ -16,7 +16,7 @@
 // pass and view and gives all plugins the same bytes or the same error:
 //
 //	GET /summary?pass=7&view=before          what the pass begins with
-//	GET /summary?pass=7&view=after-reclaim   asked anew after node-level reclaim
+//	GET /summary?pass=7&view=after-reclaim   fetched again after node-level reclaim
 //
 // The answer is 200 with the kubelet's JSON, or 503 with the error as text, when
 // there is no summary for this pass and view. Any other status, and no answer

@@ -20,7 +20,7 @@ var ErrNoSummary = errors.New("no summary")
 const keptPasses = 2
 
 // A Source reads summaries from the host's socket. It asks once for each pass and
-// view, whoever needs the answer, and keeps it until later passes come. Set Socket
+// view, for all callers, and keeps it until later passes come. Set Socket
 // before the first call; a Source must not be copied after it.
 //
 // It is an eviction.Observer and an eviction.Measurer of the built-in signals.

@@ -7,7 +7,7 @@ import (
 )
 
 // Summary is a decoded summary: what eviction needs of it. It is shared between
-// calls, so nobody may change it.
+// calls, so callers must not change it.
 //
 // A missing section reads as a section whose figures are all missing: the kubelet
 // makes no difference between the two.

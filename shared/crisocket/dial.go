@@ -98,7 +98,7 @@ func socketPath(endpoint string) (string, error) {
 }
 
 // dialSocket makes errors that say what to do: they are shown with every call
-// that fails for want of a connection.
+// that fails for lack of a connection.
 func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	switch {
@@ -107,7 +107,7 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("container runtime socket unix://%s does not exist: is the runtime running and the endpoint right? %s", path, examples)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("nobody listens on container runtime socket unix://%s: is the runtime running?", path)
+		return nil, fmt.Errorf("nothing listens on container runtime socket unix://%s: is the runtime running?", path)
 	default:
 		return nil, fmt.Errorf("container runtime socket unix://%s: %w", path, err)
 	}

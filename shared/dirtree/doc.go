@@ -1,4 +1,4 @@
-// Package dirtree removes directory trees that somebody else has made, who may have
+// Package dirtree removes directory trees that another program has made, which may have
 // made them as deep and as large as he could.
 //
 // It follows no symbolic link and leaves no file where it was to remove one;

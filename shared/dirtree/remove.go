@@ -23,7 +23,7 @@ const mark = "~"
 // Remove removes name in dir with all below it, as long as goOn says so. It has
 // three descriptors open at most, however deep the tree is: directories that are
 // not empty are moved up into dir, under the name with an addition, and removed
-// there. So nobody else may write to dir. What is left goes with the next call for
+// there. So no other program may write to dir. What is left goes with the next call for
 // what is in dir. That there is no such name is no error.
 func Remove(dir, name string, goOn func() bool) error {
 	top, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -28,7 +28,7 @@ type NodeFacts struct {
 	CgroupRoot string
 	// CgroupDriver is "cgroupfs" or "systemd": how pod cgroups are named. Empty as
 	// long as the host does not know, since no pod has run yet: the cgroups show it
-	// then, as nodefs.Naming sees. The host configures anew when it knows.
+	// then, as nodefs.Naming sees. The host configures again when it knows.
 	CgroupDriver string
 	// KubeletRootDir holds the directories of pods, /var/lib/kubelet by default.
 	KubeletRootDir string

@@ -1,7 +1,7 @@
 // Package hang waits for calls that may never return: of a filesystem whose server is
 // away, of a cgroup whose lock is held. Nothing can end such a call. It is left behind, in
-// a goroutine of its own that ends with it, and whoever waited goes on.
-// A panic in a goroutine of its own is an error for whoever waits, or a panic there.
+// a goroutine of its own that ends with it, and its caller goes on.
+// A panic in a goroutine of its own is an error for the caller, or a panic there.
 //
 // It is not a way to end what can be ended: that takes a context.
 package hang
@@ -28,7 +28,7 @@ func Do[T any](late <-chan struct{}, call func() (T, error), ended func()) (T, e
 type Pending[T any] struct {
 	late     <-chan struct{}
 	answered chan struct{}
-	settled  atomic.Bool // by whoever comes first: the answer, or late
+	settled  atomic.Bool // by the first of two: the answer, or late
 	left     bool
 	value    T
 	err      error

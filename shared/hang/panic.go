@@ -32,7 +32,7 @@ func Catch(call func()) (caught *Panic) {
 }
 
 // A Group is a sync.WaitGroup for functions of a call that share the process with others: the first
-// panic of one of them is that of whoever waits, where it can be recovered.
+// panic of one of them is that of the caller, where it can be recovered.
 type Group struct {
 	all   sync.WaitGroup
 	first atomic.Pointer[Panic]

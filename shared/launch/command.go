@@ -17,7 +17,7 @@ import (
 var (
 	// ErrNotProgram is about a file that cannot be executed: another attempt ends alike.
 	ErrNotProgram = errors.New("cannot be executed")
-	// ErrBusy is about a file that somebody has open for writing.
+	// ErrBusy is about a file that is open for writing.
 	ErrBusy = errors.New("is open for writing")
 )
 

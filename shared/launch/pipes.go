@@ -31,7 +31,7 @@ func (p *pipes) closeChildEnds() {
 	closeAll(p.stdoutW, p.stderrW, p.parentR)
 }
 
-// drainUntil lets reads end at t even if somebody still holds the other ends.
+// drainUntil lets reads end at t even if the other ends are still open.
 func (p *pipes) drainUntil(t time.Time) {
 	_ = p.stdoutR.SetReadDeadline(t)
 	_ = p.stderrR.SetReadDeadline(t)

@@ -11,7 +11,7 @@ import (
 // A CPUShare is the weight of a cgroup among its siblings on a busy CPU.
 type CPUShare struct {
 	// File is where it is set, Shares what it is as in cpu.shares of version 1, where a
-	// cgroup has 1024 unless somebody says otherwise, and a container what it requests of
+	// cgroup has 1024 by default, and a container what it requests of
 	// CPU times 1024.
 	File   string
 	Shares int64

@@ -92,7 +92,7 @@ func (f *File) Close() {
 
 // Read returns the whole file as it is now, in the memory of b.
 //
-// The kernel renders the file anew for each pread, so one call that has room
+// The kernel renders the file again for each pread, so one call that has room
 // for all of it is both the cheapest way and the only consistent one.
 func (f *File) Read(b *Buffer) ([]byte, error) {
 	if b.bytes == nil {

@@ -27,7 +27,7 @@ type MemorySample struct {
 // A MemoryGauge reads how much memory is available to a cgroup.
 type MemoryGauge = Gauge[MemorySample]
 
-// A Gauge reads a figure of the node. It keeps its files open, and opens them anew when
+// A Gauge reads a figure of the node. It keeps its files open, and opens them again when
 // the cgroup that they are of was removed and made again. It may be used concurrently,
 // with a Buffer for each caller.
 type Gauge[T any] struct {

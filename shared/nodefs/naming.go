@@ -17,7 +17,7 @@ const (
 )
 
 // A Naming is the CgroupNames of a node. It finds out by itself which driver names
-// the cgroups where nobody has said so. It may be used concurrently.
+// the cgroups where that is not configured. It may be used concurrently.
 type Naming struct {
 	fs   FS
 	root string

@@ -62,7 +62,7 @@ func (c *TasksCgroup) Close() { c.current.Close() }
 // may list one twice. The error wraps ErrGone when there is no such cgroup. With an error that says
 // that there are too many cgroups below come those of the first.
 //
-// The file is opened anew each time. A descriptor of version 1 that is kept shows for a
+// The file is opened each time. A descriptor of version 1 that is kept shows for a
 // second what it showed before (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
 func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	pids, err := h.processesOf(cgroup)

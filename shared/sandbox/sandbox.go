@@ -126,7 +126,7 @@ func (s *Sandbox) Status() Status {
 	return status
 }
 
-// RemoveDir removes the directory of the socket. It is called when nobody looks at it
+// RemoveDir removes the directory of the socket. It is called when it is not used
 // any more, which may be after Close.
 func (s *Sandbox) RemoveDir() {
 	if s.dir == "" {
@@ -137,7 +137,7 @@ func (s *Sandbox) RemoveDir() {
 }
 
 // CheckDir refuses a directory of the socket with more in it than a plugin needs
-// there: files cost memory of the node that is nobody's limit. With no directory
+// there: files cost memory of the node that no limit bounds. With no directory
 // below there is nowhere else to make them.
 func (s *Sandbox) CheckDir() error {
 	d, err := os.Open(s.dir)

@@ -52,7 +52,7 @@ func (s *Sandbox) prepare(cmd *exec.Cmd) {
 // that it starts: nothing of this can be taken back, and a child inherits it.
 //
 // The thread keeps the capabilities that are in force: it needs some of them to
-// start a process as somebody else, and a plugin without any could trace a thread
+// start a process as another user, and a plugin without any could trace a thread
 // of the host that has none either, and with it the host.
 func (s *Sandbox) enter() error {
 	// The working directory and the umask are the process's unless this succeeds,

@@ -45,7 +45,7 @@ func CallError(ctx context.Context, err error) error {
 		if gone := gaveUp(ctx); gone != nil {
 			return gone
 		}
-		// Nobody here cancelled, so the connection was closed under the call.
+		// This side did not cancel, so the connection was closed under the call.
 		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, message)
 	case codes.DeadlineExceeded:
 		if gone := gaveUp(ctx); gone != nil {

@@ -124,7 +124,7 @@ func layoutGroups(cfg *config.Config) []layoutGroup {
 	return slices.DeleteFunc([]layoutGroup{onNodefs, onImagefs}, func(g layoutGroup) bool { return len(g.names) == 0 })
 }
 
-// derivedTable shows the thresholds of writable layers, which nobody configures,
+// derivedTable shows the thresholds of writable layers, which are not configured,
 // as they will be once the node's filesystems are known. It is empty where there
 // are none.
 func derivedTable(cfg *config.Config, thresholds []policy.Threshold) []byte {

@@ -309,11 +309,11 @@ memory  running      42   v1.0     1         memory.available             observ
 oldest  running      43   -        0         memory.available             rank          rank          asked after all others until 2026-01-01T00:10:00Z: its answers cost 6s of 1m0s
 spare   quarantined  -    -        4         acme.example/spare           observe       -             until 2026-01-01T00:10:00Z; exited
 
-SIGNAL              CAPABILITY  IN CHARGE  WHY                          OTHERS
-memory.available    observe     memory     only provider                -
-                    rank        oldest     custom before built-in       memory (shadowed)
-pid.available       observe     -          nobody offers it             -
-acme.example/spare  observe     -          nobody who offers it serves  spare (quarantined)
+SIGNAL              CAPABILITY  IN CHARGE  WHY                              OTHERS
+memory.available    observe     memory     only provider                    -
+                    rank        oldest     custom before built-in           memory (shadowed)
+pid.available       observe     -          no plugin offers it              -
+acme.example/spare  observe     -          no plugin that offers it serves  spare (quarantined)
 `}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plugins (-want +got):\n%s", diff)

@@ -16,7 +16,7 @@ func TestCommandLinesAreCompleted(t *testing.T) {
 		return &decision.Decision{ID: id, Kind: decision.KindEviction, Time: at, Victim: &decision.Victim{Pod: pod, UID: uid, Signal: signal}}
 	}
 	dir := recorded(t, evicted("r1", "shop/web", "web-1", "memory.available"), evicted("r2", "bank/db", "db-1", "acme.example/nvme.spare"),
-		evicted("r3", "shop/web", "web-1", "memory.available"), &decision.Decision{ID: "r4", Kind: decision.KindNobody, Time: at},
+		evicted("r3", "shop/web", "web-1", "memory.available"), &decision.Decision{ID: "r4", Kind: decision.KindNone, Time: at},
 		evicted("r5", "shop/\x1b[2J", "evil\n", "memory.available"))
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("a.json", nil, 0o600); err != nil {
@@ -49,7 +49,7 @@ func TestCommandLinesAreCompleted(t *testing.T) {
 
 // The configuration of the daemon says where the records are, as without a completion.
 func TestCompletionReadsTheDaemonsConfiguration(t *testing.T) {
-	dir := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNobody})
+	dir := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNone})
 	former := ownFile
 	t.Cleanup(func() { ownFile = former })
 	ownFile = filepath.Join(dir, "evictd.yaml")

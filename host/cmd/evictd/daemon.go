@@ -42,7 +42,7 @@ func newRun() *cobra.Command {
 		// one it ends the program, and ignored, the plugins' programs would inherit that.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		out := logbuffer.New(cmd.ErrOrStderr())
-		defer out.Close() //nolint:errcheck // there is nobody left to tell
+		defer out.Close() //nolint:errcheck // there is no place left to report it
 		log := newLog(out, &cfg)
 		ends := make(chan os.Signal, 2)
 		signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)

@@ -37,7 +37,7 @@ func recorded(t *testing.T, all ...*decision.Decision) string {
 func TestEvictionsAreListed(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	dir := recorded(t,
-		&decision.Decision{ID: "r1", Kind: decision.KindNobody, Time: at, Reason: "no pod is active"},
+		&decision.Decision{ID: "r1", Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
 		&decision.Decision{
 			ID: "r2", Kind: decision.KindEviction, Time: at.Add(time.Minute), Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
 			Outcome: &decision.Outcome{State: "finished", GoneMS: 1250},
@@ -78,7 +78,7 @@ func TestEvictionsAreListed(t *testing.T) {
 // Where nothing was decided, or a filter took all away, there were headers and nothing else.
 func TestEvictionsSaysWhyThereIsNone(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	empty, dir := t.TempDir(), recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNobody, Time: at, Reason: "no pod is active"},
+	empty, dir := t.TempDir(), recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
 		&decision.Decision{ID: "r2", Kind: decision.KindEviction, Time: at, Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"}})
 	for args, c := range map[string]struct{ dir, want string }{
 		"":                        {empty, "evictd: no decision is on record in " + empty + "/records\n"},
@@ -121,7 +121,7 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNobody})
+	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNone})
 	segments, err := filepath.Glob(filepath.Join(damaged, "records", "*.gz"))
 	if err != nil || len(segments) != 1 {
 		t.Fatal(segments, err)

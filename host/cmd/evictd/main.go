@@ -98,7 +98,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	out := logbuffer.New(stderr) // whose reader may have stalled
 	say(out, err.Error())
-	_ = out.Close() // there is nobody left to tell
+	_ = out.Close() // there is no place left to report it
 	if _, ok := errors.AsType[failure](err); ok || errors.Is(err, store.ErrNone) {
 		return exitFailure
 	}

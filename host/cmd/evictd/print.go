@@ -10,8 +10,8 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// say writes lines for whoever started evictd. Where standard error is gone
-// there is nobody left to tell.
+// say writes lines for the caller of evictd. Where standard error is gone
+// there is no place left to report it.
 func say(stderr io.Writer, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line != "" {

@@ -27,7 +27,7 @@ func newRank() *cobra.Command {
 		Use:   "rank",
 		Short: "Show in which order pods would go now",
 		Long: "Ask the running evictd in which order it would have pods go for a signal now, by whom and why. Pods are measured\n" +
-			"for it, and nobody goes. With --with the order is that of plugins which need not be in charge.",
+			"for it, and no pod goes. With --with the order is that of plugins which need not be in charge.",
 		Args: cobra.NoArgs,
 	}
 	address := addDaemonAddress(cmd)

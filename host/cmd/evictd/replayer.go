@@ -26,8 +26,8 @@ type replayer struct {
 	log     *slog.Logger
 	// read reads what is replayed, by its name. It is replay.Read if nil.
 	read func(name string) (*replay.Trace, error)
-	// say tells what the log would, if nobody asked for that: which plugins did not start,
-	// and why. That may be somebody's ranker, or an observer that wants a configuration.
+	// say tells what the log would, if it is not shown: which plugins did not start,
+	// and why. That may be a vendor's ranker, or an observer that wants a configuration.
 	say func(line string)
 }
 

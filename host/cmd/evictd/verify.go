@@ -36,7 +36,7 @@ func newVerify() *cobra.Command {
 		Long: "Start BINARY, a plugin in any language, as the daemon would and check that it keeps the contract:\n" +
 			"handshake, deadlines, bounds, idempotence, concurrency, garbage in, an orderly end. It is called with\n" +
 			"made-up pods; nothing is evicted, no daemon is needed, nor root unless the plugin needs it.\n" +
-			"It runs with all the rights of whoever calls this, and without limits. With --user or --memory-limit\n" +
+			"It runs with all the rights of the caller, and without limits. With --user or --memory-limit\n" +
 			"it is confined as the daemon confines a custom plugin: no capabilities, and the limits that are usual.\n" +
 			"Exit code 1 is a plugin that fails a check, 2 a wrong command line.",
 		Example: "  evictd plugins verify ./my-plugin\n" +

@@ -32,7 +32,7 @@ const (
 	// cachedAnswers are of each kind. A cluster has a few scrapers.
 	cachedAnswers = 256
 	// Of all requests maxReviews may wait for the API server, of one address maxReviewsPerPeer:
-	// whoever sends made-up tokens keeps no other address from being reviewed.
+	// an address that sends made-up tokens keeps no other from being reviewed.
 	maxReviews, maxReviewsPerPeer = 16, 2
 	// logInterval keeps failures from filling the log.
 	logInterval = time.Minute

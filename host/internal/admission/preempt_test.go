@@ -120,7 +120,7 @@ func TestPreemptSaysWhatIsShort(t *testing.T) {
 			wantsRoom(), lacks(v1.ResourceCPU, 101, v1.ResourcePods, 5),
 			"preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: [(res: cpu, q: 1), (res: pods, q: 3), ]",
 		},
-		"nobody goes for a pod that is not critical": {
+		"no pod goes for a pod that is not critical": {
 			withPriority(10, &v1.Pod{}), lacks(v1.ResourceMemory, 1), "preemption: the pod to admit is not critical",
 		},
 	} {
@@ -157,8 +157,8 @@ func TestWhoMayPreemptWhom(t *testing.T) {
 	}
 }
 
-// TestPreemptHoldsItsRules looks at random nodes: nobody goes who is protected,
-// what goes is enough, nobody goes without need, nothing is random.
+// TestPreemptHoldsItsRules looks at random nodes: no pod goes who is protected,
+// what goes is enough, no pod goes without need, nothing is random.
 func TestPreemptHoldsItsRules(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	enough, short := 0, 0

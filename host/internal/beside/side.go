@@ -13,7 +13,7 @@ import (
 // report a condition, and not to evict.
 const KeeperGrace = 8760 * time.Hour
 
-// leastKeeperGrace is from where on a grace period is taken for one that nobody means to
+// leastKeeperGrace is from where on a grace period is taken for one that is not meant to
 // run out. The kubelet counts it from the crossing, and again after each restart.
 const leastKeeperGrace = 30 * 24 * time.Hour
 

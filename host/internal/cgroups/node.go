@@ -58,7 +58,7 @@ func (n Node) see() Found {
 	return Found{Driver: seen.Driver, By: seen.Path, Sure: seen.HasPods}
 }
 
-// Contradicts returns why the node is not as configured, nil if it is or nobody can
+// Contradicts returns why the node is not as configured, nil if it is or nothing can
 // tell.
 func (f Found) Contradicts(configured string) error {
 	if configured == "" || f.Driver == "" || f.Driver == configured {

@@ -42,7 +42,7 @@ type Status struct {
 type Options struct {
 	Node       Node
 	Configured string
-	// Running lists the pods that run now. It may be nil, if nobody reads their
+	// Running lists the pods that run now. It may be nil, if nothing reads their
 	// cgroups.
 	Running func(context.Context) ([]Pod, error)
 	// Tell receives another driver in use. If it fails it is called again.

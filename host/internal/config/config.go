@@ -56,7 +56,7 @@ type Config struct {
 	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no" flag:"certificate of listenAddress (default none on the loopback device, else a self-signed one)"`
 	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no" flag:"private key of tlsCertFile"`
 	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
-	DryRun             bool            `json:"dryRun" flag:"decide and log, kill nobody"`
+	DryRun             bool            `json:"dryRun" flag:"decide and log, kill no pod"`
 	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
 	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s" flag:"time between passes that nothing woke"`
 	RequiredSignals    []string        `json:"requiredSignals" is:"signals" flag:"signals that must be observed, else /healthz fails, comma-separated"`
@@ -104,7 +104,7 @@ type Plugin struct {
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
 	// Disabled keeps the plugin from being started.
 	Disabled bool `json:"disabled,omitempty"`
-	// Shadow has a custom plugin rank beside whoever is in charge, and nothing else.
+	// Shadow has a custom plugin rank beside the plugin in charge, and nothing else.
 	Shadow bool `json:"shadow,omitempty"`
 	// SHA256 is the hash of its file, in hexadecimal digits.
 	SHA256 *string `json:"sha256,omitempty" is:"sha256"`

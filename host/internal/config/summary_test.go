@@ -150,7 +150,7 @@ summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
 		`featureGates["PodLevelResource"] has no effect: no gate of this name changes what is evicted`,
 		`featureGates["KubeletSeparateDiskGC"] is off and has no effect: the filesystems of images and containers are always told apart`,
 		`summary.address has no effect: source is "native"`,
-		`summary.insecureSkipVerify: whoever answers at summary.address decides what is evicted`,
+		`summary.insecureSkipVerify: any server that answers at summary.address decides what is evicted`,
 	}
 	if diff := cmp.Diff(want, c.Warnings()); diff != "" {
 		t.Errorf("Warnings (-want +got):\n%s", diff)

@@ -66,7 +66,7 @@ func assignProblems(assign map[eviction.Signal]map[string]string) []error {
 	return errs
 }
 
-// summaryProblems looks at a summary that nobody uses, too: source may be what is
+// summaryProblems looks at a summary that is not used, too: source may be what is
 // forgotten. Without an address there is nothing to hold the rest against, and an
 // embedding program needs none.
 func summaryProblems(s *Summary) []error {

@@ -33,7 +33,7 @@ func (c *Config) Warnings() []string {
 		warn("summary.address has no effect: source is %q", c.Source)
 	}
 	if c.Summary.InsecureSkipVerify {
-		warn("summary.insecureSkipVerify: whoever answers at summary.address decides what is evicted")
+		warn("summary.insecureSkipVerify: any server that answers at summary.address decides what is evicted")
 	}
 	return warnings
 }

@@ -28,7 +28,7 @@ func List(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids ...s
 }
 
 // Look asks for all sandboxes and containers at the same time. The lists have all
-// annotations, which whoever writes a pod can make as large as the API server takes them, and
+// annotations, which the author of a pod can make as large as the API server takes them, and
 // containerd sends 16 MiB at most. A list that is larger is asked for pod by pod: those that
 // the other list names, and those of uids.
 func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func() []string) (Listing, error) {

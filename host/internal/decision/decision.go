@@ -28,8 +28,8 @@ const (
 	// local-storage limit of its own.
 	KindEviction = "eviction"
 	KindLimit    = "limit"
-	// KindNobody is a threshold that asked for a pod when none could go.
-	KindNobody = "nobody"
+	// KindNone is a threshold that asked for a pod when none could go.
+	KindNone = "none"
 	// KindReclaim is reclaim that was enough, so that no pod had to go.
 	KindReclaim = "reclaim"
 	// KindGrace is a threshold that has come to be met and waits for its grace period.

@@ -1,7 +1,7 @@
 // Package features finds out which of the kernel's newer features this node has, by
 // trying them without an effect.
 //
-// It says what each gives. Whoever uses a feature tries it again and does without it
+// It says what each gives. The code that uses a feature tries it again and does without it
 // by itself.
 package features
 

@@ -20,7 +20,7 @@ const closedLogInterval = time.Minute
 const placeInterval = 10 * time.Millisecond
 
 // A connection keeps its place for settleTime if peers have no limit of their own: a request that was
-// just sent is read first, and whoever connects meanwhile waits in the kernel's queue. All programs of
+// just sent is read first, and peers that connect meanwhile wait in the kernel's queue. All programs of
 // the machine are one peer. While its request is under way it keeps it for as long as all requests
 // that may be before it take.
 const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnections/requestsPerSecond + 3*turnTime
@@ -40,8 +40,8 @@ type Limits struct {
 
 // Connections is a listener that never holds more connections than it may. A new
 // one is always let in, in the place of an older one: of the peer's own, or of the
-// peer that has most; what is idle goes first. So whoever holds connections for
-// nothing cannot keep others out, nor whoever connects fast.
+// peer that has most; what is idle goes first. So a peer that holds idle
+// connections, or connects fast, cannot keep others out.
 type Connections struct {
 	net.Listener
 

@@ -21,7 +21,7 @@ import (
 // takes a tenth of a millisecond, and the CPU is needed for decisions.
 const handshakesPerSecond = 50
 
-// requestsPerSecond are of all peers together, others wait: whoever can connect may ask as fast as it
+// requestsPerSecond are of all peers together, others wait: any peer may ask as fast as it
 // can. Those that wait go on together, every turnTime: to wake for each by itself costs more than to
 // answer it.
 const (

@@ -1,4 +1,4 @@
-// Package httpserver answers HTTP requests of whoever can connect, at a bounded
+// Package httpserver answers HTTP requests of any peer, at a bounded
 // cost: of descriptors, of memory and of time. Other machines are answered by TLS.
 //
 // It knows nothing of what is served, nor who may read it (host/internal/access).
@@ -34,7 +34,7 @@ const (
 	endTimeout = time.Second
 
 	// mostConnections is for any number of scrapers and people. It is but a share of
-	// the descriptors: files must be opened and journals written whoever connects.
+	// the descriptors: files must be opened and journals written whatever connects.
 	mostConnections   = 64
 	shareOfFiles      = 8
 	fewestConnections = 4

@@ -1,5 +1,5 @@
 // Package input reads files that others have written: manifests, scenarios, the
-// configuration. Such a file may be no file at all, may block whoever reads it,
+// configuration. Such a file may be no file at all, may block its reader,
 // have no end, or be small and expand to gigabytes. What is read is bounded, and
 // so are the errors about it.
 //

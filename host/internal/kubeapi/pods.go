@@ -26,7 +26,7 @@ func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (wat
 	return c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
 }
 
-// ofNode asks for nobody else's pods: node credentials may ask for no others, and a large
+// ofNode asks for the pods of this node alone: node credentials may ask for no others, and a large
 // cluster has many.
 func (c *Client) ofNode(options metav1.ListOptions) *metav1.ListOptions {
 	options.FieldSelector = fields.OneTermEqualSelector(podNode, c.options.NodeName).String()

@@ -72,7 +72,7 @@ func serves(i *registry.Instance, c eviction.Condition) bool {
 	})
 }
 
-// concluded does not hurry the next pass: where nobody can be evicted that would reclaim
+// concluded does not hurry the next pass: where no pod can be evicted that would reclaim
 // without a pause.
 func (l *Loop) concluded(ctx context.Context, a action) {
 	delete(l.busy, a.condition())

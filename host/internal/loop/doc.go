@@ -4,7 +4,7 @@
 // says that it is time.
 //
 // It owns the order of things and the state between passes, and nothing else. What takes
-// long is an action: it runs without the state, within a pass that somebody waits for
+// long is an action: it runs without the state, within a pass that a caller waits for
 // (Synchronize) or else in the background, and its conclusions are drawn in the loop, so
 // that a slow runtime or disk never stops it from observing.
 package loop

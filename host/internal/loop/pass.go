@@ -102,7 +102,7 @@ func (l *Loop) pass(ctx context.Context, scope wake.Scope) {
 	}
 }
 
-// synchronize makes a pass that somebody waits for.
+// synchronize makes a pass that a caller waits for.
 func (l *Loop) synchronize(ctx context.Context) (PassResult, error) {
 	p := l.newPass(ctx, wake.Scope{Full: true})
 	p.synchronous = true

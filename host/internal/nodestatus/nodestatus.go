@@ -191,7 +191,7 @@ func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool
 	if slices.EqualFunc(is, want, func(a, b v1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }) {
 		return nil
 	}
-	// The list is one value: whoever else has written a taint meanwhile is not written over.
+	// The list is one value: taints that others have written meanwhile are not written over.
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": want},
 	})

@@ -33,7 +33,7 @@ func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []poli
 	before := c.Contradiction
 	custom, other, ok := pair(claims)
 	if !ok {
-		if len(claims) == 0 && before != (policy.Contradiction{}) { // nobody is asked beside another any more
+		if len(claims) == 0 && before != (policy.Contradiction{}) { // no plugin is asked beside another any more
 			*c = Contradiction{}
 			m.Contradicted(s, false)
 		}

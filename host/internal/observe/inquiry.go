@@ -116,7 +116,7 @@ func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
 	return of
 }
 
-// An inquiry asks several times about signals: who is in charge first, and whoever is
+// An inquiry asks several times about signals: the plugin in charge first, and the one that is
 // next in line for signals that are still unknown. About what the kernel tells, the
 // built-in plugin is asked together with a custom one that is in charge, unless the
 // configuration names that one.

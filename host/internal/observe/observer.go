@@ -62,7 +62,7 @@ type signal struct {
 	observation eviction.Observation // the last one, without its signal if there was none
 	by          string               // who has made it
 	why         string               // it is not observed
-	failing     time.Time            // since when whoever should observe it cannot
+	failing     time.Time            // since when the plugin that should observe it cannot
 	// unknownSince is when the first pass began that found nothing although a hard
 	// threshold needs it, readByHost that the host reads it by itself since.
 	unknownSince  time.Time

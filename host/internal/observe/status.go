@@ -10,7 +10,7 @@ import (
 type SignalStatus struct {
 	decision.Observation
 
-	// UnknownSince is the time since when whoever should observe the signal cannot.
+	// UnknownSince is the time since when the plugin in charge cannot observe the signal.
 	UnknownSince time.Time `json:"unknownSince,omitzero"`
 	// ObservedBy is the plugin that has the figure, or "evictd" while the host reads
 	// it by itself.

@@ -57,7 +57,7 @@ type Snapshot struct {
 type Ended struct {
 	UID string
 	// State is PodDeleted when its manifest is gone, PodTerminated when it never
-	// runs again, and PodActive when somebody may start it, again or for the first
+	// runs again, and PodActive when it may be started, again or for the first
 	// time since the runtime has forgotten it.
 	State eviction.PodState
 }

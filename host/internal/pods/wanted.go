@@ -11,7 +11,7 @@ var own = []string{
 	"io.kubernetes.pod.uid", "io.kubernetes.pod.namespace", "io.kubernetes.pod.name",
 }
 
-// Wanted has the keys of labels and annotations that are kept: whoever writes a pod decides how
+// Wanted has the keys of labels and annotations that are kept: the author of a pod decides how
 // large the others are. A nil one has evictd's alone.
 type Wanted struct {
 	// Ask returns those that plugins want to see now.

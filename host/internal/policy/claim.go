@@ -29,7 +29,7 @@ func (f Claim) sampler() sampler {
 //
 // It is the one that is under more of the thresholds, hard ones before soft ones; then one
 // that is newer than what its observer last said, since another one is not acted on; then
-// the one with the least available. Where nobody has a figure the last one's word counts:
+// the one with the least available. Where none has a figure the last one's word counts:
 // that there is none does not stand against an observer that could not look.
 func (s State) Count(thresholds []Threshold, figures []Claim) {
 	best := len(figures) - 1
@@ -104,7 +104,7 @@ func Contradict(thresholds []Threshold, a, b eviction.Observation) (yes, known b
 }
 
 // sampler is one source of samples of a signal: a custom plugin beside another source,
-// or whoever else observes it.
+// or another plugin that observes it.
 type sampler struct {
 	signal eviction.Signal
 	custom string
@@ -153,7 +153,7 @@ func (c Contradiction) Next(now time.Time, contradict bool) Contradiction {
 		c.turned, c.looks = time.Time{}, 0
 		return c
 	}
-	if c.looks == 0 || now.Before(c.turned) { // a clock that was set back begins anew
+	if c.looks == 0 || now.Before(c.turned) { // a clock that was set back starts over
 		c.turned, c.looks = now, 0
 	}
 	c.looks++

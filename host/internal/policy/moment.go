@@ -8,7 +8,7 @@ import (
 
 // A Moment is a point in time on the clocks that samples have. BootNanos is
 // CLOCK_BOOTTIME, 0 if it is not known; it decides where both sides have it, since
-// nobody sets it.
+// it is never set.
 type Moment struct {
 	Time      time.Time
 	BootNanos int64

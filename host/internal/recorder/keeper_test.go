@@ -232,7 +232,7 @@ func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
 	p := evicted(time.Now())
 	p.Evicted, p.Victims, p.Decision.Reason = nil, nil, "2 critical or static"
 	run(t, &m, p, p, p)
-	if len(m.records) != 1 || m.records[0].Kind != decision.KindNobody || m.records[0].Reason != p.Decision.Reason {
+	if len(m.records) != 1 || m.records[0].Kind != decision.KindNone || m.records[0].Reason != p.Decision.Reason {
 		t.Errorf("records %+v", m.records)
 	}
 }
@@ -252,10 +252,10 @@ func TestReasonsThatAlternateAreOneEpisode(t *testing.T) {
 	for _, r := range m.records {
 		counts[r.Kind]++
 	}
-	if counts[decision.KindNobody] != 1 || counts[decision.KindWaiting] != 2 { // each wait is one of its own
+	if counts[decision.KindNone] != 1 || counts[decision.KindWaiting] != 2 { // each wait is one of its own
 		t.Errorf("records %v, want one without a pod and one of each wait", counts)
 	}
-	if e, of, now := (episodes{}), (episode{signal: hard.Signal, kind: decision.KindNobody}), time.Now(); !e.isNew(of, now) ||
+	if e, of, now := (episodes{}), (episode{signal: hard.Signal, kind: decision.KindNone}), time.Now(); !e.isNew(of, now) ||
 		e.isNew(of, now.Add(recordedFor-time.Second)) || !e.isNew(of, now.Add(recordedFor)) {
 		t.Error("want an episode recorded again after ten minutes, and not before")
 	}

@@ -72,7 +72,7 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 		all = append(all, k.evicted(p, &p.Evicted[i]))
 	}
 	if acted := d.Acted(); acted != nil && len(p.Evicted) == 0 {
-		kind, reason := decision.KindNobody, d.Reason
+		kind, reason := decision.KindNone, d.Reason
 		if p.ReclaimSufficed {
 			kind, reason = decision.KindReclaim, "reclaim was enough"
 		}

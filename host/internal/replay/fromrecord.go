@@ -163,7 +163,7 @@ func firstToGo(r *decision.Decision) string {
 	case r.Kind == decision.KindRanking && len(r.Order) > 0:
 		return r.Candidates[r.Order[0]].Pod
 	default:
-		return "nobody"
+		return "no pod"
 	}
 }
 

@@ -125,7 +125,7 @@ type Reclaim struct {
 // Advance returns the time that passes before the step.
 func (s *Step) Advance() time.Duration { return seconds(s.AdvanceSeconds) }
 
-// Cleanup returns the time that the clean-up of evicted pods takes, false if nobody
+// Cleanup returns the time that the clean-up of evicted pods takes, false if nothing
 // waits for it.
 func (s *Step) Cleanup() (time.Duration, bool) {
 	if s.CleanupSeconds == nil {

@@ -32,7 +32,7 @@ type Dir struct {
 
 // Open makes the directory if it is missing, takes it for this process and
 // removes what a killed predecessor left in it. A directory that belongs to
-// somebody else, that others may look into, or that another evictd holds is refused.
+// another user, that others may look into, or that another evictd holds is refused.
 func Open(path string) (*Dir, error) { return open(path, systemNow) }
 
 func open(path string, now func() (moment, error)) (*Dir, error) {
@@ -95,7 +95,7 @@ const emptyTimeout = time.Second
 // plugin with a user of its own to its socket.
 const throughMode = 0o711
 
-// makePrivate has a directory at path that nobody else can look into or write to.
+// makePrivate has a directory at path that no other user can look into or write to.
 // It never changes the mode of an existing one: that may be a directory of the
 // system, named by mistake.
 func makePrivate(path string) error {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write replaces the file at path as a whole: whoever reads it finds the old or
+// write replaces the file at path as a whole: a reader finds the old or
 // the new content, also after a crash when durable is set. On a full disk it is the old
 // one.
 func write(path string, data []byte, durable bool) error {

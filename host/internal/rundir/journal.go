@@ -115,7 +115,7 @@ func (d *Dir) RemoveKill(uid string) error {
 }
 
 // SaveConditions notes when conditions were last seen, all of them at once. It
-// does not wait for the disk: after a crash of the machine nobody reads it.
+// does not wait for the disk: after a crash of the machine it is not read.
 func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
 	err := d.save(filepath.Join(d.path, conditionsName), false, func(now moment) entry {
 		e := entry{LastSeen: map[eviction.Condition]stamp{}}

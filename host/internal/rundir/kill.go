@@ -33,7 +33,7 @@ type Kill struct {
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
 	// EvictedAt is when it was decided that the pod goes, by the wall clock: all reports
-	// of the eviction have this time, whoever makes them. Generation and
+	// of the eviction have this time, whichever component makes them. Generation and
 	// ResourceVersion are the pod's.
 	EvictedAt       time.Time `json:"evictedAt,omitzero"`
 	Generation      int64     `json:"generation,omitempty"`

@@ -18,7 +18,7 @@ var (
 )
 
 // An answer is on its way until done is closed. Its summary and err are there
-// then, and nobody changes them.
+// then, and they are not changed.
 type answer struct {
 	done    chan struct{}
 	stop    context.CancelCauseFunc
@@ -36,7 +36,7 @@ type answers struct {
 	// running is the number of the pass that runs.
 	running uint64
 	// begun has what the host has begun in that pass and in the one before, of which a
-	// late Measure may still ask; nil for what nobody has asked for.
+	// late Measure may still ask; nil for what was not asked for.
 	begun map[eviction.PassView]*answer
 }
 
@@ -91,7 +91,7 @@ func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, erro
 	return a.begun[at], nil
 }
 
-// fetch starts a fetch that is nobody's own: it goes on when who asked first
+// fetch starts a fetch that no caller owns: it goes on when the first caller
 // gives up. It returns at once.
 func (a *answers) fetch(ctx context.Context) *answer {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -119,7 +119,7 @@ func (a *answers) close() {
 	a.fetches.Wait()
 }
 
-// end ends the fetch of an answer that somebody has asked for.
+// end ends the fetch of an answer that was asked for.
 func (a *answer) end(cause error) {
 	if a != nil {
 		a.stop(cause)

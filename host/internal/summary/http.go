@@ -86,7 +86,7 @@ func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error)
 	_, err := b.ReadFrom(io.LimitReader(resp.Body, summaryapi.MaxBytes+1))
 	switch {
 	case ctx.Err() != nil:
-		// A server may end its answer properly when it sees that nobody wants it any
+		// A server may end its answer properly when it sees that it is not wanted any
 		// more, and that end may still be read.
 		return nil, context.Cause(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -36,7 +36,7 @@ type Options struct {
 	// ServerName is the name in the kubelet's certificate, if it is not the host of
 	// the address.
 	ServerName string `json:"serverName" is:"host"`
-	// InsecureSkipVerify trusts whoever answers at the address, with the token too.
+	// InsecureSkipVerify trusts any server at the address, with the token too.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
 	// Timeout bounds a fetch in all; 0 is DefaultTimeout. The default of the configuration
 	// leaves a plugin some of the second that it has for an observation.
@@ -78,7 +78,7 @@ func (o *Options) check() (*url.URL, error) {
 		case plain:
 			errs = append(errs, fmt.Errorf("%s: only for an https address", f.name))
 		case f.name != "serverName" && !filepath.IsAbs(f.value):
-			// Not shown: somebody may have put the token here.
+			// Not shown: it may be the token by mistake.
 			errs = append(errs, fmt.Errorf("%s: want an absolute path", f.name))
 		}
 	}

@@ -1,6 +1,6 @@
 // Package summary gets the kubelet's stats summary and serves it to the plugins
 // on a private socket: one fetch for each pass and view, and the same bytes or
-// the same error for everybody, so that tokens and certificates stay in the host
+// the same error for all clients, so that tokens and certificates stay in the host
 // and all signals of a pass come from one sample.
 //
 // It does not decode summaries and knows no signals; that is the plugins' work.
@@ -64,7 +64,7 @@ type Server struct {
 }
 
 // Listen starts a server on a socket in dir, which must be the caller's own
-// directory that nobody else can write to or look into. The server owns the source from here on.
+// directory that no other user can write to or look into. The server owns the source from here on.
 func Listen(dir string, source *Source, log *slog.Logger) (*Server, error) {
 	s := &Server{answers: answers{source: source, begun: map[eviction.PassView]*answer{}}}
 	l, err := listen(dir, filepath.Join(dir, socketName))
@@ -100,7 +100,7 @@ func listen(dir, path string) (net.Listener, error) {
 	case len(path) > maxSocketPath:
 		return nil, fmt.Errorf("%s has %d bytes, want at most %d for a socket", path, len(path), maxSocketPath)
 	}
-	// Nobody else can have put it there.
+	// No other user can have put it there.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type Source struct {
 	close   func(context.Context) error
 }
 
-// Fetch returns the JSON document. Nobody changes it afterwards. Fetch has a
+// Fetch returns the JSON document. It is not changed afterwards. Fetch has a
 // deadline of its own and ends early when ctx does.
 func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no whole answer within %v", s.timeout))
@@ -84,7 +84,7 @@ func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Du
 	return newSource("the embedding program", cmp.Or(max(timeout, 0), DefaultTimeout), summary)
 }
 
-// newFile reads the summary from a file. Whoever writes it renames a whole one into
+// newFile reads the summary from a file. Its writer renames a whole one into
 // place.
 func newFile(path string, timeout time.Duration) *Source {
 	return newSource("file://"+path, timeout, func(context.Context) ([]byte, error) {

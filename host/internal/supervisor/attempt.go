@@ -206,7 +206,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	a.cancel()
 	p.starting, c.again = nil, true
 	if a.Stale || errors.Is(err, errOutdated) {
-		return // What is wanted now is begun anew.
+		return // The next attempt starts what is wanted now.
 	}
 	if p.serving != nil {
 		c.notReplaced(p, a, err)
@@ -247,7 +247,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	p.replacing(Refused, err)
 	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	switch {
-	case p.changedFile || p.released: // begun anew at once
+	case p.changedFile || p.released: // the next attempt starts at once
 	case strained(err):
 		c.pause(p, p.swapPause)
 		p.swapPause = min(2*p.swapPause, mostSwapPause)

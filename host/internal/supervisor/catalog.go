@@ -53,7 +53,7 @@ func (c *catalog) sorted() []*plugin {
 // warnUnknown logs settings that no plugin has, most likely a misspelled name.
 func (c *catalog) warnUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
-		if c.plugins[name] == nil && name != everybody {
+		if c.plugins[name] == nil && name != allPlugins {
 			c.Log.Warn("settings for a plugin that is not there have no effect", "plugin", name, "pluginDir", c.Dir)
 		}
 	}
@@ -152,7 +152,7 @@ func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
 }
 
-// conflicts returns what keeps a plugin from serving: whoever is registered, and
+// conflicts returns what keeps a plugin from serving: the plugins that are registered, and
 // contenders for each other, of whom none was there first.
 func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 	var errs []error

@@ -48,7 +48,7 @@ func TestHalfAFileIsNotStarted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "files that are open for writing are waited for", waiting("still being written: somebody has it open for writing"))
+	eventually(t, "files that are open for writing are waited for", waiting("still being written: it is open for writing"))
 	half := files[0]
 	if err := half.Close(); err != nil {
 		t.Fatal(err)

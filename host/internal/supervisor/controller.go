@@ -35,7 +35,7 @@ type controller struct {
 	assigned   *registry.Registry
 	generation uint64
 	// begun: the plugins found at start were begun; tried: those that exclude each
-	// other are known; started: nobody waits for them any more.
+	// other are known; started: the start is over.
 	begun, tried, started bool
 	// failed are the plugins of this process that did not serve at the start.
 	failed []error
@@ -261,7 +261,7 @@ func (c *controller) left(p *plugin) {
 	p.resume()
 	p.life, p.first, p.ending = idle, false, nil
 	p.crashes = newCrashes(c.restartPolicy)
-	c.changed, c.again = true, true // also if it never served: nobody waits for it any more
+	c.changed, c.again = true, true // also if it never served: the start does not wait for it
 	switch {
 	case c.stopping:
 	case !p.there:

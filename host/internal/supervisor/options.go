@@ -46,7 +46,7 @@ type Settings struct {
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
-	// Shadow has the plugin rank beside whoever is in charge, and nothing else.
+	// Shadow has the plugin rank beside the plugin in charge, and nothing else.
 	Shadow bool
 	// SHA256 is the hash that its file must have, in hexadecimal digits; "" for any.
 	SHA256 string
@@ -56,9 +56,9 @@ type Settings struct {
 	Confine func(*sandbox.Policy)
 }
 
-// everybody is the key of the settings for plugins without settings of their own. No plugin can
+// allPlugins is the key of the settings for plugins without settings of their own. No plugin can
 // have that name.
-const everybody = ""
+const allPlugins = ""
 
 // A startPolicy holds all the settings that a process is started with: if one changes the plugin
 // needs another process.
@@ -74,7 +74,7 @@ type startPolicy struct {
 // builtinNeeds are the capabilities that the plugins which come with the host use.
 // All of them keep their memory from being paged out.
 var builtinNeeds = map[string]sandbox.Capabilities{
-	// Cgroup files and /proc/meminfo belong to root and let everybody read.
+	// Cgroup files and /proc/meminfo belong to root and are readable by all.
 	"memory": 1 << unix.CAP_IPC_LOCK,
 	"pid":    1 << unix.CAP_IPC_LOCK,
 	// It walks trees whatever their modes, removes logs in directories of others,
@@ -87,7 +87,7 @@ var builtinNeeds = map[string]sandbox.Capabilities{
 func startPolicyFor(all map[string]Settings, name string) startPolicy {
 	s, ok := all[name]
 	if !ok {
-		s = Settings{RequirePin: all[everybody].RequirePin}
+		s = Settings{RequirePin: all[allPlugins].RequirePin}
 	}
 	policy := sandbox.Usual()
 	needs, builtin := builtinNeeds[name]

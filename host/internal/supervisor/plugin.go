@@ -24,7 +24,7 @@ type State string
 const (
 	// Starting is from the first look at the file until the plugin serves.
 	Starting State = "starting"
-	// Waiting is for a file that somebody still writes.
+	// Waiting is for a file that is still being written.
 	Waiting State = "waiting"
 	Running State = "running"
 	// Backoff waits for the next start after a crash, or one that the host could not
@@ -197,7 +197,7 @@ func (p *plugin) registration(by Settings) registry.Plugin {
 	case p.life == leaving || by.Disabled:
 		r.Unassignable = "is disabled"
 	}
-	if by.Shadow { // nobody misses it
+	if by.Shadow { // it is not missed
 		r.Observes = nil
 		return r
 	}

@@ -76,7 +76,7 @@ func unknownNames(o Options, names []string) []string {
 		warnings = append(warnings, text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
-		if name != everybody {
+		if name != allPlugins {
 			look(fmt.Sprintf("plugins[%q]", name), name)
 		}
 	}

@@ -254,7 +254,7 @@ func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	})
 }
 
-// publish shows everybody what the controller knows.
+// publish makes the state of the controller visible outside of the loop.
 func (s *Supervisor) publish() {
 	r := s.control.registry()
 	s.current.Publish(r)

@@ -51,7 +51,7 @@ func try(ctx context.Context, o Options, names []string, use func(*Supervisor)) 
 	if err := os.Chmod(o.SocketRoot, 0o711); err != nil { // plugins' users must get through
 		return []error{err}
 	}
-	// Nobody waits for an eviction meanwhile.
+	// No eviction waits meanwhile.
 	t := o.Timeouts.WithDefaults()
 	o.Timeouts.Start = t.Handshake + t.Describe + t.Configure
 	s, err := New(o)

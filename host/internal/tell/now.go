@@ -33,9 +33,9 @@ func (w *text) wouldGo() string {
 	why, at := first(w.r), w.r.Observation(w.signal())
 	switch {
 	case at == nil || at.State != decision.StateObserved:
-		return "nobody: without a figure the threshold has no effect"
+		return "no pod: without a figure the threshold has no effect"
 	case why == "":
-		return "nobody: " + cmp.Or(w.r.Reason, "no pod can go")
+		return "no pod: " + cmp.Or(w.r.Reason, "no pod can go")
 	case w.r.Reason != "":
 		return why + ", but it " + w.r.Reason
 	default:

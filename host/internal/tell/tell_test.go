@@ -156,7 +156,7 @@ func TestWhatShadowsWouldHaveDoneIsTold(t *testing.T) {
 		{decision.Opinion{Plugin: "mine", Version: "2", First: "shop/report", Place: 1}, "mine 2 would have had the same pod go"},
 		{decision.Opinion{Plugin: "mine", First: "shop/web", Place: 2}, "mine would have had shop/web go, and this one as number 2"},
 		{decision.Opinion{Plugin: "mine", First: "shop/web"}, "mine would have had shop/web go, and left this one out"},
-		{decision.Opinion{Plugin: "mine"}, "mine would have had nobody go"},
+		{decision.Opinion{Plugin: "mine"}, "mine would have evicted no pod"},
 		{decision.Opinion{Plugin: "mine", Err: "timeout"}, "mine had no answer: timeout"},
 	} {
 		r.Outcome.Shadows = []decision.Opinion{c.o}
@@ -184,7 +184,7 @@ func TestWhoWouldGoNowIsTold(t *testing.T) {
   would go      shop/report is before shop/web by: lower priority
 2026-01-01 12:00:50 UTC  pid.available on node-1
   threshold     pid.available<10%: 900 of 1000 available, 800 more than that
-  would go      nobody: 2 being evicted
+  would go      no pod: 2 being evicted
 `
 	if got := string(Now([]*decision.Decision{r, calm})); got != want {
 		t.Errorf("told\n%s\nwant\n%s", got, want)

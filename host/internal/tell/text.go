@@ -64,7 +64,7 @@ func (w *text) headline() {
 		text = fmt.Sprintf("%s was to be evicted for %s, and its kill failed", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil:
 		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal+w.cause())
-	case r.Kind == decision.KindNobody:
+	case r.Kind == decision.KindNone:
 		text = "no pod could be evicted: " + r.Reason
 	case r.Kind == decision.KindReclaim:
 		text = "no pod had to be evicted: " + r.Reason
@@ -248,7 +248,7 @@ func (w *text) spared() {
 		return
 	}
 	for _, f := range found {
-		other := "nobody would have gone"
+		other := "no pod would have gone"
 		if f.NextVictim != "" {
 			other = f.NextVictim + " would have gone"
 		}
@@ -312,7 +312,7 @@ func (w *text) shadows(opinions []decision.Opinion) {
 		case o.Place == 1:
 			w.line("shadows", "%s would have had the same pod go", name)
 		case o.First == "":
-			w.line("shadows", "%s would have had nobody go", name)
+			w.line("shadows", "%s would have evicted no pod", name)
 		case o.Place == 0:
 			w.line("shadows", "%s would have had %s go, and left this one out", name, o.First)
 		default:

@@ -283,7 +283,7 @@ func (s *Set) Shorten(t policy.Threshold) {
 // known if the node is short of it now, and whether it is.
 func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim, wait bool) {
 	s.Restored = slices.DeleteFunc(s.Restored, func(j rundir.Kill) bool {
-		if s.IsEnding(j.UID) { // chosen anew, its kill is in the journal in place of the former one
+		if s.IsEnding(j.UID) { // chosen again, its kill is in the journal in place of the former one
 			return true
 		}
 		i := policy.Intent{Overdue: time.Since(j.GraceEnds), DryRun: dryRun, Waited: time.Since(s.began)}

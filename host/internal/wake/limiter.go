@@ -50,7 +50,7 @@ func (l *limiter) earliest(now time.Time) time.Time {
 }
 
 // hold puts the next pass for a wake off by a calm time: this one found pressure
-// and nobody to evict, and looking again at once would find the same.
+// and no pod to evict, and looking again at once would find the same.
 func (l *limiter) hold(now time.Time) { l.held = now.Add(calm) }
 
 // ran records a pass for a wake that ended at now.

@@ -37,7 +37,7 @@ func (s Scope) Crossing() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(s.Woken)), func(cause string) bool { return cause != CauseWatchStarted })
 }
 
-// A Schedule says when the next pass runs and what it looks at. It is pure: whoever
+// A Schedule says when the next pass runs and what it looks at. It is pure: the code that
 // calls has the clock. The zero Schedule is to look at everything.
 type Schedule struct {
 	full    time.Time // when the next full pass runs
@@ -114,7 +114,7 @@ type Result struct {
 
 // Ended plans the pass after one that ended at now: after the interval, at the end of
 // a grace period that is running, or soon when figures were missing. A pass that was
-// not full itself never puts the next full one off: whoever keeps waking one condition
+// not full itself never puts the next full one off: a plugin that keeps waking one condition
 // must not keep the host from looking at the others.
 func (s *Schedule) Ended(now time.Time, interval time.Duration, r Result) {
 	for c := range r.Scope.Woken {

@@ -31,7 +31,7 @@ type stream struct {
 }
 
 // Streams keeps one stream of wakes open per plugin that watches for us, and joins the
-// wakes: it has the conditions that were woken since somebody last looked, all signals
+// wakes: it has the conditions that were woken since the last look, all signals
 // that raise the same one together. Update and Stop are for one goroutine.
 type Streams struct {
 	log    *slog.Logger

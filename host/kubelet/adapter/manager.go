@@ -121,7 +121,7 @@ func (m *Manager) Admit(attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitR
 	return lifecycle.PodAdmitResult(m.of.Admit(attrs.Pod))
 }
 
-// Admit is Manager's for conditions that somebody else knows of.
+// Admit is Manager's for conditions that another component knows of.
 func Admit(attrs *lifecycle.PodAdmitAttributes, conditions []v1.NodeConditionType) lifecycle.PodAdmitResult {
 	c, err := settings()
 	if err != nil { // a kubelet would not have come so far

@@ -96,7 +96,7 @@ func settings() (host.Config, error) {
 }
 
 // knowsItsRuntime is an error if c names a runtime that is not there, which a kubelet's is when
-// it comes so far: no filesystem would be known to evictd's own figures, and nobody evicted.
+// it comes so far: no filesystem would be known to evictd's own figures, and no pod evicted.
 func knowsItsRuntime(c host.Config) error {
 	if c.Source == sourceSummary {
 		return nil

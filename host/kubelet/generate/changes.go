@@ -110,7 +110,7 @@ func (c changes) patch(ctx context.Context, sources string) ([]byte, error) {
 	return text, err
 }
 
-// writeFile leaves a file alone that is as it is to be, so that nothing is built anew.
+// writeFile leaves a file alone that is as it is to be, so that nothing is built again.
 func writeFile(name string, text []byte) error {
 	if is, err := os.ReadFile(name); err == nil && string(is) == string(text) {
 		return nil

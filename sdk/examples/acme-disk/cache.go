@@ -53,7 +53,7 @@ type drop struct {
 	report func(eviction.Reclaimed)
 
 	// cache is the only way to the files: whatever a symlink in it says, and
-	// whenever somebody puts it there, an os.Root stays inside.
+	// whenever it is put there, an os.Root stays inside.
 	cache    *os.Root
 	device   uint64
 	removed  int
@@ -167,7 +167,7 @@ func (d *drop) remove(f file) {
 	d.alive()
 }
 
-// note keeps the first thing that went wrong. That somebody else was faster in
+// note keeps the first thing that went wrong. That another program was faster in
 // removing a file is nothing wrong.
 func (d *drop) note(err error) {
 	if d.failed == nil && err != nil && !errors.Is(err, fs.ErrNotExist) {

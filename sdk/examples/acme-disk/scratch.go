@@ -82,7 +82,7 @@ func (s *scratch) Observe(_ context.Context, req eviction.ObserveRequest) (evict
 }
 
 // room looks at the disk. Were it not mounted the figures would be those of the
-// disk below, and the cache what somebody has put under the mount.
+// disk below, and the cache what was put under the mount.
 //
 // statfs of a local disk answers at once. A disk on a network may hang, and had
 // better be asked in a goroutine of its own, which the next call looks for.

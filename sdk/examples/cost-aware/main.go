@@ -5,7 +5,7 @@
 // What a pod is worth stands in its annotation cost.acme.example/hourly-usd as a
 // plain decimal number ("0.25"). The kubelet's first two keys stay in front: who
 // uses more than was requested goes before who does not, and lower priority
-// before higher, so that no price buys memory that nobody asked for. The price
+// before higher, so that no price buys memory that was not requested. The price
 // decides among the rest, and the kubelet's order among equal prices. Note what
 // that means: a cheap pod goes before a dear one that has taken much more.
 //

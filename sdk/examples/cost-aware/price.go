@@ -13,7 +13,7 @@ const (
 	// would otherwise put a pod out of reach with a row of nines.
 	maxUSD = 10_000
 	// longest is the length of text that may be a price: with an annotation of
-	// 256 KiB nobody means one.
+	// 256 KiB is no price.
 	longest = 20
 )
 

@@ -97,7 +97,7 @@ var deviceNumber = regexp.MustCompile(`^[0-9]{1,4}:[0-9]{1,7}$`)
 func (p *spare) configure(_ context.Context, node eviction.NodeFacts, c config) error {
 	s := settings{fs: nodefs.FS{Root: node.RootDir}, smartLog: cmp.Or(c.SmartLog, "/run/acme/nvme0.json"), device: c.Device}
 	var err error
-	var errs []error // all at once, so that nobody has to come back
+	var errs []error // all at once, so that one look is enough
 	if s.maxAge, err = time.ParseDuration(cmp.Or(c.MaxAge, "2m")); err != nil || s.maxAge <= 0 {
 		errs = append(errs, fmt.Errorf("config: maxAge: %q, want a duration such as 90s", c.MaxAge))
 	}

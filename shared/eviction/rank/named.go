@@ -29,7 +29,7 @@ func Usage(s eviction.Signal) Compare { return by(usage(s)) }
 // UsageOverRequest puts the larger use of s beyond the request first. Pods without
 // stats go before all others and pods of unknown use after them.
 //
-// For inodes, which nobody can request, the kubelet subtracts the request for
+// For inodes, which cannot be requested, the kubelet subtracts the request for
 // ephemeral storage, bytes from inodes (rankDiskPressureFunc). It is kept so that
 // the same pod goes first: inside a priority one with such a request never does.
 func UsageOverRequest(s eviction.Signal) Compare { return by(usageOverRequest(s)) }

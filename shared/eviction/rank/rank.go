@@ -6,7 +6,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// orderFor is the order for a signal: whoever ranks by it, host or plugin, has it from
+// orderFor is the order for a signal: host and plugins have it from
 // here.
 //
 //   - Memory and disks: pods that use more than their request, then lower priority, then
@@ -14,7 +14,7 @@ import (
 //   - Processes, for which there are no requests: lower priority, then more of them
 //     (rankPIDPressure).
 //   - A signal that is not the kubelet's: lower priority, then larger use as its measurer
-//     has it, then QoS class, which decides alone where nobody measures.
+//     has it, then QoS class, which decides alone without measurements.
 func orderFor(s eviction.Signal) []criterion {
 	switch b, builtin := eviction.Builtin(s); {
 	case !builtin:

@@ -189,7 +189,7 @@ func rowOf(table, plugin string) string {
 	return ""
 }
 
-// freeAddress is one that nobody listens on at the moment.
+// freeAddress is one that nothing listens on at the moment.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -181,7 +181,7 @@ func (n *site) awaitLine(t *testing.T, file, msg string) (line string) {
 	return line
 }
 
-// freeAddress is one that nobody listens on.
+// freeAddress is one that nothing listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -110,7 +110,7 @@ func (n *site) hold(t *testing.T, pods map[string]*stack.Pod) (free func()) {
 }
 
 // vendor is the story of a plugin that has a cache on a filesystem which images are on:
-// the cache is enough and nobody goes, then it is not and one pod does.
+// the cache is enough and no pod goes, then it is not and one pod does.
 func (n *site) vendor(t *testing.T, cache vendorCache, binary string, settings map[string]any, step string) {
 	disk := filepath.Dir(cache.dir)
 	weight := newBallast(t, disk)

@@ -132,9 +132,9 @@ func (c *cell) inTime() bool { return c.Kind == fault.Slow }
 // all that there is.
 func (c *cell) believed() {
 	c.outcome = believed
-	c.takes("nobody else knows", 2*interval)
+	c.takes("no other observer", 2*interval)
 	if c.Variant == "constant" {
-		c.takes("nobody else knows, for 2 minutes", 2*interval)
+		c.takes("no other observer, for 2 minutes", 2*interval)
 	}
 }
 

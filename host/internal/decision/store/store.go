@@ -71,7 +71,7 @@ func New(o Options) *Store {
 }
 
 // Open opens the store for writing, if it is not open, and cuts what a former writer did not
-// write to the end. Whoever writes calls it; what makes it fail may pass. It is an error if
+// write to the end. Its writer calls it; what makes it fail may pass. It is an error if
 // another process has the store open.
 func (s *Store) Open() error {
 	if s.lock != nil {
@@ -208,7 +208,7 @@ func (s *Store) room(n int64) error {
 	return syncDir(s.Dir)
 }
 
-// removed reports whether somebody has removed the segment, so that what is written to it
+// removed reports whether the segment was removed, so that what is written to it
 // would be lost.
 func (s *Store) removed() bool {
 	var at unix.Stat_t

@@ -93,7 +93,7 @@ func identities(all []*running.Pod) map[string]listedPod {
 
 // ended returns the pods that have a manifest, or had one and have something left
 // in the runtime, and are not active; also whether some pod has never had one: it
-// may be somebody else's. A manifest that is not used as it should be may be that
+// may be those of another program. A manifest that is not used as it should be may be that
 // of any pod.
 func (c *Source) ended(left []*criclient.Pod, known map[string]listedPod, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, unknown bool) {
 	c.mu.Lock()
@@ -140,7 +140,7 @@ func allUsed(problems []pods.Problem) bool {
 }
 
 // allKnown reports whether there are pods and each has its manifest. A node on
-// which something runs that has none is shared with somebody whose pods are not
+// which something runs that has none is shared with a program whose pods are not
 // known here.
 func allKnown(active []pods.Pod) bool {
 	return len(active) > 0 && !slices.ContainsFunc(active, func(p pods.Pod) bool { return !p.HasManifest })

@@ -166,7 +166,7 @@ func (k *known) uids() []string {
 	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))
 }
 
-// of returns what is known of a pod that runs. Whoever writes a pod can call it a mirror of
+// of returns what is known of a pod that runs. The author of a pod can call it a mirror of
 // another one, so that only a static pod, which the kubelet has named so, is looked for
 // among the mirrors.
 func (v *view) of(p *running.Pod) *entry {

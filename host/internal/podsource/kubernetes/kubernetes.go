@@ -91,7 +91,7 @@ func (s *Source) Problems() []pods.Problem {
 }
 
 // Pods returns the node's pods as the API server last sent them, without fields that no
-// decision depends on. They must not be changed. It asks nobody.
+// decision depends on. They must not be changed. It does not wait.
 func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 
 // Active returns the pods that run: those with a ready sandbox or a running container. They

@@ -96,7 +96,7 @@ func (p *Pod) complete(out pods.Pod) pods.Pod {
 	if out.Row.Namespace == "" {
 		out.Row.Namespace = p.Namespace
 	}
-	// Nobody writes a status into a manifest. The kubelet's start time is when it
+	// A manifest has no status. The kubelet's start time is when it
 	// took on the pod, just before it makes the sandbox.
 	if out.Row.StartTime.IsZero() && p.createdNanos > 0 {
 		out.Row.StartTime = time.Unix(0, p.createdNanos)

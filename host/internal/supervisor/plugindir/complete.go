@@ -13,7 +13,7 @@ import (
 
 const (
 	// stillFor is for how long a file must not have changed to be started, where
-	// nobody can be asked whether it is complete.
+	// there is no way to ask whether it is complete.
 	stillFor = 100 * time.Millisecond
 	// Poll is between two looks at a file that is being written.
 	Poll = 100 * time.Millisecond
@@ -22,8 +22,8 @@ const (
 // ErrIncomplete is about a file that must not be started yet.
 var ErrIncomplete = errors.New("still being written")
 
-// Complete returns what is at path when nobody writes it, and ErrIncomplete if
-// somebody does. What it cannot look at, or is no regular file, it leaves to
+// Complete returns the file at path when it is not open for writing, and ErrIncomplete if
+// it is. What it cannot look at, or is no regular file, it leaves to
 // Executable to refuse.
 func Complete(ctx context.Context, path string) (ID, error) {
 	id, err := Identify(path)
@@ -55,7 +55,7 @@ func Complete(ctx context.Context, path string) (ID, error) {
 	return id, completeFile(f)
 }
 
-// completeFile returns ErrIncomplete if somebody has the open file open for
+// completeFile returns ErrIncomplete if the file is also open for
 // writing, or if it obviously lacks its end.
 func completeFile(f *os.File) error {
 	info, err := f.Stat()
@@ -65,12 +65,12 @@ func completeFile(f *os.File) error {
 	if info.Size() == 0 {
 		return fmt.Errorf("%w: it is empty", ErrIncomplete)
 	}
-	// The kernel grants a read lease only as long as nobody can write. Where there
+	// The kernel grants a read lease only while the file is not open for writing. Where there
 	// are no leases, or they are not for us, executing it fails (ETXTBSY) instead.
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("%w: somebody has it open for writing", ErrIncomplete)
+		return fmt.Errorf("%w: it is open for writing", ErrIncomplete)
 	case err == nil:
 		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	}

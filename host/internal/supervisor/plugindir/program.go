@@ -56,11 +56,11 @@ func (p *program) check(path string, looked ID, pin string) error {
 	if err := errors.Join(checkOwner(path, info, uint32(os.Geteuid()), true), checkExecutable(path, info)); err != nil {
 		return Refusal{Err: err}
 	}
-	// A read lease is refused while somebody writes, and makes who wants to write
+	// A read lease is refused while the file is open for writing, and makes a writer
 	// wait. Not every filesystem has them.
 	_, err = unix.FcntlInt(p.File.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if errors.Is(err, unix.EAGAIN) {
-		return fmt.Errorf("%w: somebody has %s open for writing", ErrIncomplete, path)
+		return fmt.Errorf("%w: %s is open for writing", ErrIncomplete, path)
 	}
 	leased := err == nil
 	// The time of the last change is that of the lease or before.

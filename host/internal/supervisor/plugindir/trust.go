@@ -16,7 +16,7 @@ import (
 const maxLinks = 40
 
 // Trusted resolves the symbolic links in path and checks, for everything on the
-// way, that nobody but root and the host's user could have put it there or can
+// way, that none but root and the host's user could have put it there or can
 // change it. It returns the path without links and what was found at its end.
 func Trusted(path string) (string, fs.FileInfo, error) {
 	self := uint32(os.Geteuid())

@@ -51,7 +51,7 @@ func (r *Registry) isShadow(name string) bool {
 func SameOffers(a, b *eviction.Plugin) bool { return slices.Equal(offers(a), offers(b)) }
 
 // Conflicting returns the instances that an assignment had let serve beside others in
-// the former registry and that conflict without it, with why: whoever was in charge
+// the former registry and that conflict without it, with why: the plugin that was in charge
 // stays.
 func (r *Registry) Conflicting(former *Registry) map[*Instance]error {
 	losers := map[*Instance]error{}

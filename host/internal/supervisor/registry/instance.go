@@ -121,7 +121,7 @@ func (p *Pin) Release() {
 
 // MissingObserver returns why no plugin observes sig although one should: a plugin
 // whose file is there, and that observed sig when it last ran, does not run. It
-// is nil if there is no such plugin: nobody has come, or whoever did was removed or
+// is nil if there is no such plugin: none has come, or it was removed or
 // disabled, which is how signals are switched off. One that has come up since the
 // pass began does not serve in it, and is awaited as well.
 func (p *Pin) MissingObserver(sig eviction.Signal) error {

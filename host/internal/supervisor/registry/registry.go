@@ -24,7 +24,7 @@ type Plugin struct {
 	Instance *Instance
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
-	// Shadow plugins rank beside whoever is in charge, and do nothing else.
+	// Shadow plugins rank beside the plugin in charge, and do nothing else.
 	Shadow bool
 	// Unassignable is why it cannot be in charge by an assignment, such as "is
 	// disabled"; "" if it can.
@@ -171,7 +171,7 @@ func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c evicti
 	return all
 }
 
-// Shadows returns who ranks for sig beside whoever is in charge.
+// Shadows returns the plugins that rank for sig beside the one in charge.
 func (r *Registry) Shadows(layout eviction.Layout, sig eviction.Signal) (all []Provider) {
 	for _, i := range r.instances {
 		names := layout.ServedWith(sig, eviction.CanRank)
@@ -214,7 +214,7 @@ func (r *Registry) awaited(pass *Registry, sig eviction.Signal, ok func(Plugin) 
 }
 
 // assignee returns who is in charge of o by the configuration, "" if it names
-// nobody who is there and offers it.
+// no plugin that is there and offers it.
 func (r *Registry) assignee(o offer) string {
 	name := r.assignment[o.signal][o.capability.String()]
 	if name == "" || r.ineffective(name, o) != "" {

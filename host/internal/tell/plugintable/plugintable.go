@@ -125,21 +125,21 @@ type part struct {
 	inCharge, why string
 	others        []string
 	// otherwise names the plugins in charge with other layouts than that of now, where that is
-	// somebody else.
+	// another plugin.
 	otherwise []string
 	// steps of reclaim run in this order.
 	steps []registry.RoleStep
 }
 
 // partsOf says of each signal and capability who is in charge, why, and what of the
-// others. Signals of thresholds that nobody offers to observe are in it, too.
+// others. Signals of thresholds that no plugin offers to observe are in it, too.
 func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	var parts []*part
 	find := func(s eviction.Signal, capability string) *part {
 		n := slices.IndexFunc(parts, func(p *part) bool { return p.signal == s && p.capability == capability })
 		if n < 0 {
 			n = len(parts)
-			parts = append(parts, &part{signal: s, capability: capability, why: "nobody offers it"})
+			parts = append(parts, &part{signal: s, capability: capability, why: "no plugin offers it"})
 		}
 		return parts[n]
 	}
@@ -176,7 +176,7 @@ func (p *part) add(plugin supervisor.Status, r registry.Role, layout string) {
 		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")
 	}
 	if p.inCharge == "" && len(p.others) > 0 {
-		p.why = "nobody who offers it serves"
+		p.why = "no plugin that offers it serves"
 	}
 	if layouts := slices.DeleteFunc(slices.Clone(r.Layouts), func(l string) bool { return l == layout }); len(layouts) > 0 {
 		p.otherwise = append(p.otherwise, plugin.Name+" ("+strings.Join(layouts, ", ")+")")

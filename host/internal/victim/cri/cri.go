@@ -293,7 +293,7 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 }
 
 // Finished implements victim.Killer: nothing of the pod runs any more, no ready
-// sandbox, no running container. It goes on with a kill that took too long, which nobody
+// sandbox, no running container. It goes on with a kill that took too long, which no caller
 // else would do: the runtime kills a container only while the call to stop it waits. Of
 // a pod that was not to be killed it changes nothing.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
@@ -313,7 +313,7 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	return true, nil
 }
 
-// CleanedUp implements victim.Killer: whoever made the pod's volumes has removed
+// CleanedUp implements victim.Killer: the program that made the pod's volumes has removed
 // them. A look at a disk may hang, and is then left behind.
 func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.PodsDir, v.UID, "volumes")) }, nil)
@@ -354,7 +354,7 @@ func each[T any](all []T, stop func(i int, one T) error) error {
 }
 
 // retry calls the runtime again and again while it cannot be reached. What is
-// not found has been stopped and removed by somebody else.
+// not found has been stopped and removed by another program.
 func (k *Killer) retry(ctx context.Context, what string, call func() error) error {
 	var last error
 	pace := backoff.NewExponentialBackOff()

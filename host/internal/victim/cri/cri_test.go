@@ -581,7 +581,7 @@ func TestAContainerWithoutASandboxThatCannotBeStoppedIsNotGone(t *testing.T) {
 			t.Error("no error")
 		}
 		if _, unfinished := k.unfinished.Load("u"); !unfinished {
-			t.Error("nobody goes on with the kill")
+			t.Error("no pod goes on with the kill")
 		}
 	})
 }

@@ -29,7 +29,7 @@ func (s step) preStop() *v1.LifecycleHandler {
 
 // stepsOf returns how to stop the containers of a pod: all at once, but sidecars after the main
 // containers, the one that was started last first. What the manifest does not have, and
-// all of a pod without one, has no hook, waits for nobody and is waited for by nobody.
+// all of a pod without one, has no hook, waits for no other and no other waits for it.
 func stepsOf(ids []string, pod pods.Pod) []step {
 	names := make(map[string]string, len(pod.Row.Containers))
 	for _, c := range pod.Row.Containers {

@@ -26,7 +26,7 @@ const (
 )
 
 // web sends the requests that containers want as hooks, as the kubelet does: to the
-// container's server, past any proxy, whose certificate nobody has to have signed.
+// container's server, past any proxy, whose certificate is not verified.
 type web struct{ client *http.Client }
 
 func newWeb() web {
@@ -39,7 +39,7 @@ func newWeb() web {
 	}}
 }
 
-// sameHost follows redirects on one host: nobody else is asked for a pod.
+// sameHost follows redirects on one host: no other host is asked for a pod.
 func sameHost(next *http.Request, before []*http.Request) error {
 	if next.URL.Hostname() != before[0].URL.Hostname() || len(before) >= maxRedirects {
 		return http.ErrUseLastResponse

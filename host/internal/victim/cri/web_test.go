@@ -90,7 +90,7 @@ func TestAnHTTPHook(t *testing.T) {
 			},
 			hook: v1.HTTPGetAction{Path: "/old"}, want: usual, twice: true,
 		},
-		"that is sent elsewhere, where nobody goes": {
+		"that is sent elsewhere, where no pod goes": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
 			},

@@ -38,7 +38,7 @@ func meaning(err error) answer {
 		return over
 	}
 	var s apierrors.APIStatus
-	if !errors.As(err, &s) || apierrors.IsUnexpectedServerError(err) { // or somebody on the way answers in its place
+	if !errors.As(err, &s) || apierrors.IsUnexpectedServerError(err) { // or a proxy answers in its place
 		return away
 	}
 	switch code := s.Status().Code; {

@@ -74,7 +74,7 @@ type restarted struct {
 	api *v1.Pod
 }
 
-// restartedPods returns the pods that were evicted, that are back, and that nobody is at: of
+// restartedPods returns the pods that were evicted, that are back, and that no call of Kill ends: of
 // those that were killed lately, and of all that the API server knows if all is set.
 func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) {
 	found, busy, unconfirmed := k.records.look()

@@ -9,7 +9,7 @@ import (
 
 // handled waits until it is known whether the kubelet ends the pod. It does not if the API
 // server cannot tell it, if it is not there, or if it is busy with an image that is pulled
-// or with a hook that runs after the start of a container. As long as nobody can tell, it
+// or with a hook that runs after the start of a container. As long as that is not known, it
 // is taken to: a hook before the end of a container must not be cut short.
 func (e termination) handled(ctx context.Context) bool {
 	r := e.record

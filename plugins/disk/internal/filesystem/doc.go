@@ -4,7 +4,7 @@
 //
 // The runtime names the directories of images and writable layers, cAdvisor's
 // library says on which device a directory lies and where that is mounted, and
-// each observation asks the kernel anew with one statfs for each filesystem. It
+// each observation asks the kernel with one statfs for each filesystem. It
 // does not measure what pods use (podusage) and frees nothing (gc). Nothing here
 // writes, so that a full disk is observed like any other.
 package filesystem

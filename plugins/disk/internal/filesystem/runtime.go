@@ -53,10 +53,10 @@ type runtime struct {
 	answered chan struct{} // closed when the call in flight has ended, nil if there is none
 	cancel   context.CancelFunc
 	known    directories // the last good answer
-	err      error       // why there is none, or none anew
+	err      error       // why there is none, or no newer one
 }
 
-// directories returns what the runtime has last said, having asked anew when it
+// directories returns what the runtime has last said, having asked again when it
 // is time. The error says why it has never said anything.
 func (r *runtime) directories(ctx context.Context) (directories, error) {
 	answered, most, err := r.ask(ctx)

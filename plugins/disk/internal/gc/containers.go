@@ -137,7 +137,7 @@ func (g *containerGC) removeContainers(ctx context.Context, l listing) {
 }
 
 // lives reports whether a container runs or is about to: the runtime would remove
-// it under whoever starts it.
+// it while it is being started.
 func (g *containerGC) lives(state runtimeapi.ContainerState, createdNanos int64) bool {
 	return state == runtimeapi.ContainerState_CONTAINER_RUNNING ||
 		state == runtimeapi.ContainerState_CONTAINER_CREATED && g.pods.isYoung(createdNanos)

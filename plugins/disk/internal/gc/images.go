@@ -126,7 +126,7 @@ func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candid
 	}
 }
 
-// removeAll removes images that nobody uses now, one after the other until it is enough,
+// removeAll removes images that are not used now, one after the other until it is enough,
 // and waits for their space if it is not.
 func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imageIndex, counts *imageCounts, enough func() bool) {
 	before := counts.removed

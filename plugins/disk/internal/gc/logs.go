@@ -53,7 +53,7 @@ func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 }
 
 // partsOfLog returns the pod's directory, the container's, and the file of a log
-// where the kubelet has put it. Whoever makes a container names its log: it may be
+// where the kubelet has put it. The maker of a container names its log: it may be
 // anything.
 func (g *containerGC) partsOfLog(path, uid string) (parts []string, ok bool) {
 	inside, err := filepath.Rel(g.podLogsDir, path)

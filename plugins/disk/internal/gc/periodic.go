@@ -32,7 +32,7 @@ func (e *ShortError) Error() string {
 		e.UsedPercent, inUnits(e.CapacityBytes), e.FreedBytes)
 }
 
-// A periodicGC is one run that nobody has asked for (image_gc_manager.go:GarbageCollect).
+// A periodicGC is one run that the host has not asked for (image_gc_manager.go:GarbageCollect).
 type periodicGC struct {
 	imageGC
 	// wanted is no more when the host asks for a GC, or the settings have changed.

@@ -81,7 +81,7 @@ func (p *podStates) runtimeMayGo(uid string) bool {
 }
 
 // contentMayGo: the pod's logs may (ShouldPodContentBeRemoved). Those of a pod
-// that has ended are for whoever asks why. As long as something runs they stay:
+// that has ended are for those who ask why. As long as something runs they stay:
 // an open log gives nothing back.
 func (p *podStates) contentMayGo(uid string) bool {
 	if p.running[uid] {

@@ -19,10 +19,10 @@ import (
 
 const (
 	// askTimeout bounds a question to the runtime. The host gives up on a step
-	// without progress after 30 s, and then nobody says why.
+	// without progress after 30 s, and then the reason is lost.
 	askTimeout = 10 * time.Second
 	// removeTimeout bounds a removal. A large layer on a slow disk takes its time;
-	// the runtime goes on when nobody waits any more.
+	// the runtime goes on without a caller.
 	removeTimeout = time.Minute
 	// heartbeat keeps the host waiting for a removal.
 	heartbeat = 10 * time.Second

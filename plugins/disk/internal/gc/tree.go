@@ -23,7 +23,7 @@ const (
 )
 
 // A remover removes files below a directory and counts what that released. Whatever
-// is in the directory, and whoever renames there meanwhile, it stays inside: no
+// is in the directory, and whatever is renamed there meanwhile, it stays inside: no
 // symbolic link is followed and no other filesystem or bind mount entered. What
 // cannot be removed does not keep the rest.
 type remover struct {
@@ -52,7 +52,7 @@ func (r *remover) removeFile(dir *os.File, name string) {
 	}
 }
 
-// remove reports whether it has removed name, which somebody else may have done.
+// remove reports whether it has removed name, which another program may have done.
 func (r *remover) remove(ctx context.Context, dir *os.File, name, path string, depth int) bool {
 	if depth > deepest {
 		r.fail(path, fmt.Errorf("more than %d levels deep", deepest))

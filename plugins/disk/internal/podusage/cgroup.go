@@ -126,7 +126,7 @@ func readPIDs(name string, most int) []int {
 
 // still has those of the processes that are the pod's at the moment at which they
 // are asked for. Some seconds have passed since they were listed, in which a number
-// can have become that of somebody else's process.
+// can have become that of another process.
 func (p *processes) still(pids []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, pid := range pids {

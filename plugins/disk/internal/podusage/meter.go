@@ -105,7 +105,7 @@ func New(o Options) *Meter {
 	return m
 }
 
-// Tidy forgets directories that nobody has asked for lately. It is cheap enough
+// Tidy forgets directories that were not asked for lately. It is cheap enough
 // for each pass.
 func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
 

@@ -53,7 +53,7 @@ type container struct {
 }
 
 // ask asks the runtime for the containers of pods and their writable layers. The
-// figures are asked for anew each time, and carry the time at which the runtime
+// figures are asked for each time, and carry the time at which the runtime
 // took them: containerd does that every ten seconds and cannot be made to hurry.
 func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	if len(pods) == 0 {

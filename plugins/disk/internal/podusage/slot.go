@@ -56,12 +56,12 @@ func whyLate(stop context.Context, err error) error {
 // A slot is held by one goroutine at a time.
 type slot struct {
 	token hang.Slot
-	since atomic.Pointer[time.Time] // nil while nobody holds it
+	since atomic.Pointer[time.Time] // nil while it is free
 }
 
 func newSlot() *slot { return &slot{token: hang.NewSlot()} }
 
-// take waits for the slot, but not for one that somebody holds who hangs.
+// take waits for the slot, but not for one whose holder hangs.
 func (s *slot) take(ctx context.Context) error {
 	if s.try() {
 		return nil
@@ -82,7 +82,7 @@ func (s *slot) take(ctx context.Context) error {
 	}
 }
 
-// try takes the slot if nobody holds it.
+// try takes the slot if it is free.
 func (s *slot) try() bool {
 	select {
 	case s.token <- struct{}{}:
@@ -103,7 +103,7 @@ func (s *slot) give() {
 	<-s.token
 }
 
-// stuck reports whether somebody has held the slot for longer than anybody needs it.
+// stuck reports whether the slot has been held for longer than any walk needs it.
 func (s *slot) stuck() bool {
 	since := s.since.Load()
 	return since != nil && time.Since(*since) >= hangsAfter

@@ -64,7 +64,7 @@ func openWalk(dir string, o walk.Options) (walker, error) {
 type tree struct {
 	dir string
 	// slot is held by who walks here and owns walk. A walk that hangs in the filesystem
-	// keeps it, and everybody else out.
+	// keeps it, and all others out.
 	slot *slot
 	walk walker
 

@@ -67,7 +67,7 @@ func (ts *trees) endWaiting() {
 	}
 }
 
-// tidy forgets the trees that nobody has asked for lately. Their pods are gone, or
+// tidy forgets the trees that were not asked for lately. Their pods are gone, or
 // there is no pressure any more.
 func (ts *trees) tidy(now time.Time) {
 	ts.mu.Lock()

@@ -16,7 +16,7 @@ var ErrLimit = errors.New("too many open files to look at")
 
 // Deleted counts the files of a device that have no name any more but are still
 // held open by the processes pids, as found in procDir (usually /proc). Each file
-// counts once, whoever holds it. No walk of a tree sees them, nor does the
+// counts once, however many processes hold it. No walk of a tree sees them, nor does the
 // kubelet.
 //
 // A process is taken from pids right before it is looked at, so that the caller can

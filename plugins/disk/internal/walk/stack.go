@@ -104,7 +104,7 @@ func (l *level) take(e entry) {
 func (l *level) read() (bool, error) {
 	if l.block == nil {
 		l.block = blocks.Get().(*block)
-		// The descriptor may be behind, when it was opened anew, or ahead, when a
+		// The descriptor may be behind, when it was opened again, or ahead, when a
 		// block was given up half taken.
 		if l.begun {
 			if _, err := unix.Seek(int(l.fd), l.after, unix.SEEK_SET); err != nil {

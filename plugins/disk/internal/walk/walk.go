@@ -68,7 +68,7 @@ func Open(dir string, o Options) (*Walk, error) {
 // errors. It returns within a few milliseconds after ctx ends, unless the
 // filesystem itself keeps a single call waiting for longer.
 //
-// An error without done means that the walk cannot go on now, for want of
+// An error without done means that the walk cannot go on now, for lack of
 // descriptors for example; a later call tries again. An error with done means
 // that some directories could not be read: Usage is a lower bound.
 func (w *Walk) Continue(ctx context.Context) (done bool, err error) {
