@@ -24,6 +24,7 @@ PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-v1.6.2/protoc-gen-go-grpc
 GOTESTSUM          := $(TOOLS)/gotestsum-v1.13.0/gotestsum
 NFPM               := $(TOOLS)/nfpm-v2.43.4/nfpm
 HELM               := $(TOOLS)/helm-v4.3.1/helm
+CYCLONEDX          := $(TOOLS)/cyclonedx-gomod-v1.10.0/cyclonedx-gomod
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
 # The parts of the cluster that e2e-k8s and cluster run beside it, as released.
@@ -83,7 +84,7 @@ PACKAGE_VERSION  = $(shell if [[ $(VERSION:v%=%) =~ ^[0-9]+\. ]]; then echo $(VE
 IMAGE            = ghcr.io/evictd/evictd:$(subst +,-,$(PACKAGE_VERSION))
 IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
-SBOM             = dist/evictd_$(PACKAGE_VERSION)_$(GOARCH).cdx.json
+SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
 .PHONY: help build image manifests node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
 
@@ -109,9 +110,10 @@ image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 manifests: $(HELM) ## plain manifests of the chart into deploy/
 	deploy/packages/manifests.sh $(HELM) deploy
 
-sbom: build ## the modules that are in the binaries, as CycloneDX, into dist/
+sbom: build $(CYCLONEDX) ## the modules that are in the binaries, as CycloneDX, into dist/
 	@mkdir -p dist
-	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./sbom $(PACKAGE_VERSION) $(CURDIR)/$(SBOM) $(addprefix $(CURDIR)/$(OUT)/,evictd builtin)
+	$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/evictd_$(SBOM) $(OUT)/evictd
+	$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/evictd-plugins_$(SBOM) $(OUT)/builtin
 
 stage: build
 	rm -rf dist/pages
@@ -275,6 +277,7 @@ $(PROTOC_GEN_GO_GRPC): PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(GOTESTSUM): PACKAGE = gotest.tools/gotestsum
 $(NFPM): PACKAGE = github.com/goreleaser/nfpm/v2/cmd/nfpm
 $(HELM): PACKAGE = helm.sh/helm/v4/cmd/helm
+$(CYCLONEDX): PACKAGE = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 $(CONTAINERD)/containerd: PACKAGE = github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 github.com/containerd/containerd/v2/cmd/containerd
 
 # Built in a directory of its own and renamed, so that a clone never sees the half of what another builds.
