@@ -40,7 +40,7 @@ func (t *target) measure(ctx context.Context, limit time.Duration, request messa
 	got := &transcript{}
 	got.err = t.run.options.within(ctx, limit, func(ctx context.Context) error {
 		var wrong error
-		err := stream(ctx, t.cc, service+"Measure", request, func(raw []byte) {
+		err := t.client.StreamRaw(ctx, "Measure", request, func(raw []byte) {
 			rows, err := wire.DecodeMeasurements(raw)
 			wrong = errors.Join(wrong, err)
 			got.messages = append(got.messages, rows)
@@ -193,7 +193,7 @@ func (t *target) destructive(c rpc) bool { return c.name == "Reclaim" && !t.run.
 func (c rpc) call(ctx context.Context, t *target, in message) error {
 	switch c.name {
 	case "Measure", "Reclaim", "Watch":
-		return rpcError(ctx, stream(ctx, t.cc, service+c.name, in, func([]byte) {}))
+		return rpcError(ctx, t.client.StreamRaw(ctx, c.name, in, func([]byte) {}))
 	default:
 		_, err := t.call(ctx, c.name, in)
 		return err

@@ -13,9 +13,11 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/wire"
 )
 
 const (
@@ -147,7 +149,7 @@ func unauthenticated(ctx context.Context, t *target) error {
 		if err != nil {
 			return err
 		}
-		_, err = unary(ctx, cc, service+"Describe", nil)
+		_, err = wire.NewClient(cc).CallRaw(ctx, "Describe", nil)
 		_ = cc.Close()
 		if err == nil || status.Code(err) != codes.Unavailable {
 			return fmt.Errorf("with %s the call was answered (status %s)", who, status.Code(err))
@@ -217,7 +219,7 @@ func terminated(_ context.Context, _, other *target) error {
 }
 
 func shutdown(ctx context.Context, _, other *target) error {
-	_, err := unary(ctx, other.cc, "/plugin.GRPCController/Shutdown", nil)
+	err := other.cc.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 	if code := status.Code(err); code == codes.Unimplemented {
 		return errors.New("UNIMPLEMENTED")
 	}
@@ -237,7 +239,7 @@ func reconnected(ctx context.Context, _, other *target) error {
 		if err != nil {
 			return err
 		}
-		_, err = unary(ctx, cc, service+"Describe", message{}.text(1, hostVersion))
+		_, err = wire.NewClient(cc).CallRaw(ctx, "Describe", message{}.text(1, hostVersion))
 		_ = cc.Close()
 		if err != nil {
 			return fmt.Errorf("describe: %w", err)

@@ -2,79 +2,13 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/evictd/evictd/shared/wire"
 )
-
-// service is the name of the plugin's service.
-const service = "/evictd.plugin.v1.PluginService/"
-
-// rawCodec passes messages on as they are: *[]byte.
-type rawCodec struct{}
-
-func (rawCodec) Name() string { return "proto" }
-
-func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return nil, fmt.Errorf("raw message is a %T", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(*b)}, nil
-}
-
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return fmt.Errorf("raw message is a %T", v)
-	}
-	*b = data.Materialize()
-	return nil
-}
-
-// rawOptions let messages through that are larger than the protocol's limit, so
-// that the plugin is the one to refuse them.
-var rawOptions = []grpc.CallOption{
-	grpc.ForceCodecV2(rawCodec{}),
-	grpc.MaxCallSendMsgSize(2 * wire.MaxMessageBytes),
-	grpc.MaxCallRecvMsgSize(wire.MaxMessageBytes),
-}
-
-// unary calls a method with raw bytes.
-func unary(ctx context.Context, cc grpc.ClientConnInterface, method string, in []byte) ([]byte, error) {
-	var out []byte
-	err := cc.Invoke(ctx, method, &in, &out, rawOptions...)
-	return out, err
-}
-
-// stream calls a streaming method with raw bytes and gives each answer to take.
-// The end of the stream is no error.
-func stream(ctx context.Context, cc grpc.ClientConnInterface, method string, in []byte, take func([]byte)) error {
-	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method, rawOptions...)
-	if err != nil {
-		return err
-	}
-	// The receive returns the error of a send that fails.
-	_ = s.SendMsg(&in)
-	_ = s.CloseSend()
-	for {
-		var out []byte
-		if err := s.RecvMsg(&out); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		take(out)
-	}
-}
 
 // A message is a protobuf message under construction.
 type message []byte

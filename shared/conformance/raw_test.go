@@ -3,8 +3,8 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -63,14 +63,10 @@ func proxy(t *testing.T, f serverFault) *value {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
-	limit := wire.MaxMessageBytes
-	if f.limit != 0 {
-		limit = f.limit
-	}
-	front := &value{Local: wire.ServeLocal(grpc.NewServer(
-		grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(limit),
-		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(cc, gr) }),
-	))}
+	client := wire.NewClient(cc)
+	front := &value{Local: wire.ServeLocal(wire.NewGRPCServer([]grpc.ServerOption{
+		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(client, gr) }),
+	}))}
 	t.Cleanup(front.Close)
 	return front
 }
@@ -84,14 +80,18 @@ type serverFault struct {
 	fails   []string
 }
 
-func (f *serverFault) serve(cc *grpc.ClientConn, gr grpc.ServerStream) error {
+func (f *serverFault) serve(behind *wire.Client, gr grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(gr)
-	c := &rawCall{ctx: gr.Context(), send: func(b []byte) { _ = gr.SendMsg(&b) }}
-	if err := gr.RecvMsg(&c.in); err != nil {
+	rpc := path.Base(method)
+	c := &rawCall{ctx: gr.Context(), send: func(b []byte) { _ = gr.SendMsg((*wire.Raw)(&b)) }}
+	if err := gr.RecvMsg((*wire.Raw)(&c.in)); err != nil {
 		return err
 	}
-	c.forward = func() error { return stream(c.ctx, cc, method, c.in, c.send) }
-	if fault := f.calls[strings.TrimPrefix(method, service)]; fault != nil {
+	if f.limit != 0 && len(c.in) > f.limit {
+		return status.Error(codes.ResourceExhausted, "message is too large")
+	}
+	c.forward = func() error { return behind.StreamRaw(c.ctx, rpc, c.in, c.send) }
+	if fault := f.calls[rpc]; fault != nil {
 		return fault(c)
 	}
 	return c.forward()

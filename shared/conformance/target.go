@@ -42,7 +42,7 @@ type target struct {
 
 // call calls an RPC of the service with raw bytes.
 func (t *target) call(ctx context.Context, rpc string, in message) ([]byte, error) {
-	out, err := unary(ctx, t.cc, service+rpc, in)
+	out, err := t.client.CallRaw(ctx, rpc, in)
 	return out, rpcError(ctx, err)
 }
 
