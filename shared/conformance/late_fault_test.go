@@ -35,13 +35,13 @@ func lateFaults() map[string]valueFault {
 		}, "no answer within 2s", []string{"configure"}},
 		"hangs in Observe": {func(s *sound, _ *eviction.Plugin) {
 			s.observe = func(ctx context.Context, _ eviction.ObserveRequest) (eviction.ObserveReply, error) {
-				<-time.After(observeTime + 200*time.Millisecond)
+				<-time.After(eviction.ObserveDeadline + 200*time.Millisecond)
 				return eviction.ObserveReply{}, ctx.Err()
 			}
 		}, "no answer within 1s", []string{"observe", "empty-messages"}},
 		"keeps its answers for too long": {func(s *sound, _ *eviction.Plugin) {
 			s.measure = func(context.Context, eviction.MeasureRequest, func(eviction.Measurement)) error {
-				<-time.After(measureTime + 200*time.Millisecond)
+				<-time.After(eviction.MeasureDeadline + 200*time.Millisecond)
 				return nil
 			}
 		}, "no answer within 5s", []string{"measure", "empty-messages"}},

@@ -1,12 +1,16 @@
-package conformance
+package lifecycle
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/garbage"
 )
 
 const (
@@ -25,34 +29,22 @@ const (
 	idleTime   = idleWindow / 2
 )
 
-// usage holds the resources of a process.
-type usage struct {
-	descriptors, threads, children int
-	rssBytes                       int64
-	// ran is the time its threads have run, ready the time they have waited for a processor: a
-	// machine that is busy otherwise does not make a process idle.
-	ran, ready time.Duration
-	// runnable: a thread runs or waits for a processor. How long it has waited is counted
-	// only when it gets one.
-	runnable bool
-}
-
-// usage reads it from /proc; the zero usage is that it cannot be read.
-func (p *process) usage() usage {
+// Usage reads it from /proc.
+func (p *Process) Usage() check.Usage {
 	dir := fmt.Sprintf("/proc/%d", p.PID())
 	entries, err := os.ReadDir(dir + "/fd")
 	if err != nil {
-		return usage{}
+		return check.Usage{}
 	}
 	raw, err := os.ReadFile(dir + "/statm")
 	if err != nil {
-		return usage{}
+		return check.Usage{}
 	}
-	u := usage{descriptors: len(entries), rssBytes: number(bytes.Fields(raw), 1) * int64(os.Getpagesize())}
+	u := check.Usage{Descriptors: len(entries), RSSBytes: number(bytes.Fields(raw), 1) * int64(os.Getpagesize())}
 	stat := statOf(dir)
-	u.threads = int(number(stat, 17))
-	u.scheduled(dir)
-	u.children = childrenOf(p.PID())
+	u.Threads = int(number(stat, 17))
+	scheduled(dir, &u)
+	u.Children = childrenOf(p.PID())
 	return u
 }
 
@@ -66,18 +58,18 @@ func statOf(dir string) [][]byte {
 }
 
 // scheduled adds up the times of all threads (Documentation/scheduler/sched-stats.rst).
-func (u *usage) scheduled(dir string) {
+func scheduled(dir string, u *check.Usage) {
 	threads, err := filepath.Glob(dir + "/task/*")
 	if err != nil {
 		return
 	}
 	for _, thread := range threads {
 		if raw, err := os.ReadFile(thread + "/schedstat"); err == nil {
-			u.ran += time.Duration(number(bytes.Fields(raw), 0))
-			u.ready += time.Duration(number(bytes.Fields(raw), 1))
+			u.Ran += time.Duration(number(bytes.Fields(raw), 0))
+			u.Ready += time.Duration(number(bytes.Fields(raw), 1))
 		}
 		if stat := statOf(thread); len(stat) > 0 && string(stat[0]) == "R" {
-			u.runnable = true
+			u.Runnable = true
 		}
 	}
 }
@@ -110,23 +102,39 @@ func number(fields [][]byte, i int) int64 {
 	return n
 }
 
-// growth is the increase of a process's resources over all the checks of a group.
-type growth struct {
-	group string
-	usage
-	// busy: with nothing to answer it works on.
-	busy bool
+// Growth is the increase of a process's resources over all the checks of a group.
+type Growth struct {
+	Group                 string
+	Descriptors, RSSBytes int64
+	// Busy: with nothing to answer it works on.
+	Busy bool
 }
 
-// busy reports whether a process goes on computing for d, of at least half the time.
-func (p *process) busy(d time.Duration) bool {
+// Grown compares a process with what it held when it was warm. It waits for
+// descriptors that are being closed, and for a garbage collector to do so: large
+// messages give it a reason.
+func Grown(ctx context.Context, group string, t *check.Target, before check.Usage) Growth {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		now := t.Usage()
+		more := now.Descriptors - before.Descriptors
+		if more <= spareDescriptors || time.Since(begin) > settleTime {
+			return Growth{group, int64(more), now.RSSBytes - before.RSSBytes, busy(t)}
+		}
+		_ = garbage.Large(ctx, t)
+	}
+}
+
+// busy reports whether a process goes on computing for settleTime, of at least half the time.
+func busy(t *check.Target) bool {
 	tick := time.NewTicker(idleWindow)
 	defer tick.Stop()
-	was := p.usage()
-	for begin := time.Now(); time.Since(begin) < d; {
+	was := t.Usage()
+	for begin := time.Now(); time.Since(begin) < t.Patient(settleTime); {
 		<-tick.C
-		now := p.usage()
-		if !now.runnable && now.ran+now.ready-was.ran-was.ready < idleTime {
+		now := t.Usage()
+		if !now.Runnable && now.Ran+now.Ready-was.Ran-was.Ready < idleTime {
 			return false
 		}
 		was = now

@@ -1,4 +1,5 @@
-package conformance
+// Package steady makes more calls than other checks, and larger ones.
+package steady
 
 import (
 	"context"
@@ -9,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/measure"
+	"github.com/evictd/evictd/shared/conformance/internal/rank"
+	"github.com/evictd/evictd/shared/conformance/internal/sample"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -24,27 +29,27 @@ const (
 	roundMemory = 4 << 20
 )
 
-// steadyChecks make more calls than other groups, and larger ones.
-var steadyGroup = group{name: "steady", checks: []check{
+// Group makes more calls than other groups, and larger ones.
+var Group = check.Group{Name: "steady", Checks: []check.Check{
 	{
-		name: "steady-observe", rpc: "Observe", input: "300 calls in other passes and views", needs: eviction.CanObserve,
-		expect: growthExpected(), run: observedSteadily, limit: steadyTime,
+		Name: "steady-observe", RPC: "Observe", Input: "300 calls in other passes and views", Needs: eviction.CanObserve,
+		Expect: growthExpected(), Run: observedSteadily, Limit: steadyTime,
 	},
 	{
-		name: "steady-measure", rpc: "Measure", input: "300 calls with other pods", needs: eviction.CanMeasure,
-		expect: growthExpected(), run: measuredSteadily, limit: steadyTime,
+		Name: "steady-measure", RPC: "Measure", Input: "300 calls with other pods", Needs: eviction.CanMeasure,
+		Expect: growthExpected(), Run: measuredSteadily, Limit: steadyTime,
 	},
 	{
-		name: "steady-rank", rpc: "Rank", input: "300 calls with the same candidates, in other passes, with other amounts available and short", needs: eviction.CanRank,
-		expect: "the same order for the same figures, in whatever pass", run: rankedSteadily, limit: steadyTime,
+		Name: "steady-rank", RPC: "Rank", Input: "300 calls with the same candidates, in other passes, with other amounts available and short", Needs: eviction.CanRank,
+		Expect: "the same order for the same figures, in whatever pass", Run: rankedSteadily, Limit: steadyTime,
 	},
 	{
-		name: "steady-rank-growth", rpc: "Rank", input: "the same 300 calls", needs: eviction.CanRank,
-		expect: growthExpected(), run: steadyGrowth,
+		Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank,
+		Expect: growthExpected(), Run: steadyGrowth,
 	},
 	{
-		name: "steady-scale", rpc: "Rank", input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), needs: eviction.CanRank,
-		expect: fmt.Sprintf("less than %d times the computing for ten times as many, or an answer within %s", worstRatio, bearable), run: rankedToScale, limit: 8 * scaleTime,
+		Name: "steady-scale", RPC: "Rank", Input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), Needs: eviction.CanRank,
+		Expect: fmt.Sprintf("less than %d times the computing for ten times as many, or an answer within %s", worstRatio, bearable), Run: rankedToScale, Limit: 8 * scaleTime,
 	},
 }}
 
@@ -54,35 +59,35 @@ const steadyTime = 20 * time.Second
 // A holding is something that a process may have more and more of.
 type holding struct {
 	what string
-	of   func(usage) int64
+	of   func(check.Usage) int64
 	// least growth in one round that counts.
 	least int64
 }
 
 var holdings = []holding{
-	{"bytes of memory", func(u usage) int64 { return u.rssBytes }, roundMemory},
-	{"descriptors", func(u usage) int64 { return int64(u.descriptors) }, roundCalls / 10},
-	{"threads", func(u usage) int64 { return int64(u.threads) }, roundCalls / 10},
-	{"children", func(u usage) int64 { return int64(u.children) }, roundCalls / 50},
+	{"bytes of memory", func(u check.Usage) int64 { return u.RSSBytes }, roundMemory},
+	{"descriptors", func(u check.Usage) int64 { return int64(u.Descriptors) }, roundCalls / 10},
+	{"threads", func(u check.Usage) int64 { return int64(u.Threads) }, roundCalls / 10},
+	{"children", func(u check.Usage) int64 { return int64(u.Children) }, roundCalls / 50},
 }
 
 // steadily makes rounds of calls until there is nothing of which there was more
 // after all of them, but for one: what a collector gives back in between does not make
 // a leak sound. The error of a call ends it; a refusal is for the other checks.
-func steadily(t *target, call func(i int) error) (grown, err error) {
-	first := t.usage()
+func steadily(t *check.Target, call func(i int) error) (grown, err error) {
+	first := t.Usage()
 	was, growing, missed := first, holdings, map[string]int{}
 	for round := range mostRounds {
 		for i := range roundCalls {
 			err := call(round*roundCalls + i)
 			if errors.Is(err, eviction.ErrRefused) {
-				return nil, notApplicable("it refuses such a call on this machine: " + err.Error())
+				return nil, check.NotApplicable("it refuses such a call on this machine: " + err.Error())
 			}
 			if err != nil {
 				return nil, err
 			}
 		}
-		now := t.usage()
+		now := t.Usage()
 		growing = slices.DeleteFunc(slices.Clone(growing), func(h holding) bool {
 			if h.of(now)-h.of(was) < h.least {
 				missed[h.what]++
@@ -116,16 +121,16 @@ var pressures = []struct {
 
 // rankedSteadily varies all of a request that is not a candidate, and wants the same
 // order for the same figures in whatever pass.
-func rankedSteadily(ctx context.Context, t *target) error {
-	candidates := t.candidates(100)
+func rankedSteadily(ctx context.Context, t *check.Target) error {
+	candidates := sample.Candidates(t, 100)
 	first := map[int][]string{}
 	var changed error
 	grown, err := steadily(t, func(i int) error {
 		k := i % len(pressures)
-		req := t.rankRequest(t.offering(eviction.CanRank)[0], candidates)
+		req := sample.RankRequest(t, t.Offering(eviction.CanRank)[0], candidates)
 		req.Pass, req.Hard = uint64(i/len(pressures)+1), pressures[k].hard
 		req.Available, req.Shortfall = pressures[k].available, pressures[k].shortfall
-		order, err := t.rank(ctx, req)
+		order, err := rank.Call(ctx, t, req)
 		if err != nil {
 			return fmt.Errorf("pass %d, available %d, shortfall %d: %w", req.Pass, req.Available, req.Shortfall, err)
 		}
@@ -133,34 +138,38 @@ func rankedSteadily(ctx context.Context, t *target) error {
 			first[k] = order
 		} else if !slices.Equal(first[k], order) && changed == nil {
 			changed = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
-				req.Available, req.Shortfall, brief(first[k]), req.Pass, brief(order))
+				req.Available, req.Shortfall, rank.Brief(first[k]), req.Pass, rank.Brief(order))
 		}
 		return nil
 	})
-	t.steady = &grown
+	t.Kept = rankGrowth{grown}
 	if err != nil {
 		return err
 	}
 	return changed
 }
 
+// rankGrowth is the growth that rankedSteadily has found, for steadyGrowth.
+type rankGrowth struct{ error }
+
 // steadyGrowth returns the growth that the check before has found.
-func steadyGrowth(_ context.Context, t *target) error {
-	if t.steady == nil {
-		return errAnew
+func steadyGrowth(_ context.Context, t *check.Target) error {
+	kept, ok := t.Kept.(rankGrowth)
+	if !ok {
+		return check.ErrRestarted
 	}
-	return *t.steady
+	return kept.error
 }
 
-func observedSteadily(ctx context.Context, t *target) error {
-	signals := t.offering(eviction.CanObserve)
+func observedSteadily(ctx context.Context, t *check.Target) error {
+	signals := t.Offering(eviction.CanObserve)
 	grown, err := steadily(t, func(i int) error {
-		return t.run.options.within(ctx, observeTime, func(ctx context.Context) error {
+		return t.Within(ctx, eviction.ObserveDeadline, func(ctx context.Context) error {
 			view := eviction.ViewBefore
 			if i%3 == 2 {
 				view = eviction.ViewAfterReclaim
 			}
-			_, err := t.plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: uint64(i/3) + 1, View: view}, Signals: signals})
+			_, err := t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: uint64(i/3) + 1, View: view}, Signals: signals})
 			return err
 		})
 	})
@@ -170,11 +179,11 @@ func observedSteadily(ctx context.Context, t *target) error {
 	return grown
 }
 
-func measuredSteadily(ctx context.Context, t *target) error {
-	pods := t.pods(300)
+func measuredSteadily(ctx context.Context, t *check.Target) error {
+	pods := sample.Pods(t, 300)
 	grown, err := steadily(t, func(i int) error {
 		from := i * 3 % len(pods)
-		return t.measure(ctx, measureTime, t.measureMessage(detailPod, pods[from:min(from+3, len(pods))])).err
+		return measure.Call(ctx, t, eviction.MeasureDeadline, measure.Message(t, measure.DetailPod, pods[from:min(from+3, len(pods))])).Err
 	})
 	if err != nil {
 		return err
@@ -205,18 +214,18 @@ const (
 )
 
 // rankedToScale compares what few and many candidates cost.
-func rankedToScale(ctx context.Context, t *target) error {
+func rankedToScale(ctx context.Context, t *check.Target) error {
 	few, err := costToRank(ctx, t, fewCandidates, 15)
 	if err != nil {
 		return err
 	}
 	many, err := costToRank(ctx, t, manyCandidates, 3)
-	if _, late := errors.AsType[slow](err); err != nil && !late {
+	if _, late := errors.AsType[check.Slow](err); err != nil && !late {
 		return err
 	}
 	if many.took > bearable && many.computed > worstRatio*few.computed {
-		return slow{fmt.Errorf("%d candidates cost %s of computing, %d cost %s or more, which is %d times as much: want less than %d times",
-			fewCandidates, few.computed.Round(time.Microsecond), manyCandidates, many.computed.Round(time.Millisecond), many.computed/few.computed, worstRatio)}
+		return check.Slow(fmt.Sprintf("%d candidates cost %s of computing, %d cost %s or more, which is %d times as much: want less than %d times",
+			fewCandidates, few.computed.Round(time.Microsecond), manyCandidates, many.computed.Round(time.Millisecond), many.computed/few.computed, worstRatio))
 	}
 	return nil
 }
@@ -231,14 +240,14 @@ type rankingCost struct {
 }
 
 // costToRank ranks n candidates some times, or until the first time that is late.
-func costToRank(ctx context.Context, t *target, n, rankings int) (cost rankingCost, err error) {
-	req := t.rankRequest(t.offering(eviction.CanRank)[0], t.candidates(n))
+func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost rankingCost, err error) {
+	req := sample.RankRequest(t, t.Offering(eviction.CanRank)[0], sample.Candidates(t, n))
 	cost.took = math.MaxInt64
-	ran, made := t.usage().ran, time.Duration(0)
+	ran, made := t.Usage().Ran, time.Duration(0)
 	for range rankings {
 		begin := time.Now()
-		err = t.run.options.within(ctx, scaleTime, func(ctx context.Context) error {
-			_, err := t.plugin.Ranker.Rank(ctx, req)
+		err = t.Within(ctx, scaleTime, func(ctx context.Context) error {
+			_, err := t.Plugin.Ranker.Rank(ctx, req)
 			return err
 		})
 		cost.took = min(cost.took, time.Since(begin))
@@ -246,52 +255,8 @@ func costToRank(ctx context.Context, t *target, n, rankings int) (cost rankingCo
 			break
 		}
 	}
-	if cost.computed = (t.usage().ran - ran) / made; cost.computed <= 0 { // of threads that have ended
+	if cost.computed = (t.Usage().Ran - ran) / made; cost.computed <= 0 { // of threads that have ended
 		cost.computed = cost.took
 	}
 	return cost, err
-}
-
-// rankedSomebody wants that a ranking is one. A rule that goes by marks of the pods
-// may know none of those that are made up.
-func rankedSomebody(ctx context.Context, t *target) error {
-	for _, signal := range t.offering(eviction.CanRank) {
-		order, err := t.rank(ctx, t.rankRequest(signal, t.candidates(100)))
-		if err != nil {
-			return fmt.Errorf("%s: %w", signal, err)
-		}
-		switch seen := fmt.Sprintf("%s: all of 100 pods are left out", signal); {
-		case len(order) > 0:
-		case len(t.plugin.WantLabels)+len(t.plugin.WantAnnotations) > 0:
-			return noted(seen + ", which may be for their labels and annotations")
-		default:
-			return errors.New(seen)
-		}
-	}
-	return nil
-}
-
-// rankedNamesakes sends pods of the same name in many namespaces, which differ
-// in nothing else than the uid.
-func rankedNamesakes(ctx context.Context, t *target) error {
-	candidates := t.candidates(40)
-	apart, err := t.rankOne(ctx, candidates)
-	if err != nil {
-		return err
-	}
-	for i := range candidates {
-		candidates[i].Pod.Namespace, candidates[i].Pod.Name = fmt.Sprintf("ns-%d", i), "web"
-	}
-	alike, err := t.rankOne(ctx, candidates)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(foreign(candidates, alike), repeated(alike)); err != nil {
-		return err
-	}
-	slices.Sort(apart)
-	if left := len(slices.Compact(apart)); len(alike) < left {
-		return fmt.Errorf("%d of %d pods, and %d when each has a name of its own", len(alike), len(candidates), left)
-	}
-	return nil
 }
