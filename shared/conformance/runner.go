@@ -33,7 +33,7 @@ type runner struct {
 func (r *runner) all(ctx context.Context) {
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		result := Check{Name: c.Name, RPC: cmp.Or(c.RPC, r.RPC), Input: c.Input, Expected: c.Expect}
+		result := Check{Name: c.Name, RPC: cmp.Or(c.RPC, r.RPC), Input: cmp.Or(c.Input, r.Input), Expected: c.Expect}
 		begin := time.Now()
 		result.end(r.one(ctx, c))
 		result.Took = time.Since(begin)

@@ -15,12 +15,13 @@ import (
 // A Check is one thing to find out about a plugin.
 type Check struct {
 	Name string
-	// RPC and Needs are the group's where they are not given: the call that is checked,
-	// and what the plugin must offer for the check to apply.
+	// RPC, Needs and Input are the group's where they are not given: the call that is checked,
+	// what the plugin must offer for the check to apply, and the request to the plugin.
 	RPC   string
 	Needs eviction.Capability
-	// Input describes the request to the plugin, Expect the answer that the contract asks for.
-	Input, Expect string
+	Input string
+	// Expect describes the answer that the contract asks for.
+	Expect string
 	// Gate: without it, what comes after in the group says nothing.
 	Gate bool
 	// Warms: after it the process holds what it will hold.
@@ -40,9 +41,10 @@ const Time = 6 * time.Second
 // that a plugin that crashes or leaks does so where it can be seen.
 type Group struct {
 	Name string
-	// RPC and Needs are those of its checks that have none of their own.
+	// RPC, Needs and Input are those of its checks that have none of their own.
 	RPC   string
 	Needs eviction.Capability
+	Input string
 	// Unless says why none of the checks applies to a target, "" if they do; nil is "".
 	Unless func(*Target) string
 	// Unconfigured: the checks begin before Configure.

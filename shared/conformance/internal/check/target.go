@@ -137,6 +137,15 @@ func (t *Target) Call(ctx context.Context, rpc string, in Message) ([]byte, erro
 	return out, rawError(ctx, err)
 }
 
+// CallWithin is Call with a deadline of its own.
+func (t *Target) CallWithin(ctx context.Context, limit time.Duration, rpc string, in Message) (out []byte, err error) {
+	err = t.Within(ctx, limit, func(ctx context.Context) error {
+		out, err = t.Call(ctx, rpc, in)
+		return err
+	})
+	return out, err
+}
+
 // Stream is Call of a call that streams its answers, each of which take gets.
 func (t *Target) Stream(ctx context.Context, rpc string, in Message, take func([]byte)) error {
 	return rawError(ctx, t.Client.StreamRaw(ctx, rpc, in, take))

@@ -20,18 +20,12 @@ var configureChecks = []check.Check{
 		Configurable: true, Name: "configure", Input: "the facts of the node, and the configuration given, if any", Gate: true,
 		Expect: fmt.Sprintf("it is accepted within %s", eviction.ConfigureDeadline), Run: configured,
 	},
-	{
-		Configurable: true, Name: "configure-again", Input: "the same once more, after other calls", Warms: true,
-		Expect: "it is accepted", Run: configuredAgain,
-	},
+	{Configurable: true, Name: "configure-again", Input: "the same once more, after other calls", Warms: true, Expect: "it is accepted", Run: configuredAgain},
 	{
 		Configurable: true, Name: "configure-unknown-field", Input: `a config with the field "` + strangeField + `"`,
 		Expect: "a refusal that names the field", Run: configuredWithUnknownField,
 	},
-	{
-		Configurable: true, Name: "configure-not-json", Input: `configs that are no JSON object: {"a":  and  [1]  and  "text"`,
-		Expect: "refusals", Run: configuredWithRubbish,
-	},
+	{Configurable: true, Name: "configure-not-json", Input: `configs that are no JSON object: {"a":  and  [1]  and  "text"`, Expect: "refusals", Run: configuredWithRubbish},
 	{
 		Configurable: true, Name: "configure-keeps-former", Input: "calls before and after configs that were refused, with other values in what they have right",
 		Expect: "the former configuration is in force: the same signals are observed, the same ranking comes", Run: configuredKeepsFormer,
@@ -177,10 +171,8 @@ func configuredByNewer(ctx context.Context, t *check.Target) error {
 	facts := check.Message{}.Text(1, t.Node.NodeName).Text(2, t.Node.RootDir).Text(3, t.Node.CgroupRoot).Text(4, t.Node.CgroupDriver).
 		Text(5, t.Node.KubeletRootDir).Text(6, t.Node.PodLogsDir).Text(7, t.Node.RuntimeEndpoint).Text(8, t.Node.ImageEndpoint).
 		Text(9, t.Node.SummarySocket).Number(10, dryRun).Newer()
-	return t.Within(ctx, eviction.ConfigureDeadline, func(ctx context.Context) error {
-		_, err := t.Call(ctx, "Configure", check.Message{}.Bytes(1, facts).Bytes(2, t.Config).Newer())
-		return err
-	})
+	_, err := t.CallWithin(ctx, eviction.ConfigureDeadline, "Configure", check.Message{}.Bytes(1, facts).Bytes(2, t.Config).Newer())
+	return err
 }
 
 func configuredDuringCalls(ctx context.Context, t *check.Target) error {

@@ -19,30 +19,17 @@ var Group = check.Group{Name: "describe", RPC: "Describe", Unconfigured: true, C
 		Name: "describe", Input: `host version "` + check.HostVersion + `"`, Gate: true,
 		Expect: fmt.Sprintf("within %s a name, capabilities and signals that keep the contract", eviction.DescribeDeadline), Run: described,
 	},
-	{
-		Name: "describe-again", Input: "the same request three times",
-		Expect: "the same answer", Run: describedAgain,
-	},
+	{Name: "describe-again", Input: "the same request three times", Expect: "the same answer", Run: describedAgain},
 	{
 		Name: "describe-older-host", Input: "an empty message: a host without version and features",
 		Expect: "the same answer, or a refusal with a text", Run: describedToOlder,
 	},
-	{
-		Name: "describe-newer-host", Input: "features and fields that do not exist yet",
-		Expect: "the same answer", Run: describedToNewer,
-	},
-	{
-		Name: "absent-calls", RPC: "(all)", Input: "empty messages to the calls that it does not offer",
-		Expect: "UNIMPLEMENTED", Run: absentCalls,
-	},
+	{Name: "describe-newer-host", Input: "features and fields that do not exist yet", Expect: "the same answer", Run: describedToNewer},
+	{Name: "absent-calls", RPC: "(all)", Input: "empty messages to the calls that it does not offer", Expect: "UNIMPLEMENTED", Run: absentCalls},
 }, configureChecks...)}
 
 func described(ctx context.Context, t *check.Target) error {
-	var reply []byte
-	err := t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) (err error) {
-		reply, err = t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion))
-		return err
-	})
+	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", check.Message{}.Text(1, check.HostVersion))
 	if err != nil {
 		return err
 	}

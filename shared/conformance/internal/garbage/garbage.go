@@ -17,18 +17,9 @@ import (
 // Group sends what no host sends. A call that ends is all that is asked for,
 // with an error if no decoder can read it, and a process that lives on.
 var Group = check.Group{Name: "garbage", Checks: append(garbageChecks(), []check.Check{
-	{
-		Name: "empty-messages", RPC: "(all)", Input: "a message without any field",
-		Expect: "an answer or a refusal", Run: emptyMessages,
-	},
-	{
-		Name: "large-message", RPC: "Describe", Input: "a message of 7 MiB, which is below the limit of 8",
-		Expect: "an answer", Run: Large,
-	},
-	{
-		Name: "oversized-message", RPC: "(all)", Input: "messages of more than 8 MiB",
-		Expect: "an error, and the next call is answered", Run: oversizedMessage,
-	},
+	{Name: "empty-messages", RPC: "(all)", Input: "a message without any field", Expect: "an answer or a refusal", Run: emptyMessages},
+	{Name: "large-message", RPC: "Describe", Input: "a message of 7 MiB, which is below the limit of 8", Expect: "an answer", Run: Large},
+	{Name: "oversized-message", RPC: "(all)", Input: "messages of more than 8 MiB", Expect: "an error, and the next call is answered", Run: oversizedMessage},
 }...)}
 
 func garbageChecks() []check.Check {
@@ -71,7 +62,7 @@ func garbage(ctx context.Context, t *check.Target, c check.RPC) error {
 		return check.NotApplicable(reclaim.Forbidden)
 	}
 	for what, in := range broken {
-		// Unlike a poke it waits for the error also of a Watch: a busy machine is late with it.
+		// Unlike the rest it waits for the error also of a Watch: a busy machine is late with it.
 		err := t.Within(ctx, c.Limit, func(ctx context.Context) error { return c.Call(ctx, t, in) })
 		switch {
 		case err == nil:
@@ -81,7 +72,7 @@ func garbage(ctx context.Context, t *check.Target, c check.RPC) error {
 		}
 	}
 	for what, in := range strange(c) {
-		if err := pokeInTime(ctx, t, c, in); t.Lost(err) {
+		if err := answer(ctx, t, c, in); t.Lost(err) {
 			return fmt.Errorf("%s (%x): %w", what, clipped(in), err)
 		}
 	}
@@ -98,7 +89,7 @@ func emptyMessages(ctx context.Context, t *check.Target) error {
 		if !c.Offered(&t.Plugin) || c.Forbidden(t) {
 			continue
 		}
-		if err := check.Answered(pokeInTime(ctx, t, c, nil)); err != nil {
+		if err := check.Answered(answer(ctx, t, c, nil)); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
@@ -117,7 +108,7 @@ func oversizedMessage(ctx context.Context, t *check.Target) error {
 		if !c.Offered(&t.Plugin) || slices.Contains([]string{"Configure", "Watch", "Reclaim"}, c.Name) {
 			continue
 		}
-		err := callBriefly(ctx, t, c, in)
+		err := answer(ctx, t, c, in)
 		if err == nil {
 			return check.Noted(c.Name + " took it")
 		}
@@ -128,21 +119,19 @@ func oversizedMessage(ctx context.Context, t *check.Target) error {
 	return t.Describe(ctx)
 }
 
-// callBriefly makes any call with raw bytes. A Watch that stays open is an answer.
-func callBriefly(ctx context.Context, t *check.Target, c check.RPC, in check.Message) error {
-	if c.Name != "Watch" {
-		return c.Call(ctx, t, in)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
-	err := c.Call(ctx, t, in)
-	if ctx.Err() != nil {
-		return nil // it was open until we ended it
-	}
-	return err
-}
-
-func pokeInTime(ctx context.Context, t *check.Target, c check.RPC, in check.Message) error {
-	return t.Within(ctx, c.Limit, func(ctx context.Context) error { return callBriefly(ctx, t, c, in) })
+// answer makes any call with raw bytes. A Watch that stays open is an answer.
+func answer(ctx context.Context, t *check.Target, c check.RPC, in check.Message) error {
+	return t.Within(ctx, c.Limit, func(ctx context.Context) error {
+		if c.Name != "Watch" {
+			return c.Call(ctx, t, in)
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
+		err := c.Call(ctx, t, in)
+		if ctx.Err() != nil {
+			return nil // it was open until we ended it
+		}
+		return err
+	})
 }

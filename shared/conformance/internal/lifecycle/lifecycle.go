@@ -45,14 +45,8 @@ func Group(r *Starter, of *Leftovers) check.Group {
 			Name: "by-hand", RPC: "(start)", Input: "no EVICTD_PLUGIN_COOKIE in the environment",
 			Expect: "an explanation on standard error and an exit status that is not 0, within 2s", Run: r.byHand,
 		},
-		{
-			Name: "health", RPC: "grpc.health.v1.Health/Check", Input: `service "plugin"`,
-			Expect: "SERVING", Run: r.onAnother(healthy),
-		},
-		{
-			Name: "unknown-rpc", RPC: "PluginService/FromTheFuture", Input: "an empty message",
-			Expect: "UNIMPLEMENTED", Run: unknownRPC,
-		},
+		{Name: "health", RPC: "grpc.health.v1.Health/Check", Input: `service "plugin"`, Expect: "SERVING", Run: r.onAnother(healthy)},
+		{Name: "unknown-rpc", RPC: "PluginService/FromTheFuture", Input: "an empty message", Expect: "UNIMPLEMENTED", Run: unknownRPC},
 		{
 			Name: "tls-stranger", RPC: "(connect)", Input: "a client certificate that the host did not announce, and none",
 			Expect: "no connection", Run: r.onAnother(unauthenticated),
@@ -61,10 +55,7 @@ func Group(r *Starter, of *Leftovers) check.Group {
 			Name: "handshake-plain", RPC: "(handshake)", Input: "a host without AutoMTLS: no PLUGIN_CLIENT_CERT",
 			Expect: "a handshake without a certificate, and an answer to Describe without TLS", Run: r.plain, Limit: eviction.HandshakeDeadline,
 		},
-		{
-			Name: "sigint", RPC: "(signal)", Input: "SIGINT, as a terminal sends it to the host's children too",
-			Expect: "it is ignored", Run: r.onAnother(interrupted),
-		},
+		{Name: "sigint", RPC: "(signal)", Input: "SIGINT, as a terminal sends it to the host's children too", Expect: "it is ignored", Run: r.onAnother(interrupted)},
 		{
 			Name: "sigterm", RPC: "(signal)", Input: "SIGTERM with a Watch open, if it watches",
 			Expect: fmt.Sprintf("exit status 0 within %s", graceTime), Run: r.onAnother(terminated),
@@ -81,29 +72,27 @@ func Group(r *Starter, of *Leftovers) check.Group {
 			Name: "reconnect", RPC: "(connect)", Input: "another connection to the same process, and a third one when the first two are closed",
 			Expect: "an answer to Describe on each", Run: r.onAnother(reconnected),
 		},
-		{
-			Name: "describe-restarted", RPC: "Describe", Input: "another process of the same file",
-			Expect: "the same answer", Run: r.onAnother(describedByAnother),
-		},
+		{Name: "describe-restarted", RPC: "Describe", Input: "another process of the same file", Expect: "the same answer", Run: r.onAnother(describedByAnother)},
 		{
 			Name: "survivors", RPC: "(process)", Input: "the end of the processes so far",
 			Expect: "nobody who was started by them lives on", Run: func(ctx context.Context, _ *check.Target) error { return r.survivors(ctx) },
 		},
 		{
 			Name: "idle", RPC: "(process)", Input: "no calls, after all those that were cancelled",
-			Expect: fmt.Sprintf("less than half of a processor within %s", settleTime), Run: of.none(computing),
+			Expect: fmt.Sprintf("less than half of a processor within %s", settleTime), Run: of.none(func(g Growth) (string, bool) { return fmt.Sprintf("it computed on for %s", settleTime), g.Busy }),
 		},
-		{
-			Name: "stdout", RPC: "(process)", Input: "all calls",
-			Expect: "nothing on standard output after the handshake", Run: of.nothingPrinted,
-		},
+		{Name: "stdout", RPC: "(process)", Input: "all calls", Expect: "nothing on standard output after the handshake", Run: of.nothingPrinted},
 		{
 			Name: "descriptors", RPC: "(process)", Input: "all calls",
-			Expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors), Run: of.none(moreDescriptors),
+			Expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors), Run: of.none(func(g Growth) (string, bool) {
+				return fmt.Sprintf("%d more", g.Descriptors), g.Descriptors > spareDescriptors
+			}),
 		},
 		{
 			Name: "memory", RPC: "(process)", Input: "all calls",
-			Expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20), Run: of.none(moreMemory),
+			Expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20), Run: of.none(func(g Growth) (string, bool) {
+				return fmt.Sprintf("%d MiB more", g.RSSBytes>>20), g.RSSBytes > spareMemory
+			}),
 		},
 	}}
 }
@@ -273,35 +262,14 @@ func (l *Leftovers) nothingPrinted(context.Context, *check.Target) error {
 }
 
 // none wants nothing of it after the checks of any group.
-func (l *Leftovers) none(what func(Growth) string) func(context.Context, *check.Target) error {
+func (l *Leftovers) none(what func(Growth) (seen string, bad bool)) func(context.Context, *check.Target) error {
 	return func(context.Context, *check.Target) error {
 		var bad []error
 		for _, g := range l.Growth {
-			if more := what(g); more != "" {
-				bad = append(bad, errors.New(more+" after the checks of "+g.Group))
+			if seen, is := what(g); is {
+				bad = append(bad, errors.New(seen+" after the checks of "+g.Group))
 			}
 		}
 		return errors.Join(bad...)
 	}
-}
-
-func moreDescriptors(g Growth) string {
-	if g.Descriptors > spareDescriptors {
-		return fmt.Sprintf("%d more", g.Descriptors)
-	}
-	return ""
-}
-
-func moreMemory(g Growth) string {
-	if g.RSSBytes > spareMemory {
-		return fmt.Sprintf("%d MiB more", g.RSSBytes>>20)
-	}
-	return ""
-}
-
-func computing(g Growth) string {
-	if g.Busy {
-		return fmt.Sprintf("it computed on for %s", settleTime)
-	}
-	return ""
 }

@@ -59,10 +59,7 @@ func statOf(dir string) [][]byte {
 
 // scheduled adds up the times of all threads (Documentation/scheduler/sched-stats.rst).
 func scheduled(dir string, u *check.Usage) {
-	threads, err := filepath.Glob(dir + "/task/*")
-	if err != nil {
-		return
-	}
+	threads, _ := filepath.Glob(dir + "/task/*")
 	for _, thread := range threads {
 		if raw, err := os.ReadFile(thread + "/schedstat"); err == nil {
 			u.Ran += time.Duration(number(bytes.Fields(raw), 0))
@@ -77,10 +74,7 @@ func scheduled(dir string, u *check.Usage) {
 // childrenOf counts processes by their parent, also those that have ended and were
 // not waited for.
 func childrenOf(pid int) int {
-	all, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return 0
-	}
+	all, _ := filepath.Glob("/proc/[0-9]*")
 	n := 0
 	for _, dir := range all {
 		if number(statOf(dir), 1) == int64(pid) {
@@ -95,10 +89,7 @@ func number(fields [][]byte, i int) int64 {
 	if i >= len(fields) {
 		return 0
 	}
-	n, err := strconv.ParseInt(string(fields[i]), 10, 64)
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.ParseInt(string(fields[i]), 10, 64) // 0 if it is none
 	return n
 }
 

@@ -29,7 +29,7 @@ const (
 var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObserve, Unless: Elsewhere, Checks: []check.Check{
 	{
 		Name: "machine-figures", Input: "those of memory.available and pid.available that are offered for it",
-		Expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", Run: observedOfThisMachine,
+		Expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", Run: observe.Each(ofThisMachine),
 	},
 	{
 		Name: "machine-follows", Input: fmt.Sprintf("memory.available and pid.available, while %d MiB and %d threads come and go", BallastBytes>>20, ballastThreads),
@@ -62,24 +62,16 @@ func Elsewhere(t *check.Target) string {
 	return ""
 }
 
-func observedOfThisMachine(ctx context.Context, t *check.Target) error {
-	list, err := observe.All(ctx, t)
-	if err != nil {
-		return err
+func ofThisMachine(t *check.Target, o *eviction.Observation) error {
+	want, known := capacities(t.Node)[o.Signal]
+	switch {
+	case !known:
+	case o.State == eviction.Absent:
+		return fmt.Errorf("%s: absent, the machine has %d", o.Signal, want)
+	case o.State == eviction.Observed && max(o.Capacity-want, want-o.Capacity) > want/10:
+		return fmt.Errorf("%s: capacity %d, the machine's is %d", o.Signal, o.Capacity, want)
 	}
-	machine := capacities(t.Node)
-	var bad []error
-	for _, o := range list {
-		want, known := machine[o.Signal]
-		switch {
-		case !known:
-		case o.State == eviction.Absent:
-			bad = append(bad, fmt.Errorf("%s: absent, the machine has %d", o.Signal, want))
-		case o.State == eviction.Observed && max(o.Capacity-want, want-o.Capacity) > want/10:
-			bad = append(bad, fmt.Errorf("%s: capacity %d, the machine's is %d", o.Signal, o.Capacity, want))
-		}
-	}
-	return errors.Join(bad...)
+	return nil
 }
 
 func observedFollows(ctx context.Context, t *check.Target) error {

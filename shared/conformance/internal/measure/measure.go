@@ -24,63 +24,27 @@ const chunk = 100
 const made = "500 pods that this machine does not have, for all signals that are offered for it"
 
 // Group has the checks of Measure.
-var Group = check.Group{Name: "measure", RPC: "Measure", Needs: eviction.CanMeasure, Before: observed, Checks: []check.Check{
+var Group = check.Group{Name: "measure", RPC: "Measure", Needs: eviction.CanMeasure, Before: observed, Input: made, Checks: []check.Check{
 	{
-		Name: "measure", Input: made, Gate: true, Limit: eviction.MeasureDeadline + 2*time.Second,
+		Name: "measure", Gate: true, Limit: eviction.MeasureDeadline + 2*time.Second,
 		Expect: fmt.Sprintf("the answers within %s, or what there is by then", eviction.MeasureDeadline), Run: measured500,
 	},
+	{Name: "measure-answers", Expect: "an answer for each pod, also for one that is not there", Run: measuredAnswers},
+	{Name: "measure-only-asked", Expect: "no pod that was not asked for", Run: measuredOnlyAsked},
+	{Name: "measure-once", Expect: "no pod twice", Run: measuredOnce},
+	{Name: "measure-chunks", Expect: fmt.Sprintf("at most %d pods a message", chunk), Run: measuredInChunks},
+	{Name: "measure-figures", Expect: "no figure below zero, usage only of signals that were asked for", Run: measuredFigures},
 	{
-		Name: "measure-answers", Input: made,
-		Expect: "an answer for each pod, also for one that is not there", Run: measuredAnswers,
-	},
-	{
-		Name: "measure-only-asked", Input: made,
-		Expect: "no pod that was not asked for", Run: measuredOnlyAsked,
-	},
-	{
-		Name: "measure-once", Input: made,
-		Expect: "no pod twice", Run: measuredOnce,
-	},
-	{
-		Name: "measure-chunks", Input: made,
-		Expect: fmt.Sprintf("at most %d pods a message", chunk), Run: measuredInChunks,
-	},
-	{
-		Name: "measure-figures", Input: made,
-		Expect: "no figure below zero, usage only of signals that were asked for", Run: measuredFigures,
-	},
-	{
-		Name: "measure-no-pod", Input: made,
+		Name:   "measure-no-pod",
 		Expect: "unknown or no_stats where every pod that runs uses something: memory and processes. 0 is a figure, and a pod that is not there has none", Run: measuredNoZeros,
 	},
-	{
-		Name: "measure-none", Input: "no pods",
-		Expect: "an end without answers", Run: measuredNone,
-	},
-	{
-		Name: "measure-one", Input: "one pod, by a host that is newer",
-		Expect: "at most one answer", Run: measuredOne,
-	},
-	{
-		Name: "measure-detail", Input: "DETAIL_CONTAINERS, then DETAIL_POD",
-		Expect: "containers and volumes of the pod, in DETAIL_POD none", Run: measuredDetail,
-	},
-	{
-		Name: "measure-odd-uids", Input: `uids such as "", "../../..", 4 KiB of "x", "pod\x00"`,
-		Expect: "no figures of other things than pods", Run: measuredOddUIDs,
-	},
-	{
-		Name: "measure-rank", Input: "20 pods and MeasureRequest.rank",
-		Expect: "no ranking, or the one that Rank gives", Run: measuredAndRanked,
-	},
-	{
-		Name: "measure-parallel", Input: "8 calls with 50 pods at once",
-		Expect: "each answers only its own pods", Run: measuredInParallel,
-	},
-	{
-		Name: "measure-cancelled", Input: "20 calls that end before their answer, then one more",
-		Expect: "the last one is answered", Run: measuredAfterCancelled,
-	},
+	{Name: "measure-none", Input: "no pods", Expect: "an end without answers", Run: measuredNone},
+	{Name: "measure-one", Input: "one pod, by a host that is newer", Expect: "at most one answer", Run: measuredOne},
+	{Name: "measure-detail", Input: "DETAIL_CONTAINERS, then DETAIL_POD", Expect: "containers and volumes of the pod, in DETAIL_POD none", Run: measuredDetail},
+	{Name: "measure-odd-uids", Input: `uids such as "", "../../..", 4 KiB of "x", "pod\x00"`, Expect: "no figures of other things than pods", Run: measuredOddUIDs},
+	{Name: "measure-rank", Input: "20 pods and MeasureRequest.rank", Expect: "no ranking, or the one that Rank gives", Run: measuredAndRanked},
+	{Name: "measure-parallel", Input: "8 calls with 50 pods at once", Expect: "each answers only its own pods", Run: measuredInParallel},
+	{Name: "measure-cancelled", Input: "20 calls that end before their answer, then one more", Expect: "the last one is answered", Run: measuredAfterCancelled},
 }}
 
 // A Transcript holds the answer to a Measure, message by message.

@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	offered = "all signals that are offered for it"
 	// coarse is the longest tick of a clock that stamps samples.
 	coarse = 1500 * time.Millisecond
 	// NobodysSignal is a signal that no plugin serves.
@@ -23,51 +24,21 @@ const (
 )
 
 // Group has the checks of Observe.
-var Group = check.Group{Name: "observe", RPC: "Observe", Needs: eviction.CanObserve, Checks: []check.Check{
+var Group = check.Group{Name: "observe", RPC: "Observe", Needs: eviction.CanObserve, Input: offered, Checks: []check.Check{
+	{Name: "observe", Gate: true, Expect: fmt.Sprintf("within %s each signal once, as observed or absent", eviction.ObserveDeadline), Run: observed},
+	{Name: "observe-only-asked", Input: "one signal at a time, and none", Expect: "nothing that was not asked for", Run: observedOnlyAsked},
+	{Name: "observe-bounds", Expect: "capacity at least 0, available at most capacity", Run: Each(withinBounds)},
 	{
-		Name: "observe", Input: "all signals that are offered for it", Gate: true,
-		Expect: fmt.Sprintf("within %s each signal once, as observed or absent", eviction.ObserveDeadline), Run: observed,
+		Name:   "observe-time",
+		Expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old, by either clock", eviction.MaxSampleAhead, eviction.MaxSampleAge), Run: Each(inTime),
 	},
-	{
-		Name: "observe-only-asked", Input: "one signal at a time, and none",
-		Expect: "nothing that was not asked for", Run: observedOnlyAsked,
-	},
-	{
-		Name: "observe-bounds", Input: "all signals that are offered for it",
-		Expect: "capacity at least 0, available at most capacity", Run: observedWithinBounds,
-	},
-	{
-		Name: "observe-time", Input: "all signals that are offered for it",
-		Expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old, by either clock", eviction.MaxSampleAhead, eviction.MaxSampleAge), Run: observedInTime,
-	},
-	{
-		Name: "observe-fresh", Input: "the same request again and again",
-		Expect: "later times, where there are times: a figure is never cached", Run: observedFresh,
-	},
-	{
-		Name: "observe-after-reclaim", Input: "view AFTER_RECLAIM, and a view that does not exist yet",
-		Expect: "the same signals as before", Run: observedInEachView,
-	},
-	{
-		Name: "observe-layout", Input: "all signals that are offered for it",
-		Expect: "a layout from the plugin that owns it, none from others", Run: observedLayout,
-	},
-	{
-		Name: "observe-unknown-signal", Input: `the signal "` + string(NobodysSignal) + `"`,
-		Expect: "no figure for it", Run: observedNobodys,
-	},
-	{
-		Name: "observe-many-signals", Input: "20000 signals that it does not have",
-		Expect: "an answer without figures, or a refusal", Run: observedMany,
-	},
-	{
-		Name: "observe-parallel", Input: "50 calls at once",
-		Expect: "each one is answered in full", Run: observedInParallel,
-	},
-	{
-		Name: "observe-cancelled", Input: "30 calls that end before their answer, then one more",
-		Expect: "an answer to the last one", Run: observedAfterCancelled,
-	},
+	{Name: "observe-fresh", Input: "the same request again and again", Expect: "later times, where there are times: a figure is never cached", Run: observedFresh},
+	{Name: "observe-after-reclaim", Input: "view AFTER_RECLAIM, and a view that does not exist yet", Expect: "the same signals as before", Run: observedInEachView},
+	{Name: "observe-layout", Expect: "a layout from the plugin that owns it, none from others", Run: observedLayout},
+	{Name: "observe-unknown-signal", Input: `the signal "` + string(NobodysSignal) + `"`, Expect: "no figure for it", Run: observedNobodys(1)},
+	{Name: "observe-many-signals", Input: "20000 signals that it does not have", Expect: "an answer without figures, or a refusal", Run: observedNobodys(20_000)},
+	{Name: "observe-parallel", Input: "50 calls at once", Expect: "each one is answered in full", Run: observedInParallel},
+	{Name: "observe-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: observedAfterCancelled},
 }}
 
 func observed(ctx context.Context, t *check.Target) error {
@@ -105,15 +76,13 @@ func observed(ctx context.Context, t *check.Target) error {
 // eachOnce wants one observation of each signal. Others are left to
 // observe-only-asked.
 func eachOnce(signals []eviction.Signal, list []eviction.Observation) error {
+	times := map[eviction.Signal]int{}
+	for _, o := range list {
+		times[o.Signal]++
+	}
 	for _, signal := range signals {
-		n := 0
-		for _, o := range list {
-			if o.Signal == signal {
-				n++
-			}
-		}
-		if n != 1 {
-			return fmt.Errorf("%s is answered %d times", signal, n)
+		if times[signal] != 1 {
+			return fmt.Errorf("%s is answered %d times", signal, times[signal])
 		}
 	}
 	return nil
@@ -135,37 +104,36 @@ func observedOnlyAsked(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-func observedWithinBounds(ctx context.Context, t *check.Target) error {
-	list, err := All(ctx, t)
-	if err != nil {
-		return err
-	}
-	var bad []error
-	for _, o := range list {
-		if o.State == eviction.Observed && (o.Capacity < 0 || o.Available > o.Capacity) {
-			bad = append(bad, fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity))
+// Each is a check of each observation.
+func Each(see func(*check.Target, *eviction.Observation) error) func(context.Context, *check.Target) error {
+	return func(ctx context.Context, t *check.Target) error {
+		list, err := All(ctx, t)
+		bad := []error{err}
+		for i := range list {
+			bad = append(bad, see(t, &list[i]))
 		}
+		return errors.Join(bad...)
 	}
-	return errors.Join(bad...)
 }
 
-func observedInTime(ctx context.Context, t *check.Target) error {
-	list, err := All(ctx, t)
-	if err != nil {
-		return err
+func withinBounds(_ *check.Target, o *eviction.Observation) error {
+	if o.State == eviction.Observed && (o.Capacity < 0 || o.Available > o.Capacity) {
+		return fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity)
+	}
+	return nil
+}
+
+func inTime(_ *check.Target, o *eviction.Observation) error {
+	if o.State != eviction.Observed {
+		return nil
 	}
 	now, boot := time.Now(), nodefs.BootNanos()
 	var bad []error
-	for _, o := range list {
-		if o.State != eviction.Observed {
-			continue
-		}
-		if err := eviction.CheckSampleAge(now.Sub(o.Time)); err != nil && !o.Time.IsZero() {
-			bad = append(bad, fmt.Errorf("%s: time %s, it is %s: %w", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano), err))
-		}
-		if err := eviction.CheckSampleAge(time.Duration(boot - o.BootNanos)); err != nil && o.BootNanos != 0 {
-			bad = append(bad, fmt.Errorf("%s: boot time %d ns, it is %d: %w", o.Signal, o.BootNanos, boot, err))
-		}
+	if err := eviction.CheckSampleAge(now.Sub(o.Time)); err != nil && !o.Time.IsZero() {
+		bad = append(bad, fmt.Errorf("%s: time %s, it is %s: %w", o.Signal, o.Time.Format(time.RFC3339Nano), now.UTC().Format(time.RFC3339Nano), err))
+	}
+	if err := eviction.CheckSampleAge(time.Duration(boot - o.BootNanos)); err != nil && o.BootNanos != 0 {
+		bad = append(bad, fmt.Errorf("%s: boot time %d ns, it is %d: %w", o.Signal, o.BootNanos, boot, err))
 	}
 	return errors.Join(bad...)
 }
@@ -237,11 +205,7 @@ func observedInEachView(ctx context.Context, t *check.Target) error {
 	for _, signal := range signals {
 		request = request.Text(3, string(signal))
 	}
-	err = t.Within(ctx, eviction.ObserveDeadline, func(ctx context.Context) error {
-		_, err := t.Call(ctx, "Observe", request)
-		return err
-	})
-	if err != nil {
+	if _, err := t.CallWithin(ctx, eviction.ObserveDeadline, "Observe", request); err != nil {
 		return fmt.Errorf("view 99 and fields that do not exist yet: %w", err)
 	}
 	return nil
@@ -260,40 +224,31 @@ func observedLayout(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-func observedNobodys(ctx context.Context, t *check.Target) error {
-	return observeNobodys(ctx, t, []eviction.Signal{NobodysSignal})
-}
-
-func observedMany(ctx context.Context, t *check.Target) error {
-	many := make([]eviction.Signal, 20_000)
-	for i := range many {
-		many[i] = eviction.Signal(fmt.Sprintf("%s.%d", NobodysSignal, i))
-	}
-	return observeNobodys(ctx, t, many)
-}
-
-func observeNobodys(ctx context.Context, t *check.Target, signals []eviction.Signal) error {
-	reply, err := Call(ctx, t, eviction.ViewBefore, signals...)
-	if err := check.Answered(err); err != nil {
-		return err
-	}
-	for _, o := range reply.Observations {
-		if o.State == eviction.Observed && strings.HasPrefix(string(o.Signal), string(NobodysSignal)) {
-			return fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity)
+// observedNobodys asks for n signals that no plugin has.
+func observedNobodys(n int) func(context.Context, *check.Target) error {
+	return func(ctx context.Context, t *check.Target) error {
+		signals := []eviction.Signal{NobodysSignal}
+		for i := 1; i < n; i++ {
+			signals = append(signals, eviction.Signal(fmt.Sprintf("%s.%d", NobodysSignal, i)))
 		}
+		reply, err := Call(ctx, t, eviction.ViewBefore, signals...)
+		if err := check.Answered(err); err != nil {
+			return err
+		}
+		for _, o := range reply.Observations {
+			if o.State == eviction.Observed && strings.HasPrefix(string(o.Signal), string(NobodysSignal)) {
+				return fmt.Errorf("%s: available %d, capacity %d", o.Signal, o.Available, o.Capacity)
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 func observedInParallel(ctx context.Context, t *check.Target) error {
 	signals := t.Offering(eviction.CanObserve)
 	return check.All(50, func(int) error {
-		var reply eviction.ObserveReply
 		// They wait for each other, so none has to be done in its own time.
-		err := t.Within(ctx, check.Time-time.Second, func(ctx context.Context) (err error) {
-			reply, err = t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: signals})
-			return err
-		})
+		reply, err := In(ctx, t, check.Time-time.Second, eviction.PassView{Pass: 1, View: eviction.ViewBefore}, signals)
 		if err != nil {
 			return err
 		}
@@ -315,9 +270,13 @@ func observedAfterCancelled(ctx context.Context, t *check.Target) error {
 
 // Call observes signals in a view.
 func Call(ctx context.Context, t *check.Target, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
-	var reply eviction.ObserveReply
-	err := t.Within(ctx, eviction.ObserveDeadline, func(ctx context.Context) (err error) {
-		reply, err = t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: view}, Signals: signals})
+	return In(ctx, t, eviction.ObserveDeadline, eviction.PassView{Pass: 1, View: view}, signals)
+}
+
+// In observes signals in a pass and view.
+func In(ctx context.Context, t *check.Target, limit time.Duration, in eviction.PassView, signals []eviction.Signal) (reply eviction.ObserveReply, err error) {
+	err = t.Within(ctx, limit, func(ctx context.Context) error {
+		reply, err = t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: in, Signals: signals})
 		return err
 	})
 	return reply, err

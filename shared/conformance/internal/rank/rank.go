@@ -22,18 +22,9 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 		Name: "rank", Input: "100 candidates, for each signal that is offered for it, hard and soft", Gate: true,
 		Expect: fmt.Sprintf("an order within %s", eviction.RankDeadline), Run: ranked,
 	},
-	{
-		Name: "rank-only-candidates", Input: "100 candidates",
-		Expect: "no uid that was not sent", Run: rankedOnlyCandidates,
-	},
-	{
-		Name: "rank-once", Input: "100 candidates",
-		Expect: "no uid twice", Run: rankedOnce,
-	},
-	{
-		Name: "rank-deterministic", Input: "the same 100 candidates five times",
-		Expect: "the same order", Run: rankedTheSame,
-	},
+	{Name: "rank-only-candidates", Input: "100 candidates", Expect: "no uid that was not sent", Run: ordered(foreign)},
+	{Name: "rank-once", Input: "100 candidates", Expect: "no uid twice", Run: ordered(repeated)},
+	{Name: "rank-deterministic", Input: "the same 100 candidates five times", Expect: "the same order", Run: rankedTheSame},
 	{
 		Name: "rank-independent", Input: "100 candidates, then others with the same uids, then the first ones again",
 		Expect: "the same order as at first: nothing is kept from call to call", Run: rankedIndependently,
@@ -42,14 +33,8 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 		Name: "rank-ties", Input: "30 candidates that differ in uid and name only, and the same in reverse",
 		Expect: "ties keep the order of the candidates, or names decide in both", Run: rankedTies,
 	},
-	{
-		Name: "rank-few", Input: "no candidates, and one",
-		Expect: "an empty order, and at most that one", Run: rankedFew,
-	},
-	{
-		Name: "rank-500", Input: "500 candidates",
-		Expect: fmt.Sprintf("an order within %s", eviction.RankDeadline), Run: func(ctx context.Context, t *check.Target) error { return rankMany(ctx, t, 500) },
-	},
+	{Name: "rank-few", Input: "no candidates, and one", Expect: "an empty order, and at most that one", Run: rankedFew},
+	{Name: "rank-500", Input: "500 candidates", Expect: fmt.Sprintf("an order within %s", eviction.RankDeadline), Run: ranked500},
 	{
 		Name: "rank-odd-rows", Input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations",
 		Expect: "an order", Run: rankedOddRows,
@@ -58,26 +43,11 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 		Name: "rank-impossible-rows", Input: "an empty uid, usage of 2^63-1 and below zero, times before 1970, negative requests",
 		Expect: "an order or a refusal", Run: rankedImpossibleRows,
 	},
-	{
-		Name: "rank-newer-host", Input: "fields and a measurement state that do not exist yet",
-		Expect: "an order", Run: rankedByNewer,
-	},
-	{
-		Name: "rank-parallel", Input: "20 calls with different candidates at once",
-		Expect: "the orders that come one by one", Run: rankedInParallel,
-	},
-	{
-		Name: "rank-cancelled", Input: "30 calls that end before their answer, then one more",
-		Expect: "an answer to the last one", Run: rankedAfterCancelled,
-	},
-	{
-		Name: "rank-somebody", Input: "100 candidates of every class and priority",
-		Expect: "an order with somebody in it", Run: rankedSomebody,
-	},
-	{
-		Name: "rank-namesakes", Input: "40 candidates with the same name in different namespaces",
-		Expect: "as many of them as when their names differ", Run: rankedNamesakes,
-	},
+	{Name: "rank-newer-host", Input: "fields and a measurement state that do not exist yet", Expect: "an order", Run: rankedByNewer},
+	{Name: "rank-parallel", Input: "20 calls with different candidates at once", Expect: "the orders that come one by one", Run: rankedInParallel},
+	{Name: "rank-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: rankedAfterCancelled},
+	{Name: "rank-somebody", Input: "100 candidates of every class and priority", Expect: "an order with somebody in it", Run: rankedSomebody},
+	{Name: "rank-namesakes", Input: "40 candidates with the same name in different namespaces", Expect: "as many of them as when their names differ", Run: rankedNamesakes},
 }}
 
 func ranked(ctx context.Context, t *check.Target) error {
@@ -105,7 +75,7 @@ func foreign(candidates []eviction.Candidate, order []string) error {
 	return nil
 }
 
-func repeated(order []string) error {
+func repeated(_ []eviction.Candidate, order []string) error {
 	seen := map[string]bool{}
 	for _, uid := range order {
 		if seen[uid] {
@@ -116,33 +86,32 @@ func repeated(order []string) error {
 	return nil
 }
 
-func rankedOnlyCandidates(ctx context.Context, t *check.Target) error {
-	candidates := sample.Candidates(t, 100)
-	order, err := One(ctx, t, candidates)
-	if err != nil {
-		return err
+// ordered is a check of the order of 100 candidates.
+func ordered(see func([]eviction.Candidate, []string) error) func(context.Context, *check.Target) error {
+	return func(ctx context.Context, t *check.Target) error {
+		candidates := sample.Candidates(t, 100)
+		order, err := One(ctx, t, candidates)
+		if err != nil {
+			return err
+		}
+		return see(candidates, order)
 	}
-	return foreign(candidates, order)
 }
 
-func rankedOnce(ctx context.Context, t *check.Target) error {
-	order, err := One(ctx, t, sample.Candidates(t, 100))
-	if err != nil {
-		return err
+// Same wants the second of two orders to be the first.
+func Same(first, again []string) error {
+	if slices.Equal(first, again) {
+		return nil
 	}
-	return repeated(order)
+	return fmt.Errorf("first %s, then %s", Brief(first), Brief(again))
 }
 
 func rankedTheSame(ctx context.Context, t *check.Target) error {
 	first, err := One(ctx, t, sample.Candidates(t, 100))
-	for range 4 {
-		if err != nil {
-			return err
-		}
+	for i := 0; i < 4 && err == nil; i++ {
 		var again []string
-		again, err = One(ctx, t, sample.Candidates(t, 100))
-		if err == nil && !slices.Equal(first, again) {
-			return fmt.Errorf("first %s, then %s", Brief(first), Brief(again))
+		if again, err = One(ctx, t, sample.Candidates(t, 100)); err == nil {
+			err = Same(first, again)
 		}
 	}
 	return err
@@ -170,10 +139,10 @@ func rankedIndependently(ctx context.Context, t *check.Target) error {
 		}
 	}
 	again, err := One(ctx, t, sample.Candidates(t, 100))
-	if err == nil && !slices.Equal(first, again) {
-		return fmt.Errorf("first %s, then %s", Brief(first), Brief(again))
+	if err != nil {
+		return err
 	}
-	return err
+	return Same(first, again)
 }
 
 func rankedTies(ctx context.Context, t *check.Target) error {
@@ -217,8 +186,8 @@ func rankedFew(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-func rankMany(ctx context.Context, t *check.Target, n int) error {
-	_, err := One(ctx, t, sample.Candidates(t, n))
+func ranked500(ctx context.Context, t *check.Target) error {
+	_, err := One(ctx, t, sample.Candidates(t, 500))
 	return err
 }
 
@@ -287,10 +256,8 @@ func rankedByNewer(ctx context.Context, t *check.Target) error {
 	for i := range candidates {
 		m = m.Bytes(9, candidateMessage(t, &candidates[i], int64(90+i)))
 	}
-	return t.Within(ctx, eviction.RankDeadline, func(ctx context.Context) error {
-		_, err := t.Call(ctx, "Rank", m.Newer())
-		return err
-	})
+	_, err := t.CallWithin(ctx, eviction.RankDeadline, "Rank", m.Newer())
+	return err
 }
 
 func rankedInParallel(ctx context.Context, t *check.Target) error {
@@ -399,7 +366,7 @@ func rankedNamesakes(ctx context.Context, t *check.Target) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(foreign(candidates, alike), repeated(alike)); err != nil {
+	if err := errors.Join(foreign(candidates, alike), repeated(candidates, alike)); err != nil {
 		return err
 	}
 	slices.Sort(apart)

@@ -23,10 +23,7 @@ const Forbidden = "NOT CHECKED: reclaim frees things on this machine, allow it w
 
 // Group has the checks of Reclaim.
 var Group = check.Group{Name: "reclaim", RPC: "Reclaim", Needs: eviction.CanReclaim, Unless: notAllowed, Checks: []check.Check{
-	{
-		Name: "reclaim-unknown-step", Input: `the step "` + nobodysStep + `"`,
-		Expect: "a refusal", Run: reclaimedUnknown, Gate: true,
-	},
+	{Name: "reclaim-unknown-step", Input: `the step "` + nobodysStep + `"`, Expect: "a refusal", Run: reclaimedUnknown, Gate: true},
 	{
 		Name: "reclaim", Input: "each step of each signal, no pods, sources not ready", Limit: 2 * reclaimTime,
 		Expect: "what was freed, at least 0, or a refusal with a text", Run: reclaimAll,

@@ -2,6 +2,7 @@
 package steady
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/shared/conformance/internal/check"
 	"github.com/evictd/evictd/shared/conformance/internal/measure"
+	"github.com/evictd/evictd/shared/conformance/internal/observe"
 	"github.com/evictd/evictd/shared/conformance/internal/rank"
 	"github.com/evictd/evictd/shared/conformance/internal/sample"
 	"github.com/evictd/evictd/shared/eviction"
@@ -43,10 +45,7 @@ var Group = check.Group{Name: "steady", Checks: []check.Check{
 		Name: "steady-rank", RPC: "Rank", Input: "300 calls with the same candidates, in other passes, with other amounts available and short", Needs: eviction.CanRank,
 		Expect: "the same order for the same figures, in whatever pass", Run: rankedSteadily, Limit: steadyTime,
 	},
-	{
-		Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank,
-		Expect: growthExpected(), Run: steadyGrowth,
-	},
+	{Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank, Expect: growthExpected(), Run: steadyGrowth},
 	{
 		Name: "steady-scale", RPC: "Rank", Input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), Needs: eviction.CanRank,
 		Expect: fmt.Sprintf("less than %d times the computing for ten times as many, or an answer within %s", worstRatio, bearable), Run: rankedToScale, Limit: 8 * scaleTime,
@@ -143,10 +142,7 @@ func rankedSteadily(ctx context.Context, t *check.Target) error {
 		return nil
 	})
 	t.Kept = rankGrowth{grown}
-	if err != nil {
-		return err
-	}
-	return changed
+	return cmp.Or(err, changed)
 }
 
 // rankGrowth is the growth that rankedSteadily has found, for steadyGrowth.
@@ -164,19 +160,14 @@ func steadyGrowth(_ context.Context, t *check.Target) error {
 func observedSteadily(ctx context.Context, t *check.Target) error {
 	signals := t.Offering(eviction.CanObserve)
 	grown, err := steadily(t, func(i int) error {
-		return t.Within(ctx, eviction.ObserveDeadline, func(ctx context.Context) error {
-			view := eviction.ViewBefore
-			if i%3 == 2 {
-				view = eviction.ViewAfterReclaim
-			}
-			_, err := t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: eviction.PassView{Pass: uint64(i/3) + 1, View: view}, Signals: signals})
-			return err
-		})
-	})
-	if err != nil {
+		in := eviction.PassView{Pass: uint64(i/3) + 1, View: eviction.ViewBefore}
+		if i%3 == 2 {
+			in.View = eviction.ViewAfterReclaim
+		}
+		_, err := observe.In(ctx, t, eviction.ObserveDeadline, in, signals)
 		return err
-	}
-	return grown
+	})
+	return cmp.Or(err, grown)
 }
 
 func measuredSteadily(ctx context.Context, t *check.Target) error {
@@ -185,10 +176,7 @@ func measuredSteadily(ctx context.Context, t *check.Target) error {
 		from := i * 3 % len(pods)
 		return measure.Call(ctx, t, eviction.MeasureDeadline, measure.Message(t, measure.DetailPod, pods[from:min(from+3, len(pods))])).Err
 	})
-	if err != nil {
-		return err
-	}
-	return grown
+	return cmp.Or(err, grown)
 }
 
 // growthExpected says what the checks of growth expect.

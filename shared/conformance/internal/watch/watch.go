@@ -2,6 +2,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,22 +50,13 @@ var Group = check.Group{Name: "watch", RPC: "Watch", Needs: eviction.CanWatch, C
 		Name: "watch-replaced", Input: "a second call while the first one is open",
 		Expect: fmt.Sprintf("the first one ends with ABORTED within %s, the second stays open", endTime), Run: watchReplaced,
 	},
-	{
-		Name: "watch-empty", Input: "no thresholds, and one for a signal that it does not have",
-		Expect: "the stream stays open, or a refusal", Run: watchEmpty,
-	},
-	{
-		Name: "watch-cancelled", Input: "30 calls that end at once, then one more",
-		Expect: "the last one stays open", Run: watchAfterCancelled,
-	},
+	{Name: "watch-empty", Input: "no thresholds, and one for a signal that it does not have", Expect: "the stream stays open, or a refusal", Run: watchEmpty},
+	{Name: "watch-cancelled", Input: "30 calls that end at once, then one more", Expect: "the last one stays open", Run: watchAfterCancelled},
 	{
 		Name: "watch-wakes", Input: fmt.Sprintf("a threshold of memory.available, %d MiB away, and %d MiB taken", machine.BallastBytes>>20, 3*machine.BallastBytes>>20),
 		Expect: fmt.Sprintf("a wake within %s", wakeTime), Run: watchWakes, Limit: (wakeAttempts + 1) * wakeTime,
 	},
-	{
-		Name: "watch-beside-calls", Input: "other calls while it is open",
-		Expect: "they are answered", Run: watchBesideCalls,
-	},
+	{Name: "watch-beside-calls", Input: "other calls while it is open", Expect: "they are answered", Run: watchBesideCalls},
 }}
 
 // Request has the same threshold for each of signals.
@@ -78,7 +70,6 @@ func Request(signals []eviction.Signal, at eviction.Threshold) eviction.WatchReq
 
 // watched holds the wakes of a Watch and how it ended.
 type watched struct {
-	mu    sync.Mutex
 	wakes []eviction.Wake
 	// err with which it ended by itself, nil if it was open until it was cancelled.
 	err error
@@ -205,16 +196,9 @@ func call(ctx context.Context, t *check.Target, req eviction.WatchRequest, d tim
 	defer cancel()
 	// Not a deadline, which the plugin would know of.
 	defer time.AfterFunc(d, cancel).Stop()
-	err := t.Plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.wakes = append(w.wakes, wake)
-	})
+	err := t.Plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) { w.wakes = append(w.wakes, wake) })
 	if ctx.Err() == nil {
-		w.err = err
-		if err == nil {
-			w.err = errors.New("the stream ended without an error")
-		}
+		w.err = cmp.Or(err, errors.New("the stream ended without an error"))
 	}
 	return w
 }
