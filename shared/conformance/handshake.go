@@ -27,8 +27,9 @@ func (r *run) start(ctx context.Context, s *lifecycle.Starter) bool {
 		started = nil
 	}
 	input := "the environment of a host with AutoMTLS, no arguments"
+	certificate := "its own certificate, for localhost, as unpadded base64 of the DER form"
 	if !tls {
-		input = "the environment of a host without AutoMTLS, no arguments"
+		input, certificate = "the environment of a host without AutoMTLS, no arguments", "no certificate, as the host sent none"
 	}
 	first := Check{
 		Name: "start", RPC: "(start)", Input: input,
@@ -44,7 +45,7 @@ func (r *run) start(ctx context.Context, s *lifecycle.Starter) bool {
 		{launch.Major, "handshake-major", "a protocol major of PLUGIN_PROTOCOL_VERSIONS, which is 1"},
 		{launch.Address, "handshake-socket", "a unix socket directly in PLUGIN_UNIX_SOCKET_DIR"},
 		{launch.Protocol, "handshake-protocol", "grpc"},
-		{launch.Certificate, "handshake-certificate", certificateExpected(tls)},
+		{launch.Certificate, "handshake-certificate", certificate},
 	} {
 		c := Check{Name: part.name, RPC: "(handshake)", Input: input, Expected: part.expect}
 		switch {
@@ -58,11 +59,4 @@ func (r *run) start(ctx context.Context, s *lifecycle.Starter) bool {
 		r.checks = append(r.checks, c)
 	}
 	return err == nil
-}
-
-func certificateExpected(tls bool) string {
-	if tls {
-		return "its own certificate, for localhost, as unpadded base64 of the DER form"
-	}
-	return "no certificate, as the host sent none"
 }

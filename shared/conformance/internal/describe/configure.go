@@ -30,18 +30,12 @@ var configureChecks = []check.Check{
 		Configurable: true, Name: "configure-keeps-former", Input: "calls before and after configs that were refused, with other values in what they have right",
 		Expect: "the former configuration is in force: the same signals are observed, the same ranking comes", Run: configuredKeepsFormer,
 	},
-	{
-		Configurable: true, Name: "configure-newer-host", Input: "node facts and fields that do not exist yet",
-		Expect: "they are ignored, it is accepted", Run: configuredByNewer,
-	},
+	{Configurable: true, Name: "configure-newer-host", Input: "node facts and fields that do not exist yet", Expect: "they are ignored, it is accepted", Run: configuredByNewer},
 	{
 		Configurable: true, Name: "configure-description", RPC: "Describe", Input: "the same request as at first, once it is configured",
 		Expect: "the same answer as at first", Run: describedAgain,
 	},
-	{
-		Configurable: true, Name: "configure-during-calls", Input: "the same configuration 10 times while other calls run",
-		Expect: "all of them are answered", Run: configuredDuringCalls,
-	},
+	{Configurable: true, Name: "configure-during-calls", Input: "the same configuration 10 times while other calls run", Expect: "all of them are answered", Run: configuredDuringCalls},
 }
 
 func configured(ctx context.Context, t *check.Target) error {

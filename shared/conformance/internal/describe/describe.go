@@ -20,10 +20,7 @@ var Group = check.Group{Name: "describe", RPC: "Describe", Unconfigured: true, C
 		Expect: fmt.Sprintf("within %s a name, capabilities and signals that keep the contract", eviction.DescribeDeadline), Run: described,
 	},
 	{Name: "describe-again", Input: "the same request three times", Expect: "the same answer", Run: describedAgain},
-	{
-		Name: "describe-older-host", Input: "an empty message: a host without version and features",
-		Expect: "the same answer, or a refusal with a text", Run: describedToOlder,
-	},
+	{Name: "describe-older-host", Input: "an empty message: a host without version and features", Expect: "the same answer, or a refusal with a text", Run: describedToOlder},
 	{Name: "describe-newer-host", Input: "features and fields that do not exist yet", Expect: "the same answer", Run: describedToNewer},
 	{Name: "absent-calls", RPC: "(all)", Input: "empty messages to the calls that it does not offer", Expect: "UNIMPLEMENTED", Run: absentCalls},
 }, configureChecks...)}

@@ -47,23 +47,14 @@ func Group(r *Starter, of *Leftovers) check.Group {
 		},
 		{Name: "health", RPC: "grpc.health.v1.Health/Check", Input: `service "plugin"`, Expect: "SERVING", Run: r.onAnother(healthy)},
 		{Name: "unknown-rpc", RPC: "PluginService/FromTheFuture", Input: "an empty message", Expect: "UNIMPLEMENTED", Run: unknownRPC},
-		{
-			Name: "tls-stranger", RPC: "(connect)", Input: "a client certificate that the host did not announce, and none",
-			Expect: "no connection", Run: r.onAnother(unauthenticated),
-		},
+		{Name: "tls-stranger", RPC: "(connect)", Input: "a client certificate that the host did not announce, and none", Expect: "no connection", Run: r.onAnother(unauthenticated)},
 		{
 			Name: "handshake-plain", RPC: "(handshake)", Input: "a host without AutoMTLS: no PLUGIN_CLIENT_CERT",
 			Expect: "a handshake without a certificate, and an answer to Describe without TLS", Run: r.plain, Limit: eviction.HandshakeDeadline,
 		},
 		{Name: "sigint", RPC: "(signal)", Input: "SIGINT, as a terminal sends it to the host's children too", Expect: "it is ignored", Run: r.onAnother(interrupted)},
-		{
-			Name: "sigterm", RPC: "(signal)", Input: "SIGTERM with a Watch open, if it watches",
-			Expect: fmt.Sprintf("exit status 0 within %s", graceTime), Run: r.onAnother(terminated),
-		},
-		{
-			Name: "shutdown", RPC: "plugin.GRPCController/Shutdown", Input: "an empty message",
-			Expect: fmt.Sprintf("the process ends within %s", graceTime), Run: r.onAnother(shutdown),
-		},
+		{Name: "sigterm", RPC: "(signal)", Input: "SIGTERM with a Watch open, if it watches", Expect: fmt.Sprintf("exit status 0 within %s", graceTime), Run: r.onAnother(terminated)},
+		{Name: "shutdown", RPC: "plugin.GRPCController/Shutdown", Input: "an empty message", Expect: fmt.Sprintf("the process ends within %s", graceTime), Run: r.onAnother(shutdown)},
 		{
 			Name: "parent-pipe", RPC: "(EVICTD_PARENT_FD)", Input: "the end of file that tells of the host's death, with a Watch open, if it watches",
 			Expect: fmt.Sprintf("the process ends within %s", orphanTime), Run: r.onAnother(orphaned),
@@ -112,7 +103,7 @@ func (r *Starter) byHand(_ context.Context, t *check.Target) error {
 		return errors.New("exit status 0")
 	case strings.Count(line, "|") >= 4:
 		return fmt.Errorf("a handshake on standard output: %.100q", line)
-	case p.log() == "":
+	case p.quote() == "":
 		return errors.New("nothing on standard error")
 	}
 	return nil

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/evictd/evictd/shared/conformance/internal/check"
@@ -29,34 +27,17 @@ type Process struct {
 	dir       string // of its socket
 	identity  *launch.Identity
 	written   launch.Log
-
-	mu     sync.Mutex
-	stdout []string // after the first line
+	stdout    launch.Log // after the first line
 }
 
 func valid(line []byte) string { return strings.ToValidUTF8(string(line), "\uFFFD") }
 
-func (p *Process) print(line []byte, _ bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.stdout) < quotedLines {
-		p.stdout = append(p.stdout, valid(line))
-	}
-}
-
 // Printed implements check.Server.
-func (p *Process) Printed() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.stdout)
-}
-
-// log returns the last lines of standard error.
-func (p *Process) log() string { return check.Lines(p.written.Since(0, quotedLines)) }
+func (p *Process) Printed() []string { return p.stdout.Last(quotedLines) }
 
 // quote returns the last lines of the log as the end of a sentence.
 func (p *Process) quote() string {
-	if log := p.log(); log != "" {
+	if log := check.Lines(p.written.Since(0, quotedLines)); log != "" {
 		return "; the end of its log:\n" + log
 	}
 	return ""

@@ -58,7 +58,8 @@ func (r *Starter) Spawn(byHand, tls bool) (*Process, error) {
 		c.Environment = append(c.Environment, "PATH="+os.Getenv("PATH"))
 	}
 	p := &Process{dir: c.Dir, identity: c.Identity}
-	c.Stdout, c.Stderr = p.print, func(line []byte, _ bool) { p.written.Add(valid(line)) }
+	c.Stdout = func(line []byte, _ bool) { p.stdout.Add(valid(line)) }
+	c.Stderr = func(line []byte, _ bool) { p.written.Add(valid(line)) }
 	if p.Process, err = launch.Start(c); err != nil {
 		return nil, err
 	}

@@ -38,8 +38,8 @@ var Group = check.Group{Name: "measure", RPC: "Measure", Needs: eviction.CanMeas
 		Name:   "measure-no-pod",
 		Expect: "unknown or no_stats where every pod that runs uses something: memory and processes. 0 is a figure, and a pod that is not there has none", Run: measuredNoZeros,
 	},
-	{Name: "measure-none", Input: "no pods", Expect: "an end without answers", Run: measuredNone},
-	{Name: "measure-one", Input: "one pod, by a host that is newer", Expect: "at most one answer", Run: measuredOne},
+	{Name: "measure-none", Input: "no pods", Expect: "an end without answers", Run: atMost(0, none)},
+	{Name: "measure-one", Input: "one pod, by a host that is newer", Expect: "at most one answer", Run: atMost(1, oneByNewer)},
 	{Name: "measure-detail", Input: "DETAIL_CONTAINERS, then DETAIL_POD", Expect: "containers and volumes of the pod, in DETAIL_POD none", Run: measuredDetail},
 	{Name: "measure-odd-uids", Input: `uids such as "", "../../..", 4 KiB of "x", "pod\x00"`, Expect: "no figures of other things than pods", Run: measuredOddUIDs},
 	{Name: "measure-rank", Input: "20 pods and MeasureRequest.rank", Expect: "no ranking, or the one that Rank gives", Run: measuredAndRanked},
@@ -200,21 +200,21 @@ func measuredNoZeros(_ context.Context, t *check.Target) error {
 	})
 }
 
-func measuredNone(ctx context.Context, t *check.Target) error {
-	got := Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, nil))
-	if got.Err == nil && len(got.rows()) > 0 {
-		return fmt.Errorf("%d answers", len(got.rows()))
+// atMost wants no more answers than n.
+func atMost(n int, request func(*check.Target) check.Message) func(context.Context, *check.Target) error {
+	return func(ctx context.Context, t *check.Target) error {
+		got := Call(ctx, t, eviction.MeasureDeadline, request(t))
+		if got.Err == nil && len(got.rows()) > n {
+			return fmt.Errorf("%d answers", len(got.rows()))
+		}
+		return got.Err
 	}
-	return got.Err
 }
 
-func measuredOne(ctx context.Context, t *check.Target) error {
-	pod := sample.PodMessage(t, &sample.Pods(t, 1)[0]).Newer()
-	got := Call(ctx, t, eviction.MeasureDeadline, Message(t, 99, nil).Bytes(5, pod).Newer())
-	if got.Err == nil && len(got.rows()) > 1 {
-		return fmt.Errorf("%d answers", len(got.rows()))
-	}
-	return got.Err
+func none(t *check.Target) check.Message { return Message(t, DetailPod, nil) }
+
+func oneByNewer(t *check.Target) check.Message {
+	return Message(t, 99, nil).Bytes(5, sample.PodMessage(t, &sample.Pods(t, 1)[0]).Newer()).Newer()
 }
 
 func measuredDetail(ctx context.Context, t *check.Target) error {
@@ -286,21 +286,15 @@ func measuredAndRanked(ctx context.Context, t *check.Target) error {
 		})
 		return err
 	})
-	if err != nil {
+	if err != nil || ranking.Order == nil {
 		return err
-	}
-	if ranking.Order == nil {
-		return nil
 	}
 	for i := range pods {
 		if candidates[i].Measurement.State == eviction.MeasurementUnknown {
 			return fmt.Errorf("a ranking although pod %s is unknown", pods[i].UID)
 		}
 	}
-	var got []string
-	for _, r := range ranking.Order {
-		got = append(got, r.UID)
-	}
+	got := rank.UIDs(ranking.Order)
 	request.Candidates = candidates
 	want, err := rank.Call(ctx, t, request)
 	if err != nil {

@@ -28,10 +28,7 @@ var Group = check.Group{Name: "observe", RPC: "Observe", Needs: eviction.CanObse
 	{Name: "observe", Gate: true, Expect: fmt.Sprintf("within %s each signal once, as observed or absent", eviction.ObserveDeadline), Run: observed},
 	{Name: "observe-only-asked", Input: "one signal at a time, and none", Expect: "nothing that was not asked for", Run: observedOnlyAsked},
 	{Name: "observe-bounds", Expect: "capacity at least 0, available at most capacity", Run: Each(withinBounds)},
-	{
-		Name:   "observe-time",
-		Expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old, by either clock", eviction.MaxSampleAhead, eviction.MaxSampleAge), Run: Each(inTime),
-	},
+	{Name: "observe-time", Expect: fmt.Sprintf("no time, or a time at most %s ahead and %s old, by either clock", eviction.MaxSampleAhead, eviction.MaxSampleAge), Run: Each(inTime)},
 	{Name: "observe-fresh", Input: "the same request again and again", Expect: "later times, where there are times: a figure is never cached", Run: observedFresh},
 	{Name: "observe-after-reclaim", Input: "view AFTER_RECLAIM, and a view that does not exist yet", Expect: "the same signals as before", Run: observedInEachView},
 	{Name: "observe-layout", Expect: "a layout from the plugin that owns it, none from others", Run: observedLayout},

@@ -2,6 +2,7 @@
 package rank
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,14 +36,8 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 	},
 	{Name: "rank-few", Input: "no candidates, and one", Expect: "an empty order, and at most that one", Run: rankedFew},
 	{Name: "rank-500", Input: "500 candidates", Expect: fmt.Sprintf("an order within %s", eviction.RankDeadline), Run: ranked500},
-	{
-		Name: "rank-odd-rows", Input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations",
-		Expect: "an order", Run: rankedOddRows,
-	},
-	{
-		Name: "rank-impossible-rows", Input: "an empty uid, usage of 2^63-1 and below zero, times before 1970, negative requests",
-		Expect: "an order or a refusal", Run: rankedImpossibleRows,
-	},
+	{Name: "rank-odd-rows", Input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations", Expect: "an order", Run: rankedOddRows},
+	{Name: "rank-impossible-rows", Input: "an empty uid, usage of 2^63-1 and below zero, times before 1970, negative requests", Expect: "an order or a refusal", Run: rankedImpossibleRows},
 	{Name: "rank-newer-host", Input: "fields and a measurement state that do not exist yet", Expect: "an order", Run: rankedByNewer},
 	{Name: "rank-parallel", Input: "20 calls with different candidates at once", Expect: "the orders that come one by one", Run: rankedInParallel},
 	{Name: "rank-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: rankedAfterCancelled},
@@ -51,15 +46,22 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 }}
 
 func ranked(ctx context.Context, t *check.Target) error {
+	return eachSignal(t, func(signal eviction.Signal) error {
+		req := sample.RankRequest(t, signal, sample.Candidates(t, 100))
+		if _, err := Call(ctx, t, req); err != nil {
+			return err
+		}
+		req.Hard, req.Threshold = false, eviction.Threshold{Fraction: 0.1}
+		_, err := Call(ctx, t, req)
+		return err
+	})
+}
+
+// eachSignal calls do for each signal that is offered for it.
+func eachSignal(t *check.Target, do func(eviction.Signal) error) error {
 	for _, signal := range t.Offering(eviction.CanRank) {
-		for _, soft := range []bool{false, true} {
-			req := sample.RankRequest(t, signal, sample.Candidates(t, 100))
-			if soft {
-				req.Hard, req.Threshold = false, eviction.Threshold{Fraction: 0.1}
-			}
-			if _, err := Call(ctx, t, req); err != nil {
-				return fmt.Errorf("%s: %w", signal, err)
-			}
+		if err := do(signal); err != nil {
+			return fmt.Errorf("%s: %w", signal, err)
 		}
 	}
 	return nil
@@ -218,19 +220,17 @@ func rankedOddRows(ctx context.Context, t *check.Target) error {
 
 // rankWell wants an order that keeps the rules.
 func rankWell(ctx context.Context, t *check.Target, rows []eviction.Candidate) error {
-	for _, signal := range t.Offering(eviction.CanRank) {
-		if _, err := Call(ctx, t, sample.RankRequest(t, signal, rows)); err != nil {
-			return fmt.Errorf("%s: %w", signal, err)
-		}
-	}
-	return nil
+	return eachSignal(t, func(signal eviction.Signal) error {
+		_, err := Call(ctx, t, sample.RankRequest(t, signal, rows))
+		return err
+	})
 }
 
 func rankedImpossibleRows(ctx context.Context, t *check.Target) error {
 	rows := sample.Candidates(t, 12)
 	rows[0].Pod.UID = ""
-	rows[1].Measurement.Usage = usageOfAll(t, math.MaxInt64)
-	rows[2].Measurement.Usage = usageOfAll(t, math.MinInt64)
+	rows[1].Measurement.Usage = sample.Usage(t, math.MaxInt64)
+	rows[2].Measurement.Usage = sample.Usage(t, math.MinInt64)
 	rows[3].Pod.StartTime = time.Unix(0, math.MinInt64+1)
 	rows[4].Pod.StartTime = time.Unix(0, math.MaxInt64)
 	rows[5].Pod.MemoryRequestBytes, rows[5].Pod.EphemeralStorageRequestBytes = math.MinInt64, math.MinInt64
@@ -239,14 +239,6 @@ func rankedImpossibleRows(ctx context.Context, t *check.Target) error {
 	rows[8].Measurement.State = eviction.MeasurementUnknown
 	rows[9].Measurement.WorkingSetBytes = eviction.Some(-1)
 	return check.Answered(rankWell(ctx, t, rows))
-}
-
-func usageOfAll(t *check.Target, v int64) []eviction.SignalUsage {
-	var out []eviction.SignalUsage
-	for _, spec := range t.Plugin.Signals {
-		out = append(out, eviction.SignalUsage{Signal: spec.Signal, Value: v})
-	}
-	return out
 }
 
 func rankedByNewer(ctx context.Context, t *check.Target) error {
@@ -291,34 +283,33 @@ func rankedAfterCancelled(ctx context.Context, t *check.Target) error {
 // Brief shows the beginning of an order, by what tells its uids apart.
 func Brief(order []string) string {
 	const most = 8
-	var b strings.Builder
-	for i, uid := range order {
-		if i == most {
-			fmt.Fprintf(&b, " ... (%d)", len(order))
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(strings.TrimLeft(uid[max(0, len(uid)-4):], "0"))
-		if strings.HasSuffix(uid, "0000") {
-			b.WriteByte('0')
-		}
+	var ends []string
+	for _, uid := range order[:min(len(order), most)] {
+		ends = append(ends, cmp.Or(strings.TrimLeft(uid[max(0, len(uid)-4):], "0"), "0"))
 	}
-	return "[" + b.String() + "]"
+	if len(order) > most {
+		ends = append(ends, fmt.Sprintf("... (%d)", len(order)))
+	}
+	return fmt.Sprint(ends)
 }
 
 // Call returns the order of uids as it came.
-func Call(ctx context.Context, t *check.Target, req eviction.RankRequest) ([]string, error) {
-	var order []string
-	err := t.Within(ctx, eviction.RankDeadline, func(ctx context.Context) error {
+func Call(ctx context.Context, t *check.Target, req eviction.RankRequest) (order []string, err error) {
+	err = t.Within(ctx, eviction.RankDeadline, func(ctx context.Context) error {
 		list, err := t.Plugin.Ranker.Rank(ctx, req)
-		for _, r := range list {
-			order = append(order, r.UID)
-		}
+		order = UIDs(list)
 		return err
 	})
 	return order, err
+}
+
+// UIDs are those of a ranking.
+func UIDs(ranking []eviction.Ranked) []string {
+	var order []string
+	for _, r := range ranking {
+		order = append(order, r.UID)
+	}
+	return order
 }
 
 // One ranks for the first signal that is offered for it.
@@ -335,20 +326,17 @@ func candidateMessage(t *check.Target, c *eviction.Candidate, state int64) check
 // rankedSomebody wants that a ranking is one. A rule that goes by marks of the pods
 // may know none of those that are made up.
 func rankedSomebody(ctx context.Context, t *check.Target) error {
-	for _, signal := range t.Offering(eviction.CanRank) {
+	return eachSignal(t, func(signal eviction.Signal) error {
 		order, err := Call(ctx, t, sample.RankRequest(t, signal, sample.Candidates(t, 100)))
-		if err != nil {
-			return fmt.Errorf("%s: %w", signal, err)
-		}
-		switch seen := fmt.Sprintf("%s: all of 100 pods are left out", signal); {
-		case len(order) > 0:
+		switch {
+		case err != nil || len(order) > 0:
+			return err
 		case len(t.Plugin.WantLabels)+len(t.Plugin.WantAnnotations) > 0:
-			return check.Noted(seen + ", which may be for their labels and annotations")
+			return check.Noted(string(signal) + ": all of 100 pods are left out, which may be for their labels and annotations")
 		default:
-			return errors.New(seen)
+			return errors.New("all of 100 pods are left out")
 		}
-	}
-	return nil
+	})
 }
 
 // rankedNamesakes sends pods of the same name in many namespaces, which differ

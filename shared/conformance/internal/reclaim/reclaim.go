@@ -36,10 +36,7 @@ var Group = check.Group{Name: "reclaim", RPC: "Reclaim", Needs: eviction.CanRecl
 		Name: "reclaim-claims", Input: "each step four times, one after the other", Limit: 4 * reclaimTime,
 		Expect: "not the same amount freed each time: what is gone cannot be freed again", Run: reclaimedTheSame,
 	},
-	{
-		Name: "reclaim-cancelled", Input: "calls that end before their answer, then one more", Limit: 2 * reclaimTime,
-		Expect: "an answer to the last one", Run: reclaimedAfterCancelled,
-	},
+	{Name: "reclaim-cancelled", Input: "calls that end before their answer, then one more", Limit: 2 * reclaimTime, Expect: "an answer to the last one", Run: reclaimedAfterCancelled},
 }}
 
 func notAllowed(t *check.Target) string {

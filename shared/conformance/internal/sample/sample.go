@@ -51,10 +51,17 @@ func Candidates(t *check.Target, n int) []eviction.Candidate {
 			UID: pod.UID, State: eviction.Measured, Time: epoch.Add(24 * time.Hour),
 			WorkingSetBytes: eviction.Some(used), Processes: eviction.Some(int64(i%23) + 1), EphemeralStorageUsedBytes: eviction.Some(used),
 		}
-		for _, spec := range t.Plugin.Signals {
-			m.Usage = append(m.Usage, eviction.SignalUsage{Signal: spec.Signal, Value: used})
-		}
+		m.Usage = Usage(t, used)
 		out[i] = eviction.Candidate{Pod: pod, Measurement: m}
+	}
+	return out
+}
+
+// Usage is the same figure for every signal.
+func Usage(t *check.Target, v int64) []eviction.SignalUsage {
+	var out []eviction.SignalUsage
+	for _, spec := range t.Plugin.Signals {
+		out = append(out, eviction.SignalUsage{Signal: spec.Signal, Value: v})
 	}
 	return out
 }

@@ -33,14 +33,8 @@ const (
 
 // Group makes more calls than other groups, and larger ones.
 var Group = check.Group{Name: "steady", Checks: []check.Check{
-	{
-		Name: "steady-observe", RPC: "Observe", Input: "300 calls in other passes and views", Needs: eviction.CanObserve,
-		Expect: growthExpected(), Run: observedSteadily, Limit: steadyTime,
-	},
-	{
-		Name: "steady-measure", RPC: "Measure", Input: "300 calls with other pods", Needs: eviction.CanMeasure,
-		Expect: growthExpected(), Run: measuredSteadily, Limit: steadyTime,
-	},
+	{Name: "steady-observe", RPC: "Observe", Input: "300 calls in other passes and views", Needs: eviction.CanObserve, Expect: growthExpected(), Run: observedSteadily, Limit: steadyTime},
+	{Name: "steady-measure", RPC: "Measure", Input: "300 calls with other pods", Needs: eviction.CanMeasure, Expect: growthExpected(), Run: measuredSteadily, Limit: steadyTime},
 	{
 		Name: "steady-rank", RPC: "Rank", Input: "300 calls with the same candidates, in other passes, with other amounts available and short", Needs: eviction.CanRank,
 		Expect: "the same order for the same figures, in whatever pass", Run: rankedSteadily, Limit: steadyTime,

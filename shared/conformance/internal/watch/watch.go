@@ -34,14 +34,8 @@ var (
 
 // Group has the checks of Watch.
 var Group = check.Group{Name: "watch", RPC: "Watch", Needs: eviction.CanWatch, Checks: []check.Check{
-	{
-		Name: "watch", Input: fmt.Sprintf("thresholds that are never met, for %s", watchTime), Gate: true,
-		Expect: "the stream stays open until it is cancelled", Run: watchOpen,
-	},
-	{
-		Name: "watch-quiet", Input: fmt.Sprintf("thresholds that are never met, for %s", watchTime),
-		Expect: fmt.Sprintf("at most %d wakes a second", maxWakes), Run: watchQuiet,
-	},
+	{Name: "watch", Input: fmt.Sprintf("thresholds that are never met, for %s", watchTime), Gate: true, Expect: "the stream stays open until it is cancelled", Run: watchOpen},
+	{Name: "watch-quiet", Input: fmt.Sprintf("thresholds that are never met, for %s", watchTime), Expect: fmt.Sprintf("at most %d wakes a second", maxWakes), Run: watchQuiet},
 	{
 		Name: "watch-only-asked", Input: "a threshold for one signal that is always met, then for each one",
 		Expect: fmt.Sprintf("wakes for the signals that were asked for, at most %d a second", maxWakes), Run: watchOnlyAsked,
