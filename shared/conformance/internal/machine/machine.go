@@ -2,10 +2,10 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -33,7 +33,7 @@ var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObse
 	},
 	{
 		Name: "machine-follows", Input: fmt.Sprintf("memory.available and pid.available, while %d MiB and %d threads come and go", BallastBytes>>20, ballastThreads),
-		Expect: "figures that change", Run: observedFollows,
+		Expect: "figures that change: less is available of what is taken, and never 0 in between", Run: observedFollows,
 	},
 }}
 
@@ -74,9 +74,13 @@ func ofThisMachine(t *check.Target, o *eviction.Observation) error {
 	return nil
 }
 
+// Something is taken in each of rounds. Others on the machine may hide once what that
+// changes, or seem to turn it round.
+const rounds = 3
+
 func observedFollows(ctx context.Context, t *check.Target) error {
-	seen := map[eviction.Signal]map[int64]bool{}
-	for range 3 {
+	seen := map[eviction.Signal][]eviction.Observation{}
+	for range rounds {
 		if err := lookAtMachine(ctx, t, seen); err != nil {
 			return err
 		}
@@ -94,28 +98,49 @@ func observedFollows(ctx context.Context, t *check.Target) error {
 		return check.NotApplicable("it observes neither of them here")
 	}
 	var bad []error
-	for signal, figures := range seen {
-		if len(figures) == 1 {
-			bad = append(bad, fmt.Errorf("%s: %d all the time: a figure that was kept", signal, slices.Collect(maps.Keys(figures))[0]))
-		}
+	for _, looks := range seen {
+		bad = append(bad, follows(looks))
 	}
 	return errors.Join(bad...)
 }
 
-// lookAtMachine adds to the figures that were seen of the kernel's signals.
-func lookAtMachine(ctx context.Context, t *check.Target, seen map[eviction.Signal]map[int64]bool) error {
+// lookAtMachine adds to what was seen of the kernel's signals.
+func lookAtMachine(ctx context.Context, t *check.Target, seen map[eviction.Signal][]eviction.Observation) error {
 	list, err := observe.All(ctx, t)
 	machine := capacities(t.Node)
 	for _, o := range list {
-		if _, known := machine[o.Signal]; o.State != eviction.Observed || !known {
-			continue
+		if _, known := machine[o.Signal]; known && o.State == eviction.Observed {
+			seen[o.Signal] = append(seen[o.Signal], o)
 		}
-		if seen[o.Signal] == nil {
-			seen[o.Signal] = map[int64]bool{}
-		}
-		seen[o.Signal][o.Available] = true
 	}
 	return err
+}
+
+// follows judges looks at a signal, before and after something was taken in turn.
+func follows(looks []eviction.Observation) error {
+	byAvailable := func(a, b eviction.Observation) int { return cmp.Compare(a.Available, b.Available) }
+	least, most := slices.MinFunc(looks, byAvailable), slices.MaxFunc(looks, byAvailable)
+	switch {
+	case least.Available == most.Available:
+		return fmt.Errorf("%s: %d all the time: a figure that was kept", least.Signal, least.Available)
+	case least.Available <= 0 && most.Available > most.Capacity/10:
+		return fmt.Errorf("%s: %d and %d within moments", least.Signal, least.Available, most.Available)
+	case backwards(looks):
+		return fmt.Errorf("%s: more available whenever some was taken, from %d to %d: what is used is not what is available", least.Signal, looks[0].Available, looks[1].Available)
+	}
+	return nil
+}
+
+// backwards reports whether about as much as was taken has come to what is available, each
+// time: once it may be others that give something back.
+func backwards(looks []eviction.Observation) bool {
+	taken := map[eviction.Signal]int64{eviction.MemoryAvailable: BallastBytes, eviction.PIDAvailable: ballastThreads}[looks[0].Signal]
+	for pair := range slices.Chunk(looks, 2) {
+		if len(pair) < 2 || pair[1].Available-pair[0].Available < taken/2 {
+			return false
+		}
+	}
+	return len(looks) == 2*rounds
 }
 
 // TakeBallast takes memory and threads of the machine until release.

@@ -42,7 +42,7 @@ var Group = check.Group{Name: "steady", Checks: []check.Check{
 	{Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank, Expect: growthExpected(), Run: steadyGrowth},
 	{
 		Name: "steady-scale", RPC: "Rank", Input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), Needs: eviction.CanRank,
-		Expect: fmt.Sprintf("less than %d times the computing for ten times as many, or an answer within %s", worstRatio, bearable), Run: rankedToScale, Limit: 8 * scaleTime,
+		Expect: fmt.Sprintf("less than %d times the computing for ten times as many, or an answer within %s; at most %s of waiting", worstRatio, bearable, waitTime), Run: rankedToScale, Limit: 8 * scaleTime,
 	},
 }}
 
@@ -191,8 +191,9 @@ const (
 	worstRatio = 40
 	// bearable is no trouble, whatever it is compared with.
 	bearable = 200 * time.Millisecond
-	// scaleTime bounds one ranking of many here.
+	// scaleTime bounds one ranking of many here, and waitTime how much of it is no computing.
 	scaleTime = 4 * time.Second
+	waitTime  = 2 * eviction.RankDeadline
 )
 
 // rankedToScale compares what few and many candidates cost.
@@ -209,6 +210,10 @@ func rankedToScale(ctx context.Context, t *check.Target) error {
 		return check.Slow(fmt.Sprintf("%d candidates cost %s of computing, %d cost %s or more, which is %d times as much: want less than %d times",
 			fewCandidates, few.computed.Round(time.Microsecond), manyCandidates, many.computed.Round(time.Millisecond), many.computed/few.computed, worstRatio))
 	}
+	if waited := many.took - many.computed - many.ready; waited > t.Patient(waitTime) {
+		return check.Slow(fmt.Sprintf("no answer within %s of waiting: %d candidates took %s, of which %s of computing, %d took %s",
+			t.Patient(waitTime), manyCandidates, many.took.Round(time.Millisecond), many.computed.Round(time.Microsecond), fewCandidates, few.took.Round(time.Microsecond)))
+	}
 	return nil
 }
 
@@ -219,13 +224,15 @@ type rankingCost struct {
 	// computed is the time that the plugin's threads ran, on average: other work on the
 	// machine does not change it, nor that the kernel is a few milliseconds late with it.
 	computed time.Duration
+	// ready is the time that they waited for a processor, on average.
+	ready time.Duration
 }
 
 // costToRank ranks n candidates some times, or until the first time that is late.
 func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost rankingCost, err error) {
 	req := sample.RankRequest(t, t.Offering(eviction.CanRank)[0], sample.Candidates(t, n))
 	cost.took = math.MaxInt64
-	ran, made := t.Usage().Ran, time.Duration(0)
+	before, made := t.Usage(), time.Duration(0)
 	for range rankings {
 		begin := time.Now()
 		err = t.Within(ctx, scaleTime, func(ctx context.Context) error {
@@ -237,7 +244,9 @@ func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost ran
 			break
 		}
 	}
-	if cost.computed = (t.Usage().Ran - ran) / made; cost.computed <= 0 { // of threads that have ended
+	now := t.Usage()
+	cost.ready = (now.Ready - before.Ready) / made
+	if cost.computed = (now.Ran - before.Ran) / made; cost.computed <= 0 { // of threads that have ended
 		cost.computed = cost.took
 	}
 	return cost, err
