@@ -69,9 +69,12 @@ func (r *runner) one(ctx context.Context, c *check.Check) (Result, string) {
 	if why := r.missing(c, r.target); why != "" {
 		return notOffered, why
 	}
-	err := r.try(ctx, c)
+	try := func() error {
+		return r.run.setup.Within(ctx, cmp.Or(c.Limit, check.Time), func(ctx context.Context) error { return c.Run(ctx, r.target) })
+	}
+	err := try()
 	if _, again := errors.AsType[check.Slow](err); again && ctx.Err() == nil && r.target.Crash(err) == "" {
-		err = r.try(ctx, c)
+		err = try()
 	}
 	if end := r.target.Crash(err); end != "" {
 		r.close(ctx)
@@ -125,11 +128,6 @@ func (r *runner) missing(c *check.Check, t *check.Target) string {
 		return ""
 	}
 	return r.Unless(t)
-}
-
-// try makes a check within its limit.
-func (r *runner) try(ctx context.Context, c *check.Check) error {
-	return r.run.setup.Within(ctx, cmp.Or(c.Limit, check.Time), func(ctx context.Context) error { return c.Run(ctx, r.target) })
 }
 
 func verdict(err error) (Result, string) {

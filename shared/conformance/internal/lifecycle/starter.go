@@ -147,7 +147,12 @@ func (r *Starter) survivors(ctx context.Context) error {
 
 // left are the processes of plugins that have ended, with their names.
 func (r *Starter) left() map[int]string {
-	ended, found := r.endedDirs(), map[int]string{}
+	ended, found := map[string]bool{}, map[int]string{} // by socket directory, by PID
+	r.mu.Lock()
+	for _, p := range r.all {
+		ended[p.dir] = p.WaitFor(0)
+	}
+	r.mu.Unlock()
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -163,17 +168,4 @@ func (r *Starter) left() map[int]string {
 		}
 	}
 	return found
-}
-
-// endedDirs are the socket directories of processes that have ended.
-func (r *Starter) endedDirs() map[string]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	dirs := map[string]bool{}
-	for _, p := range r.all {
-		if p.WaitFor(0) {
-			dirs[p.dir] = true
-		}
-	}
-	return dirs
 }

@@ -178,22 +178,15 @@ func measuredAnswers(_ context.Context, t *check.Target) error {
 // of a vendor's own resource a pod may well use nothing. It accepts figures that are
 // not zero: a plugin may know of pods by other ways than this machine.
 func measuredNoZeros(_ context.Context, t *check.Target) error {
-	var never []eviction.Signal
-	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable} {
-		if slices.Contains(t.Offering(eviction.CanMeasure), signal) {
-			never = append(never, signal)
-		}
-	}
+	never := slices.DeleteFunc([]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable}, func(signal eviction.Signal) bool {
+		return !slices.Contains(t.Offering(eviction.CanMeasure), signal)
+	})
 	if len(never) == 0 {
 		return check.NotApplicable("of what it measures a pod may use nothing")
 	}
 	return fromMeasured(t, func(m eviction.Measurement) string {
-		for _, u := range m.Usage {
-			if u.Value != 0 {
-				return ""
-			}
-		}
-		if m.State != eviction.Measured || m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
+		used := slices.ContainsFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Value != 0 })
+		if used || m.State != eviction.Measured || m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
 			return ""
 		}
 		return fmt.Sprintf("measured, with nothing but zeros, of %s too", never[0])
