@@ -17,6 +17,12 @@ func lateFaults() map[string]valueFault {
 				return soundRank(ctx, req)
 			}
 		}, "no answer within 1s", []string{"rank-500"}},
+		"sleeps longer with more pods": {func(s *sound, _ *eviction.Plugin) {
+			s.rank = func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+				<-time.After(time.Duration(len(req.Candidates)*len(req.Candidates)) * 100 * time.Nanosecond)
+				return soundRank(ctx, req)
+			}
+		}, "no answer within 2s of waiting: 5000 candidates", []string{"steady-scale"}},
 		"caches": {func(s *sound, _ *eviction.Plugin) {
 			first := sync.OnceValue(time.Now)
 			s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
@@ -35,13 +41,13 @@ func lateFaults() map[string]valueFault {
 		}, "no answer within 2s", []string{"configure"}},
 		"hangs in Observe": {func(s *sound, _ *eviction.Plugin) {
 			s.observe = func(ctx context.Context, _ eviction.ObserveRequest) (eviction.ObserveReply, error) {
-				<-time.After(observeTime + 200*time.Millisecond)
+				<-time.After(eviction.ObserveDeadline + 200*time.Millisecond)
 				return eviction.ObserveReply{}, ctx.Err()
 			}
 		}, "no answer within 1s", []string{"observe", "empty-messages"}},
 		"keeps its answers for too long": {func(s *sound, _ *eviction.Plugin) {
 			s.measure = func(context.Context, eviction.MeasureRequest, func(eviction.Measurement)) error {
-				<-time.After(measureTime + 200*time.Millisecond)
+				<-time.After(eviction.MeasureDeadline + 200*time.Millisecond)
 				return nil
 			}
 		}, "no answer within 5s", []string{"measure", "empty-messages"}},

@@ -9,24 +9,27 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func observeFaults() map[string]valueFault {
-	// change is a fault that changes what is observed.
-	change := func(do func(*eviction.ObserveReply, eviction.ObserveRequest)) func(*sound, *eviction.Plugin) {
-		return func(s *sound, _ *eviction.Plugin) {
-			s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-				reply, err := soundObserve(ctx, req)
-				do(&reply, req)
-				return reply, err
-			}
+// changedReply is a fault that changes what is observed.
+func changedReply(do func(*eviction.ObserveReply, eviction.ObserveRequest)) func(*sound, *eviction.Plugin) {
+	return func(s *sound, _ *eviction.Plugin) {
+		s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+			reply, err := soundObserve(ctx, req)
+			do(&reply, req)
+			return reply, err
 		}
 	}
-	each := func(do func(*eviction.Observation)) func(*sound, *eviction.Plugin) {
-		return change(func(reply *eviction.ObserveReply, _ eviction.ObserveRequest) {
-			for i := range reply.Observations {
-				do(&reply.Observations[i])
-			}
-		})
-	}
+}
+
+func eachObservation(do func(*eviction.Observation)) func(*sound, *eviction.Plugin) {
+	return changedReply(func(reply *eviction.ObserveReply, _ eviction.ObserveRequest) {
+		for i := range reply.Observations {
+			do(&reply.Observations[i])
+		}
+	})
+}
+
+func observeFaults() map[string]valueFault {
+	change, each := changedReply, eachObservation
 	return map[string]valueFault{
 		"forgets a signal": {change(func(reply *eviction.ObserveReply, _ eviction.ObserveRequest) {
 			reply.Observations = reply.Observations[:min(1, len(reply.Observations))]

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/describe"
+	"github.com/evictd/evictd/shared/conformance/internal/lifecycle"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
@@ -42,8 +45,8 @@ type Options struct {
 	// Environment has variables for the process beyond those of the host.
 	Environment []string
 
-	// patience multiplies all deadlines, 0 is 1.
-	patience time.Duration
+	// deadlineFactor multiplies all deadlines, 0 is 1.
+	deadlineFactor time.Duration
 }
 
 // DescribeGroup is the group of checks that always runs: all others depend on it.
@@ -52,10 +55,8 @@ const DescribeGroup = "describe"
 // Groups are the names of the groups of checks, in their order.
 func Groups() []string {
 	var names []string
-	for _, g := range []*group{
-		&describeGroup, &observeGroup, &measureGroup, &watchGroup, &rankGroup, &reclaimGroup, &garbageGroup, &steadyGroup, &machineGroup, &processGroup,
-	} {
-		names = append(names, g.name)
+	for _, g := range slices.Concat([]check.Group{describe.Group}, beside, apart, []check.Group{lifecycle.Group(nil, nil)}) {
+		names = append(names, g.Name)
 	}
 	return names
 }

@@ -3,8 +3,8 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/evictd/evictd/shared/conformance/internal/check"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -63,14 +64,10 @@ func proxy(t *testing.T, f serverFault) *value {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cc.Close() })
-	limit := wire.MaxMessageBytes
-	if f.limit != 0 {
-		limit = f.limit
-	}
-	front := &value{Local: wire.ServeLocal(grpc.NewServer(
-		grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(limit),
-		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(cc, gr) }),
-	))}
+	client := wire.NewClient(cc)
+	front := &value{Local: wire.ServeLocal(wire.NewGRPCServer([]grpc.ServerOption{
+		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(client, gr) }),
+	}))}
 	t.Cleanup(front.Close)
 	return front
 }
@@ -84,14 +81,18 @@ type serverFault struct {
 	fails   []string
 }
 
-func (f *serverFault) serve(cc *grpc.ClientConn, gr grpc.ServerStream) error {
+func (f *serverFault) serve(behind *wire.Client, gr grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(gr)
-	c := &rawCall{ctx: gr.Context(), send: func(b []byte) { _ = gr.SendMsg(&b) }}
-	if err := gr.RecvMsg(&c.in); err != nil {
+	rpc := path.Base(method)
+	c := &rawCall{ctx: gr.Context(), send: func(b []byte) { _ = gr.SendMsg((*wire.Raw)(&b)) }}
+	if err := gr.RecvMsg((*wire.Raw)(&c.in)); err != nil {
 		return err
 	}
-	c.forward = func() error { return stream(c.ctx, cc, method, c.in, c.send) }
-	if fault := f.calls[strings.TrimPrefix(method, service)]; fault != nil {
+	if f.limit != 0 && len(c.in) > f.limit {
+		return status.Error(codes.ResourceExhausted, "message is too large")
+	}
+	c.forward = func() error { return behind.StreamRaw(c.ctx, rpc, c.in, c.send) }
+	if fault := f.calls[rpc]; fault != nil {
 		return fault(c)
 	}
 	return c.forward()
@@ -115,19 +116,19 @@ func add(more []byte) rawFault {
 }
 
 func rawFaults() map[string]serverFault {
-	signal := message{}.text(1, "unqualified")
+	signal := check.Message{}.Text(1, "unqualified")
 	var version atomic.Int64
 	all := map[string]serverFault{
 		"a custom signal without a domain": {
-			calls: map[string]rawFault{"Describe": add(message{}.bytes(6, signal))},
+			calls: map[string]rawFault{"Describe": add(check.Message{}.Bytes(6, signal))},
 			text:  "unqualified", fails: []string{"describe"},
 		},
 		"the unspecified capability": {
-			calls: map[string]rawFault{"Describe": add(message{}.number(3, 0))},
+			calls: map[string]rawFault{"Describe": add(check.Message{}.Number(3, 0))},
 			text:  "CAPABILITY_UNSPECIFIED", fails: []string{"describe"},
 		},
 		"the unspecified capability of a signal": {
-			calls: map[string]rawFault{"Describe": add(message{}.bytes(6, message{}.text(1, "pid.available").number(2, 0)))},
+			calls: map[string]rawFault{"Describe": add(check.Message{}.Bytes(6, check.Message{}.Text(1, "pid.available").Number(2, 0)))},
 			text:  "CAPABILITY_UNSPECIFIED", fails: []string{"describe"},
 		},
 		"a description that is no message": {
@@ -137,7 +138,7 @@ func rawFaults() map[string]serverFault {
 		"another description each time": {
 			calls: map[string]rawFault{"Describe": func(c *rawCall) error {
 				send := c.send
-				c.send = func(b []byte) { send(message(b).text(2, fmt.Sprint(version.Add(1)))) }
+				c.send = func(b []byte) { send(check.Message(b).Text(2, fmt.Sprint(version.Add(1)))) }
 				return c.forward()
 			}},
 			text: "then", fails: []string{"describe-again", "describe-older-host", "describe-newer-host", "configure-description"},
@@ -160,8 +161,8 @@ func rawFaults() map[string]serverFault {
 		"another ranking with the measurements": {
 			calls: map[string]rawFault{"Measure": func(c *rawCall) error {
 				err := c.forward()
-				if got, _ := fields(c.in); slices.ContainsFunc(got, func(f field) bool { return f.num == 6 }) {
-					c.send(message{}.bytes(2, message{}.bytes(1, message{}.text(1, "c0f0aaaa-0000-4000-8000-000000000007"))))
+				if got, _ := check.Fields(c.in); slices.ContainsFunc(got, func(f check.Field) bool { return f.Num == 6 }) {
+					c.send(check.Message{}.Bytes(2, check.Message{}.Bytes(1, check.Message{}.Text(1, "c0f0aaaa-0000-4000-8000-000000000007"))))
 				}
 				return err
 			}},
@@ -169,7 +170,7 @@ func rawFaults() map[string]serverFault {
 		},
 		"reads whatever comes": {
 			calls: map[string]rawFault{"Rank": func(c *rawCall) error {
-				if _, err := fields(c.in); err == nil {
+				if _, err := check.Fields(c.in); err == nil {
 					return c.forward()
 				}
 				c.send(nil)
@@ -178,7 +179,7 @@ func rawFaults() map[string]serverFault {
 			text: "as if it were a message", fails: []string{"garbage-rank"},
 		},
 		"layout of others": {
-			calls: map[string]rawFault{"Observe": add(message{}.bytes(2, nil))},
+			calls: map[string]rawFault{"Observe": add(check.Message{}.Bytes(2, nil))},
 			text:  "does not own the layout", fails: []string{"observe-layout"},
 		},
 		"the limit of other servers": {
@@ -202,7 +203,7 @@ func rawFaults() map[string]serverFault {
 	if whole() {
 		all["hangs on garbage"] = serverFault{
 			calls: map[string]rawFault{"Observe": func(c *rawCall) error {
-				if _, err := fields(c.in); err != nil {
+				if _, err := check.Fields(c.in); err != nil {
 					<-c.ctx.Done()
 				}
 				return c.forward()

@@ -107,7 +107,7 @@ func (r *Report) Count(result Result) int {
 // OK reports whether no check failed.
 func (r *Report) OK() bool { return r.Count(Failed) == 0 }
 
-func describe(p *eviction.Plugin) *Description {
+func describePlugin(p *eviction.Plugin) *Description {
 	d := &Description{Name: p.Name, Version: p.Version, Configurable: p.Configurer != nil, OwnsLayout: p.OwnsLayout}
 	for _, s := range p.Signals {
 		one := SignalDescription{Signal: s.Signal, Offers: p.For(s.Signal).Names()}

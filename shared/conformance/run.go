@@ -7,13 +7,22 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/describe"
+	"github.com/evictd/evictd/shared/conformance/internal/garbage"
+	"github.com/evictd/evictd/shared/conformance/internal/lifecycle"
+	"github.com/evictd/evictd/shared/conformance/internal/machine"
+	"github.com/evictd/evictd/shared/conformance/internal/measure"
+	"github.com/evictd/evictd/shared/conformance/internal/observe"
+	"github.com/evictd/evictd/shared/conformance/internal/rank"
+	"github.com/evictd/evictd/shared/conformance/internal/reclaim"
+	"github.com/evictd/evictd/shared/conformance/internal/steady"
+	"github.com/evictd/evictd/shared/conformance/internal/watch"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
@@ -32,18 +41,26 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 		return Report{}, err
 	}
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
-		r.path = path
+		s := &lifecycle.Starter{Setup: &r.setup, Path: path, Dir: r.dir, NoTLS: o.NoTLS, Environment: o.Environment, Policy: o.Sandbox}
 		if o.Sandbox != nil {
-			r.root = sandbox.NewRoot(r.dir, o.Tell)
-			r.root.Strict = true
-			defer r.root.Close()
+			s.Root = sandbox.NewRoot(r.dir, o.Tell)
+			s.Root.Strict = true
+			defer s.Root.Close()
 		}
-		defer r.killAll()
-		r.connect = func(ctx context.Context) (*target, error) { return r.openProcess(ctx, !r.options.NoTLS) }
-		if r.start(ctx) {
+		defer s.Close()
+		r.connect = func(ctx context.Context) (*check.Target, error) {
+			p, err := s.Open(ctx, !o.NoTLS)
+			if err != nil {
+				return nil, err
+			}
+			return p.Target, nil
+		}
+		if r.start(ctx, s) {
 			r.calls(ctx)
 		}
-		r.process(ctx)
+		if r.plugin != nil {
+			r.together(ctx, "", lifecycle.Group(s, &r.leftovers))
+		}
 	})
 }
 
@@ -64,30 +81,23 @@ func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
 }
 
 func (r *run) value(ctx context.Context, v *value) {
-	r.connect = func(ctx context.Context) (*target, error) { return v.target(ctx, r) }
+	r.connect = func(ctx context.Context) (*check.Target, error) { return v.open(ctx, &r.setup) }
 	r.calls(ctx)
 }
 
 // A run is all checks of one plugin under way.
 type run struct {
 	options Options
-	node    eviction.NodeFacts
+	setup   check.Setup
 	dir     string
-	// path of the executable, "" for a value.
-	path string
-	// root of the sandboxes, nil for processes with all our rights.
-	root    *sandbox.Root
-	connect func(context.Context) (*target, error)
-	known   *target
+	connect func(context.Context) (*check.Target, error)
+	known   *check.Target
 	plugin  *Description
 	checks  []Check
+	// leftovers is of the processes of the groups.
+	leftovers lifecycle.Leftovers
 
-	spawned atomic.Uint64
-	mu      sync.Mutex
-	all     []*process
-	// growth and printed are what the processes of the groups have left.
-	growth  []growth
-	printed []string
+	mu sync.Mutex
 	// reclaimed is of all calls of Reclaim that were answered.
 	reclaimed Reclaimed
 }
@@ -98,15 +108,6 @@ func (r *run) reclaim(by eviction.Reclaimed) {
 	r.reclaimed.Calls++
 	r.reclaimed.Bytes += by.Bytes
 	r.reclaimed.Inodes += by.Inodes
-}
-
-func (r *run) sum() *Reclaimed {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if sum := r.reclaimed; sum.Calls > 0 {
-		return &sum
-	}
-	return nil
 }
 
 func prepared(ctx context.Context, o Options, checks func(context.Context, *run)) (Report, error) {
@@ -124,13 +125,18 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(o.Timeout, DefaultTimeout), errOutOfTime)
 	defer cancel()
 	r := &run{options: o, dir: dir}
+	r.setup = check.Setup{Config: o.Config, MayReclaim: o.Reclaim, Reclaimed: r.reclaim, Factor: o.deadlineFactor}
 	if o.Node != nil {
-		r.node = *o.Node
+		r.setup.Node = *o.Node
 	} else {
-		r.node = o.thisNode(dir)
+		r.setup.Node = o.thisNode(dir)
 	}
 	checks(ctx, r)
-	return Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Reclaimed: r.sum(), Took: time.Since(begin)}, nil
+	report := Report{Plugin: r.plugin, Only: o.Only, Checks: r.checks, Took: time.Since(begin)}
+	if r.reclaimed.Calls > 0 {
+		report.Reclaimed = &r.reclaimed
+	}
+	return report, nil
 }
 
 // privateDir makes a directory for sockets that nobody else may enter.
@@ -169,75 +175,41 @@ func executable(path string) (string, error) {
 	return path, nil
 }
 
-// calls checks the calls: what it is and how it is configured first, since all
-// others depend on it, then those in parallel.
-func (r *run) calls(ctx context.Context) {
-	first := r.together(ctx, "", describeGroup)[0]
-	if first.known != nil && first.known.plugin.Name != "" {
-		r.known, r.plugin = first.known, describe(&first.known.plugin)
-	}
-	r.together(ctx, first.blocked, observeGroup, measureGroup, watchGroup, rankGroup, reclaimGroup)
-	// Not beside the others: of a value there is only one, which has only one Watch.
-	r.together(ctx, first.blocked, garbageGroup, steadyGroup, machineGroup)
-}
+// beside are groups that run in parallel, apart those that do not run beside them: of a
+// value there is only one, which has only one Watch.
+var (
+	beside = []check.Group{observe.Group, measure.Group, watch.Group, rank.Group, reclaim.Group}
+	apart  = []check.Group{garbage.Group, steady.Group, machine.Group}
+)
 
-// process checks what concerns the process, and what became of those of the calls.
-func (r *run) process(ctx context.Context) {
-	if r.plugin != nil {
-		r.together(ctx, "", processGroup)
+// calls checks the calls: what it is and how it is configured first, since all
+// others depend on it.
+func (r *run) calls(ctx context.Context) {
+	first := r.together(ctx, "", describe.Group)[0]
+	if first.known != nil && first.known.Plugin.Name != "" {
+		r.known, r.plugin = first.known, describePlugin(&first.known.Plugin)
 	}
+	r.together(ctx, first.blocked, beside...)
+	r.together(ctx, first.blocked, apart...)
 }
 
 // together runs groups at once, or none of their checks if there is a reason not to.
-func (r *run) together(ctx context.Context, blocked string, groups ...group) []*runner {
+func (r *run) together(ctx context.Context, blocked string, groups ...check.Group) []*runner {
 	var runners []*runner
 	var running sync.WaitGroup
 	for _, g := range groups {
-		if !r.options.runs(g.name) {
+		if !r.options.runs(g.Name) {
 			continue
 		}
-		one := &runner{group: g, run: r, known: r.known, blocked: blocked}
+		one := &runner{Group: g, run: r, known: r.known, blocked: blocked}
 		runners = append(runners, one)
 		running.Go(func() { one.all(ctx) })
 	}
 	running.Wait()
 	for _, one := range runners {
 		r.checks = append(r.checks, one.results...)
-		r.growth = append(r.growth, one.growth...)
-		r.printed = append(r.printed, one.printed...)
+		r.leftovers.Growth = append(r.leftovers.Growth, one.leftovers.Growth...)
+		r.leftovers.Printed = append(r.leftovers.Printed, one.leftovers.Printed...)
 	}
 	return runners
 }
-
-// open makes a target that was asked what it is.
-func (r *run) open(ctx context.Context) (*target, error) { return r.connect(ctx) }
-
-// openConfigured is open for all that comes after Configure.
-func (r *run) openConfigured(ctx context.Context) (*target, error) {
-	t, err := r.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.configure(ctx); err != nil {
-		t.end()
-		return nil, fmt.Errorf("configure: %w", err)
-	}
-	return t, nil
-}
-
-// openObserved also observes once, as the host does before it measures. An Observe
-// that ends the process is left to its own group.
-func (r *run) openObserved(ctx context.Context) (*target, error) {
-	t, err := r.openConfigured(ctx)
-	if err != nil || len(t.offering(eviction.CanObserve)) == 0 {
-		return t, err
-	}
-	if _, err := t.observeAll(ctx); t.crash(err) != "" {
-		t.end()
-		return r.openConfigured(ctx)
-	}
-	return t, nil
-}
-
-// lines joins what several have to say.
-func lines(parts []string) string { return strings.Join(parts, "\n") }

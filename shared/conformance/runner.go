@@ -8,58 +8,46 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/lifecycle"
 )
-
-// A group is checks that run one after the other on a process of their own, so
-// that a plugin that crashes or leaks does so where it can be seen.
-type group struct {
-	name string
-	// rpc and needs are those of its checks that have none of their own.
-	rpc   string
-	needs eviction.Capability
-	// unless says why none of the checks applies to a target, nil for none.
-	unless func(*target) error
-	// opens makes the target, (*run).openConfigured when nil.
-	opens  func(*run, context.Context) (*target, error)
-	checks []check
-}
 
 // A runner is a group under way.
 type runner struct {
-	group
+	check.Group
 	run    *run
-	target *target
+	target *check.Target
+	// before is the usage of the target once it was warm, zero until then.
+	before check.Usage
 	// known is the latest target of the plugin, nil at first: what it offers holds,
 	// also when it is gone.
-	known *target
+	known *check.Target
 
-	results []Check
-	growth  []growth
-	printed []string
+	results   []Check
+	leftovers lifecycle.Leftovers
 	// blocked says why the remaining checks cannot say anything, "" if they can.
 	blocked string
 }
 
 // all makes all checks of the group.
 func (r *runner) all(ctx context.Context) {
-	for i := range r.checks {
-		c := &r.checks[i]
-		result := Check{Name: c.name, RPC: cmp.Or(c.rpc, r.rpc), Input: c.input, Expected: c.expect}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		result := Check{Name: c.Name, RPC: cmp.Or(c.RPC, r.RPC), Input: cmp.Or(c.Input, r.Input), Expected: c.Expect}
 		begin := time.Now()
 		result.end(r.one(ctx, c))
 		result.Took = time.Since(begin)
-		if c.gate && result.Result == Failed {
-			r.blocked = "not run after " + c.name + " failed"
+		if c.Gate && result.Result == Failed {
+			r.blocked = "not run after " + c.Name + " failed"
 		}
 		r.results = append(r.results, result)
 	}
 	r.close(ctx)
 }
 
-func (r *runner) one(ctx context.Context, c *check) (Result, string) {
+func (r *runner) one(ctx context.Context, c *check.Check) (Result, string) {
 	switch {
-	case r.run.options.skips(c.name):
+	case r.run.options.skips(c.Name):
 		return Skipped, "left out by option"
 	case r.blocked != "":
 		return Skipped, r.blocked
@@ -71,79 +59,85 @@ func (r *runner) one(ctx context.Context, c *check) (Result, string) {
 		return notOffered, why
 	}
 	if r.target == nil {
-		t, err := r.open(ctx)
+		t, err := r.open(ctx, r.Before)
 		if err != nil {
-			r.blocked = "not run after " + c.name + " failed"
+			r.blocked = "not run after " + c.Name + " failed"
 			return Failed, err.Error()
 		}
-		r.target, r.known = t, t
+		r.target, r.known, r.before = t, t, check.Usage{}
 	}
 	if why := r.missing(c, r.target); why != "" {
 		return notOffered, why
 	}
-	err := r.try(ctx, c)
-	if _, again := errors.AsType[slow](err); again && ctx.Err() == nil && r.target.crash(err) == "" {
-		err = r.try(ctx, c)
+	try := func() error {
+		return r.run.setup.Within(ctx, cmp.Or(c.Limit, check.Time), func(ctx context.Context) error { return c.Run(ctx, r.target) })
 	}
-	if end := r.target.crash(err); end != "" {
+	err := try()
+	if _, again := errors.AsType[check.Slow](err); again && ctx.Err() == nil && r.target.Crash(err) == "" {
+		err = try()
+	}
+	if end := r.target.Crash(err); end != "" {
 		r.close(ctx)
 		return Failed, strings.TrimPrefix(fmt.Sprintf("%v; %s", err, end), "<nil>; ")
 	}
-	if t := r.target; t.proc != nil && (t.before.descriptors == 0 || c.warms) {
-		t.before = t.proc.usage()
+	if r.before.Descriptors == 0 || c.Warms {
+		r.before = r.target.Usage()
 	}
-	if why, ok := errors.AsType[cannot](err); ok {
-		r.blocked = "NOT CHECKED: it refuses " + c.name + " on this machine"
+	if why, ok := errors.AsType[check.Cannot](err); ok {
+		r.blocked = "NOT CHECKED: it refuses " + c.Name + " on this machine"
 		return Note, string(why)
 	}
-	if _, hangs := errors.AsType[slow](err); hangs {
+	if _, hangs := errors.AsType[check.Slow](err); hangs {
 		r.drop() // What hangs may hang for ever, and the next check has nothing to do with it.
 	}
 	return verdict(err)
 }
 
-func (r *runner) open(ctx context.Context) (*target, error) {
-	if r.opens != nil {
-		return r.opens(r.run, ctx)
+// open makes a target that is ready for the checks, before which it is called once.
+func (r *runner) open(ctx context.Context, before func(context.Context, *check.Target) error) (*check.Target, error) {
+	t, err := r.run.connect(ctx)
+	if err != nil || r.Unconfigured {
+		return t, err
 	}
-	return r.run.openConfigured(ctx)
+	if err := t.Configure(ctx); err != nil {
+		t.End()
+		return nil, fmt.Errorf("configure: %w", err)
+	}
+	if before != nil && t.Crash(before(ctx, t)) != "" {
+		t.End()
+		return r.open(ctx, nil)
+	}
+	return t, nil
 }
 
 // missing says why a check does not apply to a plugin, "" if it does or nothing is
 // known of it.
-func (r *runner) missing(c *check, t *target) string {
+func (r *runner) missing(c *check.Check, t *check.Target) string {
 	if t == nil {
 		return ""
 	}
-	if c.configurable && t.plugin.Configurer == nil {
+	if c.Configurable && t.Plugin.Configurer == nil {
 		return "it takes no configuration"
 	}
-	for one := range (c.needs | r.needs).Each() {
-		if len(t.offering(one)) == 0 {
+	for one := range (c.Needs | r.Needs).Each() {
+		if len(t.Offering(one)) == 0 {
 			return "it does not offer to " + one.String()
 		}
 	}
-	if r.unless != nil {
-		if err := r.unless(t); err != nil {
-			return err.Error()
-		}
+	if r.Unless == nil {
+		return ""
 	}
-	return ""
-}
-
-// try makes a check within its limit.
-func (r *runner) try(ctx context.Context, c *check) error {
-	return r.run.options.within(ctx, cmp.Or(c.limit, checkTime), func(ctx context.Context) error { return c.run(ctx, r.target) })
+	return r.Unless(t)
 }
 
 func verdict(err error) (Result, string) {
 	if err == nil {
 		return Passed, ""
 	}
-	if n, ok := errors.AsType[notApplicable](err); ok {
+	if n, ok := errors.AsType[check.NotApplicable](err); ok {
 		return notOffered, string(n)
 	}
-	if n, ok := errors.AsType[noted](err); ok {
+	if n, ok := errors.AsType[check.Noted](err); ok {
 		return Note, string(n)
 	}
 	return Failed, err.Error()
@@ -154,18 +148,15 @@ func (r *runner) close(ctx context.Context) {
 	if r.target == nil {
 		return
 	}
-	if g, ok := r.target.grown(ctx, r.name); ok {
-		r.growth = append(r.growth, g)
+	if r.before.Descriptors != 0 && r.target.Ended(0) == "" {
+		r.leftovers.Growth = append(r.leftovers.Growth, lifecycle.Grown(ctx, r.Name, r.target, r.before))
 	}
 	r.drop()
 }
 
 // drop is close of a target that does not answer any more.
 func (r *runner) drop() {
-	t := r.target
+	r.target.End()
+	r.leftovers.Printed = append(r.leftovers.Printed, r.target.Printed()...)
 	r.target = nil
-	t.end()
-	if t.proc != nil {
-		r.printed = append(r.printed, t.proc.printed()...)
-	}
 }

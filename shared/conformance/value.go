@@ -3,12 +3,15 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/evictd/evictd/shared/conformance/internal/check"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -29,19 +32,30 @@ func serveValue(p eviction.Plugin) (*value, error) {
 	return &value{wire.ServeLocal(s), time.Now()}, nil
 }
 
-// target connects with the value anew.
-func (v *value) target(ctx context.Context, r *run) (*target, error) {
+// open makes a connection of its own to the value.
+func (v *value) open(ctx context.Context, s *check.Setup) (*check.Target, error) {
 	cc, err := v.Dial()
 	if err != nil {
 		return nil, err
 	}
-	s := &target{since: v.since, run: r, cc: cc, client: wire.NewClient(cc), end: func() { _ = cc.Close() }}
-	if err := s.describe(ctx); err != nil {
-		s.end()
-		return nil, err
-	}
-	return s, nil
+	return check.Open(ctx, s, connection{cc}, wire.NewClient(cc), v.since)
 }
+
+// A connection is one to a value, which does not end with it.
+type connection struct{ *grpc.ClientConn }
+
+func (connection) Ended(time.Duration) string { return "" }
+
+// Usage returns that of this process.
+func (connection) Usage() check.Usage {
+	var self unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &self)
+	return check.Usage{Threads: runtime.NumGoroutine(), Ran: time.Duration(self.Utime.Nano() + self.Stime.Nano())}
+}
+
+func (connection) Printed() []string { return nil }
+
+func (c connection) End() { _ = c.Close() }
 
 // A process would die of a panic. Here the call ends as if it had.
 func catchUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {

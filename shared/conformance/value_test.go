@@ -16,7 +16,7 @@ func TestSoundPluginPasses(t *testing.T) {
 	t.Parallel()
 	p := newSound().plugin()
 	p.Watcher = newSound()
-	r, err := Value(t.Context(), p, Options{Reclaim: true, Config: []byte(`{"factor":2}`), patience: 4, Timeout: 2 * time.Minute})
+	r, err := Value(t.Context(), p, Options{Reclaim: true, Config: []byte(`{"factor":2}`), deadlineFactor: 4, Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func faultOptions(text string, fails []string) Options {
 		o.Skip = append(o.Skip, wakes)
 	}
 	if !strings.HasPrefix(text, "no answer within") {
-		o.patience = 4
+		o.deadlineFactor = 4
 	}
 	return o
 }

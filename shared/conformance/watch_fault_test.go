@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/conformance/internal/machine"
+	"github.com/evictd/evictd/shared/conformance/internal/watch"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -53,12 +55,12 @@ func TestAThresholdThatOthersHaveCrossedSaysNothingOfWakes(t *testing.T) {
 	p := s.plugin()
 	p.Watcher = s
 	var left atomic.Int64
-	left.Store(8 * roomBytes)
+	left.Store(8 * watch.RoomBytes)
 	s.observe = func(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 		var reply eviction.ObserveReply
 		for _, signal := range req.Signals {
-			now := left.Add(-2 * ballastBytes) // others take as much between any two looks
-			reply.Observations = append(reply.Observations, eviction.Observation{Signal: signal, State: eviction.Observed, Available: now, Capacity: 16 * roomBytes, Time: time.Now()})
+			now := left.Add(-2 * machine.BallastBytes) // others take as much between any two looks
+			reply.Observations = append(reply.Observations, eviction.Observation{Signal: signal, State: eviction.Observed, Available: now, Capacity: 16 * watch.RoomBytes, Time: time.Now()})
 		}
 		return reply, nil
 	}

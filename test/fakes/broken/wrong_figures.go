@@ -35,6 +35,20 @@ var wrongFigures = map[string]func(*eviction.Plugin){
 			o.Available = kept[o.Signal]
 		})
 	},
+	"used for available": func(p *eviction.Plugin) {
+		observing(p, func(o *eviction.Observation) { o.Available = o.Capacity - o.Available })
+	},
+	"0 every other time": func(p *eviction.Plugin) {
+		looks := map[eviction.Signal]int{}
+		var mu sync.Mutex
+		observing(p, func(o *eviction.Observation) {
+			mu.Lock()
+			defer mu.Unlock()
+			if looks[o.Signal]++; looks[o.Signal]%2 == 0 {
+				o.Available = 0
+			}
+		})
+	},
 	"capacity in KiB": func(p *eviction.Plugin) {
 		observing(p, func(o *eviction.Observation) {
 			if o.Signal == eviction.MemoryAvailable {

@@ -46,6 +46,12 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 			return order
 		})
 	},
+	"sleeps longer with more pods": func(p *eviction.Plugin) {
+		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
+			time.Sleep(time.Duration(len(req.Candidates)*len(req.Candidates)) * 100)
+			return order
+		})
+	},
 	"takes quadratic time": func(p *eviction.Plugin) {
 		ranking(p, func(req eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			others := 0

@@ -102,11 +102,11 @@ var pins = []struct{ file, code, text string }{
 	{"shared/eviction/sample.go", "MaxSampleAhead = time.Second", "is more than 1 s ahead"},
 	{"shared/eviction/signal.go", "len(name) > 253", "at most 253 bytes"},
 	{"sdk/parent.go", `parentVariable = "EVICTD_PARENT_FD"`, "the pipe `EVICTD_PARENT_FD` ends"},
-	{"shared/conformance/machine.go", "3*ballastBytes", "takes 192 MiB"},
-	{"shared/conformance/machine.go", "ballastBytes   = 64 << 20", "takes 192 MiB"},
-	{"shared/conformance/machine.go", "want/10", "and allows a tenth"},
-	{"shared/conformance/steady.go", "leastRounds = 3", "300 at least"},
-	{"shared/conformance/steady.go", "manyCandidates = 5000", "of which a node may have 5000"},
+	{"shared/conformance/internal/watch/wakes.go", "3*machine.BallastBytes", "takes 192 MiB"},
+	{"shared/conformance/internal/machine/machine.go", "BallastBytes   = 64 << 20", "takes 192 MiB"},
+	{"shared/conformance/internal/machine/machine.go", "want/10", "and allows a tenth"},
+	{"shared/conformance/internal/steady/steady.go", "leastRounds = 3", "300 at least"},
+	{"shared/conformance/internal/steady/steady.go", "manyCandidates = 5000", "of which a node may have 5000"},
 	{"Makefile", "breaking --against $(DESCRIPTOR)", "`shared/proto/descriptor.binpb`"},
 }
 

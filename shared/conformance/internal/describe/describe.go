@@ -1,0 +1,124 @@
+// Package describe checks Describe and Configure.
+package describe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Group has the checks of Describe and Configure, on which all others depend.
+var Group = check.Group{Name: "describe", RPC: "Describe", Unconfigured: true, Checks: append([]check.Check{
+	{
+		Name: "describe", Input: `host version "` + check.HostVersion + `"`, Gate: true,
+		Expect: fmt.Sprintf("within %s a name, capabilities and signals that keep the contract", eviction.DescribeDeadline), Run: described,
+	},
+	{Name: "describe-again", Input: "the same request three times", Expect: "the same answer", Run: describedAgain},
+	{Name: "describe-older-host", Input: "an empty message: a host without version and features", Expect: "the same answer, or a refusal with a text", Run: describedToOlder},
+	{Name: "describe-newer-host", Input: "features and fields that do not exist yet", Expect: "the same answer", Run: describedToNewer},
+	{Name: "absent-calls", RPC: "(all)", Input: "empty messages to the calls that it does not offer", Expect: "UNIMPLEMENTED", Run: absentCalls},
+}, configureChecks...)}
+
+func described(ctx context.Context, t *check.Target) error {
+	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", check.Message{}.Text(1, check.HostVersion))
+	if err != nil {
+		return err
+	}
+	got, err := check.Fields(reply)
+	if err != nil {
+		return err
+	}
+	for _, f := range got {
+		spec, _ := check.Fields(f.Bytes) // decoded by Describe
+		switch {
+		case f.Num == 3 && unspecified(f):
+			return errors.New("capabilities has CAPABILITY_UNSPECIFIED, which is never sent")
+		case f.Num == 6 && slices.ContainsFunc(spec, func(f check.Field) bool { return f.Num == 2 && unspecified(f) }):
+			return errors.New("a signal's capabilities have CAPABILITY_UNSPECIFIED, which is never sent")
+		}
+	}
+	return t.Describe(ctx)
+}
+
+// unspecified reports whether a list of enumerated values, packed or one by one, has 0.
+func unspecified(f check.Field) bool {
+	return f.Bytes == nil && f.Value == 0 || bytes.IndexByte(f.Bytes, 0) >= 0
+}
+
+func describedAgain(ctx context.Context, t *check.Target) error {
+	first := t.Plugin
+	for range 3 {
+		if err := t.Describe(ctx); err != nil {
+			return err
+		}
+		if err := Same(&first, &t.Plugin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Same compares all that is not a call.
+func Same(a, b *eviction.Plugin) error {
+	was, is := *a, *b
+	for _, p := range []*eviction.Plugin{&was, &is} {
+		p.Configurer, p.Observer, p.Measurer, p.Watcher, p.Ranker, p.Reclaimer = nil, nil, nil, nil, nil, nil
+	}
+	if a.Capabilities() != b.Capabilities() || (a.Configurer == nil) != (b.Configurer == nil) || !reflect.DeepEqual(was, is) {
+		return fmt.Errorf("first %+v, then %+v", was, is)
+	}
+	return nil
+}
+
+func describedToOlder(ctx context.Context, t *check.Target) error {
+	was := t.Plugin
+	return t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
+		is, err := t.Client.Describe(ctx, eviction.Host{})
+		if err != nil {
+			if err := check.Refused(err); err != nil {
+				return err
+			}
+			return check.Noted(err.Error())
+		}
+		return Same(&was, &is)
+	})
+}
+
+func describedToNewer(ctx context.Context, t *check.Target) error {
+	was, err := t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion))
+	if err != nil {
+		return err
+	}
+	is, err := t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion).Text(2, "conformance.example/feature").Newer())
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(was, is) {
+		return fmt.Errorf("first %q, then %q", was, is)
+	}
+	return nil
+}
+
+// absentCalls makes the calls that the plugin says it does not have.
+func absentCalls(ctx context.Context, t *check.Target) error {
+	var bad []error
+	for _, c := range check.RPCs {
+		if c.Offered(&t.Plugin) || c.Forbidden(t) {
+			continue
+		}
+		err := t.Within(ctx, c.Limit, func(ctx context.Context) error { return c.Call(ctx, t, nil) })
+		switch {
+		case err == nil:
+			bad = append(bad, fmt.Errorf("%s: answered", c.Name))
+		case !errors.Is(err, eviction.ErrUnsupported):
+			bad = append(bad, fmt.Errorf("%s: %w", c.Name, err))
+		}
+	}
+	return errors.Join(bad...)
+}

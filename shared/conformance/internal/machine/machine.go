@@ -1,0 +1,168 @@
+// Package machine checks figures against this machine.
+package machine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/observe"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// BallastBytes and ballastThreads are what is taken of the machine for a moment, for
+	// its figures to move.
+	BallastBytes   = 64 << 20
+	ballastThreads = 16
+)
+
+// Group compares what is said of the kubelet's signals with this machine.
+var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObserve, Unless: Elsewhere, Checks: []check.Check{
+	{
+		Name: "machine-figures", Input: "those of memory.available and pid.available that are offered for it",
+		Expect: "figures where the machine has them, with a capacity that is the machine's within a tenth", Run: observe.Each(ofThisMachine),
+	},
+	{
+		Name: "machine-follows", Input: fmt.Sprintf("memory.available and pid.available, while %d MiB and %d threads come and go", BallastBytes>>20, ballastThreads),
+		Expect: "figures that change: less is available of what is taken, and never 0 in between", Run: observedFollows,
+	},
+}}
+
+// capacities are the machine's own, by the kubelet's formulas, of what the kernel
+// tells: which disk a signal is about is the vendor's to say. What cannot be read is not
+// there, nor are tasks where the limit of all pods, which a plugin may leave out, is closer.
+func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
+	all := map[eviction.Signal]int64{}
+	fs := nodefs.FS{Root: "/"}
+	if m, err := fs.ReadNodeMemory(); err == nil && m.Limited {
+		all[eviction.MemoryAvailable] = m.CapacityBytes
+	}
+	if naming, err := fs.Naming(node.CgroupRoot, node.CgroupDriver); err == nil {
+		if p, err := fs.ReadPIDs(naming); err == nil && !p.PodsFirst() {
+			all[eviction.PIDAvailable] = p.Max()
+		}
+	}
+	return all
+}
+
+// Elsewhere says so if the plugin is configured with another tree than this machine.
+func Elsewhere(t *check.Target) string {
+	if t.Node.RootDir != "/" || t.Node.SummarySocket != "" {
+		return "it is told of a node that is not this machine"
+	}
+	return ""
+}
+
+func ofThisMachine(t *check.Target, o *eviction.Observation) error {
+	want, known := capacities(t.Node)[o.Signal]
+	switch {
+	case !known:
+	case o.State == eviction.Absent:
+		return fmt.Errorf("%s: absent, the machine has %d", o.Signal, want)
+	case o.State == eviction.Observed && max(o.Capacity-want, want-o.Capacity) > want/10:
+		return fmt.Errorf("%s: capacity %d, the machine's is %d", o.Signal, o.Capacity, want)
+	}
+	return nil
+}
+
+// Something is taken in each of rounds. Others on the machine may hide once what that
+// changes, or seem to turn it round.
+const rounds = 3
+
+func observedFollows(ctx context.Context, t *check.Target) error {
+	seen := map[eviction.Signal][]eviction.Observation{}
+	for range rounds {
+		if err := lookAtMachine(ctx, t, seen); err != nil {
+			return err
+		}
+		release, err := TakeBallast(BallastBytes, ballastThreads)
+		if err != nil {
+			return check.NotApplicable(err.Error())
+		}
+		err = lookAtMachine(ctx, t, seen)
+		release()
+		if err != nil {
+			return err
+		}
+	}
+	if len(seen) == 0 {
+		return check.NotApplicable("it observes neither of them here")
+	}
+	var bad []error
+	for _, looks := range seen {
+		bad = append(bad, follows(looks))
+	}
+	return errors.Join(bad...)
+}
+
+// lookAtMachine adds to what was seen of the kernel's signals.
+func lookAtMachine(ctx context.Context, t *check.Target, seen map[eviction.Signal][]eviction.Observation) error {
+	list, err := observe.All(ctx, t)
+	machine := capacities(t.Node)
+	for _, o := range list {
+		if _, known := machine[o.Signal]; known && o.State == eviction.Observed {
+			seen[o.Signal] = append(seen[o.Signal], o)
+		}
+	}
+	return err
+}
+
+// follows judges looks at a signal, before and after something was taken in turn.
+func follows(looks []eviction.Observation) error {
+	byAvailable := func(a, b eviction.Observation) int { return cmp.Compare(a.Available, b.Available) }
+	least, most := slices.MinFunc(looks, byAvailable), slices.MaxFunc(looks, byAvailable)
+	switch {
+	case least.Available == most.Available:
+		return fmt.Errorf("%s: %d all the time: a figure that was kept", least.Signal, least.Available)
+	case least.Available <= 0 && most.Available > most.Capacity/10:
+		return fmt.Errorf("%s: %d and %d within moments", least.Signal, least.Available, most.Available)
+	case backwards(looks):
+		return fmt.Errorf("%s: more available whenever some was taken, from %d to %d: what is used is not what is available", least.Signal, looks[0].Available, looks[1].Available)
+	}
+	return nil
+}
+
+// backwards reports whether about as much as was taken has come to what is available, each
+// time: once it may be others that give something back.
+func backwards(looks []eviction.Observation) bool {
+	taken := map[eviction.Signal]int64{eviction.MemoryAvailable: BallastBytes, eviction.PIDAvailable: ballastThreads}[looks[0].Signal]
+	for pair := range slices.Chunk(looks, 2) {
+		if len(pair) < 2 || pair[1].Available-pair[0].Available < taken/2 {
+			return false
+		}
+	}
+	return len(looks) == 2*rounds
+}
+
+// TakeBallast takes memory and threads of the machine until release.
+func TakeBallast(bytes, threads int) (release func(), err error) {
+	memory, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("take memory: %w", err)
+	}
+	done := make(chan struct{})
+	var ready, ended sync.WaitGroup
+	for range threads {
+		ready.Add(1)
+		ended.Go(func() {
+			runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
+			ready.Done()
+			<-done
+		})
+	}
+	ready.Wait()
+	return func() {
+		close(done)
+		ended.Wait()
+		_ = unix.Munmap(memory)
+	}, nil
+}

@@ -1,0 +1,350 @@
+// Package measure checks Measure.
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/observe"
+	"github.com/evictd/evictd/shared/conformance/internal/rank"
+	"github.com/evictd/evictd/shared/conformance/internal/sample"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/wire"
+)
+
+// chunk bounds the pods of a message.
+const chunk = 100
+
+// made is the input of most checks of Measure.
+const made = "500 pods that this machine does not have, for all signals that are offered for it"
+
+// Group has the checks of Measure.
+var Group = check.Group{Name: "measure", RPC: "Measure", Needs: eviction.CanMeasure, Before: observed, Input: made, Checks: []check.Check{
+	{
+		Name: "measure", Gate: true, Limit: eviction.MeasureDeadline + 2*time.Second,
+		Expect: fmt.Sprintf("the answers within %s, or what there is by then", eviction.MeasureDeadline), Run: measured500,
+	},
+	{Name: "measure-answers", Expect: "an answer for each pod, also for one that is not there", Run: measuredAnswers},
+	{Name: "measure-only-asked", Expect: "no pod that was not asked for", Run: measuredOnlyAsked},
+	{Name: "measure-once", Expect: "no pod twice", Run: measuredOnce},
+	{Name: "measure-chunks", Expect: fmt.Sprintf("at most %d pods a message", chunk), Run: measuredInChunks},
+	{Name: "measure-figures", Expect: "no figure below zero, usage only of signals that were asked for", Run: measuredFigures},
+	{
+		Name:   "measure-no-pod",
+		Expect: "unknown or no_stats where every pod that runs uses something: memory and processes. 0 is a figure, and a pod that is not there has none", Run: measuredNoZeros,
+	},
+	{Name: "measure-none", Input: "no pods", Expect: "an end without answers", Run: atMost(0, none)},
+	{Name: "measure-one", Input: "one pod, by a host that is newer", Expect: "at most one answer", Run: atMost(1, oneByNewer)},
+	{Name: "measure-detail", Input: "DETAIL_CONTAINERS, then DETAIL_POD", Expect: "containers and volumes of the pod, in DETAIL_POD none", Run: measuredDetail},
+	{Name: "measure-odd-uids", Input: `uids such as "", "../../..", 4 KiB of "x", "pod\x00"`, Expect: "no figures of other things than pods", Run: measuredOddUIDs},
+	{Name: "measure-rank", Input: "20 pods and MeasureRequest.rank", Expect: "no ranking, or the one that Rank gives", Run: measuredAndRanked},
+	{Name: "measure-parallel", Input: "8 calls with 50 pods at once", Expect: "each answers only its own pods", Run: measuredInParallel},
+	{Name: "measure-cancelled", Input: "20 calls that end before their answer, then one more", Expect: "the last one is answered", Run: measuredAfterCancelled},
+}}
+
+// A Transcript holds the answer to a Measure, message by message.
+type Transcript struct {
+	messages [][]eviction.Measurement
+	Err      error
+}
+
+func (t *Transcript) rows() []eviction.Measurement { return slices.Concat(t.messages...) }
+
+// The details that are asked for.
+const (
+	DetailPod        = 1
+	detailContainers = 2
+)
+
+// observed observes once, as the host does before it measures.
+func observed(ctx context.Context, t *check.Target) error {
+	if len(t.Offering(eviction.CanObserve)) == 0 {
+		return nil
+	}
+	_, err := observe.All(ctx, t)
+	return err
+}
+
+func measured500(ctx context.Context, t *check.Target) error {
+	got := Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, sample.Pods(t, 500)))
+	t.Kept = got
+	_, unfinished := errors.AsType[check.Slow](got.Err)
+	if got.Err == nil || unfinished && len(got.rows()) > 0 {
+		return nil
+	}
+	if errors.Is(got.Err, eviction.ErrRefused) {
+		return check.Cannot(got.Err.Error())
+	}
+	return got.Err
+}
+
+// fromMeasured looks at the answer of 500 pods.
+func fromMeasured(t *check.Target, look func(eviction.Measurement) string) error {
+	got, ok := t.Kept.(*Transcript)
+	if !ok {
+		return check.ErrRestarted
+	}
+	for _, m := range got.rows() {
+		if seen := look(m); seen != "" {
+			return fmt.Errorf("pod %.80q: %s", m.UID, seen)
+		}
+	}
+	return nil
+}
+
+func measuredOnlyAsked(_ context.Context, t *check.Target) error {
+	asked := map[string]bool{}
+	for _, p := range sample.Pods(t, 500) {
+		asked[p.UID] = true
+	}
+	return fromMeasured(t, func(m eviction.Measurement) string {
+		if !asked[m.UID] {
+			return "it was not asked for"
+		}
+		return ""
+	})
+}
+
+func measuredOnce(_ context.Context, t *check.Target) error {
+	seen := map[string]bool{}
+	return fromMeasured(t, func(m eviction.Measurement) string {
+		if seen[m.UID] {
+			return "answered twice"
+		}
+		seen[m.UID] = true
+		return ""
+	})
+}
+
+func measuredInChunks(_ context.Context, t *check.Target) error {
+	got, ok := t.Kept.(*Transcript)
+	if !ok {
+		return check.ErrRestarted
+	}
+	for _, m := range got.messages {
+		if len(m) > chunk {
+			return fmt.Errorf("%d pods in one message", len(m))
+		}
+	}
+	return nil
+}
+
+func measuredFigures(_ context.Context, t *check.Target) error {
+	signals := t.Offering(eviction.CanMeasure)
+	return fromMeasured(t, func(m eviction.Measurement) string {
+		for _, u := range m.Usage {
+			switch {
+			case u.Value < 0:
+				return fmt.Sprintf("usage of %s is %d", u.Signal, u.Value)
+			case !slices.Contains(signals, u.Signal):
+				return fmt.Sprintf("usage of %q, which was not asked for", u.Signal)
+			}
+		}
+		for _, f := range []struct {
+			name   string
+			figure eviction.Figure
+		}{{"working set", m.WorkingSetBytes}, {"processes", m.Processes}, {"ephemeral storage", m.EphemeralStorageUsedBytes}} {
+			if f.figure.Value < 0 {
+				return fmt.Sprintf("%s is %d", f.name, f.figure.Value)
+			}
+		}
+		return ""
+	})
+}
+
+// measuredAnswers looks at a call that came to its end: one that ran out of time has
+// sent what it had.
+func measuredAnswers(_ context.Context, t *check.Target) error {
+	got, ok := t.Kept.(*Transcript)
+	if !ok || got.Err != nil {
+		return check.NotApplicable("it did not come to its end")
+	}
+	rows := got.rows()
+	switch {
+	case len(rows) == 0:
+		return errors.New("all of 500 pods are left out")
+	case len(rows) < 500:
+		return check.Noted(fmt.Sprintf("%d of 500 pods are left out, which makes them unknown", 500-len(rows)))
+	}
+	return nil
+}
+
+// measuredNoZeros is about what no pod is without, memory and processes: of a disk or
+// of a vendor's own resource a pod may well use nothing. It accepts figures that are
+// not zero: a plugin may know of pods by other ways than this machine.
+func measuredNoZeros(_ context.Context, t *check.Target) error {
+	never := slices.DeleteFunc([]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable}, func(signal eviction.Signal) bool {
+		return !slices.Contains(t.Offering(eviction.CanMeasure), signal)
+	})
+	if len(never) == 0 {
+		return check.NotApplicable("of what it measures a pod may use nothing")
+	}
+	return fromMeasured(t, func(m eviction.Measurement) string {
+		used := slices.ContainsFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Value != 0 })
+		if used || m.State != eviction.Measured || m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
+			return ""
+		}
+		return fmt.Sprintf("measured, with nothing but zeros, of %s too", never[0])
+	})
+}
+
+// atMost wants no more answers than n.
+func atMost(n int, request func(*check.Target) check.Message) func(context.Context, *check.Target) error {
+	return func(ctx context.Context, t *check.Target) error {
+		got := Call(ctx, t, eviction.MeasureDeadline, request(t))
+		if got.Err == nil && len(got.rows()) > n {
+			return fmt.Errorf("%d answers", len(got.rows()))
+		}
+		return got.Err
+	}
+}
+
+func none(t *check.Target) check.Message { return Message(t, DetailPod, nil) }
+
+func oneByNewer(t *check.Target) check.Message {
+	return Message(t, 99, nil).Bytes(5, sample.PodMessage(t, &sample.Pods(t, 1)[0]).Newer()).Newer()
+}
+
+func measuredDetail(ctx context.Context, t *check.Target) error {
+	pods := sample.Pods(t, 20)
+	got := Call(ctx, t, eviction.MeasureDeadline, Message(t, detailContainers, pods))
+	if got.Err != nil {
+		return fmt.Errorf("DETAIL_CONTAINERS: %w", got.Err)
+	}
+	for _, m := range got.rows() {
+		for _, c := range m.Containers {
+			if c.Name != "main" {
+				return fmt.Errorf("DETAIL_CONTAINERS: pod %s has a container %q, want those of its row", m.UID, c.Name)
+			}
+		}
+	}
+	got = Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, pods))
+	for _, m := range got.rows() {
+		if len(m.Containers)+len(m.Volumes) > 0 {
+			return fmt.Errorf("DETAIL_POD: pod %s has %d containers and %d volumes", m.UID, len(m.Containers), len(m.Volumes))
+		}
+	}
+	return got.Err
+}
+
+func measuredOddUIDs(ctx context.Context, t *check.Target) error {
+	uids := []string{"", "/", ".", "..", "../../..", "../../../../../../proc/self", strings.Repeat("x", 4096), "pod\x00", "a/b", "größe", "%s%n", "\n", "*"}
+	pods := sample.Pods(t, len(uids))
+	for i := range pods {
+		pods[i].UID = uids[i]
+		pods[i].Volumes[0].Name = uids[len(uids)-1-i]
+		pods[i].Containers[0].ID = uids[i]
+	}
+	got := Call(ctx, t, eviction.MeasureDeadline, Message(t, detailContainers, pods))
+	if err := check.Answered(got.Err); err != nil {
+		return err
+	}
+	for _, m := range got.rows() {
+		if !slices.Contains(uids, m.UID) {
+			return fmt.Errorf("pod %.80q was not asked for", m.UID)
+		}
+		if m.State == eviction.Measured && strings.ContainsAny(m.UID, "/.") {
+			return fmt.Errorf("pod %.80q is measured: %+v", m.UID, m)
+		}
+	}
+	return nil
+}
+
+func measuredAndRanked(ctx context.Context, t *check.Target) error {
+	both, ok := t.Plugin.Measurer.(eviction.MeasureRanker)
+	signals := slices.DeleteFunc(t.Offering(eviction.CanRank), func(signal eviction.Signal) bool {
+		return !slices.Contains(t.Offering(eviction.CanMeasure), signal)
+	})
+	if !ok || len(signals) == 0 {
+		return check.NotApplicable("it does not offer to measure and rank the same signal")
+	}
+	pods := sample.Pods(t, 20)
+	request := sample.RankRequest(t, signals[0], nil)
+	candidates := make([]eviction.Candidate, len(pods))
+	for i := range pods {
+		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
+	}
+	var ranking eviction.Ranking
+	err := t.Within(ctx, eviction.MeasureDeadline, func(ctx context.Context) (err error) {
+		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
+			PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
+		}, request, func(m eviction.Measurement) {
+			i := slices.IndexFunc(pods, func(p eviction.Pod) bool { return p.UID == m.UID })
+			candidates[i].Measurement = m
+		})
+		return err
+	})
+	if err != nil || ranking.Order == nil {
+		return err
+	}
+	for i := range pods {
+		if candidates[i].Measurement.State == eviction.MeasurementUnknown {
+			return fmt.Errorf("a ranking although pod %s is unknown", pods[i].UID)
+		}
+	}
+	got := rank.UIDs(ranking.Order)
+	request.Candidates = candidates
+	want, err := rank.Call(ctx, t, request)
+	if err != nil {
+		return fmt.Errorf("rank: %w", err)
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("with the measurements %s, by Rank %s", rank.Brief(got), rank.Brief(want))
+	}
+	return nil
+}
+
+func measuredInParallel(ctx context.Context, t *check.Target) error {
+	pods := sample.Pods(t, 400)
+	return check.All(8, func(i int) error {
+		mine := pods[i*50 : (i+1)*50]
+		got := Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, mine))
+		if got.Err != nil {
+			return got.Err
+		}
+		for _, m := range got.rows() {
+			if !slices.ContainsFunc(mine, func(p eviction.Pod) bool { return p.UID == m.UID }) {
+				return fmt.Errorf("pod %.80q is of another call", m.UID)
+			}
+		}
+		return nil
+	})
+}
+
+func measuredAfterCancelled(ctx context.Context, t *check.Target) error {
+	request := Message(t, DetailPod, sample.Pods(t, 100))
+	check.GivenUp(ctx, 20, func(ctx context.Context) error { return Call(ctx, t, time.Second, request).Err })
+	return Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, sample.Pods(t, 1))).Err
+}
+
+// Call calls Measure and keeps the answers as they came.
+func Call(ctx context.Context, t *check.Target, limit time.Duration, request check.Message) *Transcript {
+	got := &Transcript{}
+	got.Err = t.Within(ctx, limit, func(ctx context.Context) error {
+		var wrong error
+		err := t.Stream(ctx, "Measure", request, func(raw []byte) {
+			rows, err := wire.DecodeMeasurements(raw)
+			wrong = errors.Join(wrong, err)
+			got.messages = append(got.messages, rows)
+		})
+		return errors.Join(err, wrong)
+	})
+	return got
+}
+
+// Message is a request for all signals that are offered for it.
+func Message(t *check.Target, detail int64, pods []eviction.Pod) check.Message {
+	m := check.Message{}.Number(1, 1).Number(2, 1).Number(3, detail)
+	for _, signal := range t.Offering(eviction.CanMeasure) {
+		m = m.Text(4, string(signal))
+	}
+	for i := range pods {
+		m = m.Bytes(5, sample.PodMessage(t, &pods[i]))
+	}
+	return m
+}

@@ -1,0 +1,253 @@
+// Package steady makes more calls than other checks, and larger ones.
+package steady
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/measure"
+	"github.com/evictd/evictd/shared/conformance/internal/observe"
+	"github.com/evictd/evictd/shared/conformance/internal/rank"
+	"github.com/evictd/evictd/shared/conformance/internal/sample"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+const (
+	// leastRounds of calls are made to see whether a process grows, and mostRounds if it
+	// does: heaps grow at first, leaks always.
+	leastRounds = 3
+	mostRounds  = 8
+	// roundCalls is the number of calls of a round: together 300 for a plugin that does not
+	// grow.
+	roundCalls = 100
+	// roundMemory is the growth of memory in each round, in bytes, that counts as a leak.
+	roundMemory = 4 << 20
+)
+
+// Group makes more calls than other groups, and larger ones.
+var Group = check.Group{Name: "steady", Checks: []check.Check{
+	{Name: "steady-observe", RPC: "Observe", Input: "300 calls in other passes and views", Needs: eviction.CanObserve, Expect: growthExpected(), Run: observedSteadily, Limit: steadyTime},
+	{Name: "steady-measure", RPC: "Measure", Input: "300 calls with other pods", Needs: eviction.CanMeasure, Expect: growthExpected(), Run: measuredSteadily, Limit: steadyTime},
+	{
+		Name: "steady-rank", RPC: "Rank", Input: "300 calls with the same candidates, in other passes, with other amounts available and short", Needs: eviction.CanRank,
+		Expect: "the same order for the same figures, in whatever pass", Run: rankedSteadily, Limit: steadyTime,
+	},
+	{Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank, Expect: growthExpected(), Run: steadyGrowth},
+	{
+		Name: "steady-scale", RPC: "Rank", Input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), Needs: eviction.CanRank,
+		Expect: fmt.Sprintf("less than %d times the computing for ten times as many, or an answer within %s; at most %s of waiting", worstRatio, bearable, waitTime), Run: rankedToScale, Limit: 8 * scaleTime,
+	},
+}}
+
+// steadyTime is the limit of checks with hundreds of calls.
+const steadyTime = 20 * time.Second
+
+// A holding is something that a process may have more and more of.
+type holding struct {
+	what string
+	of   func(check.Usage) int64
+	// least growth in one round that counts.
+	least int64
+}
+
+var holdings = []holding{
+	{"bytes of memory", func(u check.Usage) int64 { return u.RSSBytes }, roundMemory},
+	{"descriptors", func(u check.Usage) int64 { return int64(u.Descriptors) }, roundCalls / 10},
+	{"threads", func(u check.Usage) int64 { return int64(u.Threads) }, roundCalls / 10},
+	{"children", func(u check.Usage) int64 { return int64(u.Children) }, roundCalls / 50},
+}
+
+// steadily makes rounds of calls until there is nothing of which there was more
+// after all of them, but for one: what a collector gives back in between does not make
+// a leak sound. The error of a call ends it; a refusal is for the other checks.
+func steadily(t *check.Target, call func(i int) error) (grown, err error) {
+	first := t.Usage()
+	was, growing, missed := first, holdings, map[string]int{}
+	for round := range mostRounds {
+		for i := range roundCalls {
+			err := call(round*roundCalls + i)
+			if errors.Is(err, eviction.ErrRefused) {
+				return nil, check.NotApplicable("it refuses such a call on this machine: " + err.Error())
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		now := t.Usage()
+		growing = slices.DeleteFunc(slices.Clone(growing), func(h holding) bool {
+			if h.of(now)-h.of(was) < h.least {
+				missed[h.what]++
+			}
+			return missed[h.what] > 1
+		})
+		if len(growing) == 0 && round+1 >= leastRounds {
+			return nil, nil
+		}
+		was = now
+	}
+	var bad []error
+	for _, h := range growing {
+		bad = append(bad, fmt.Errorf("%d %s, after %d calls %d: more after each %d of them",
+			h.of(first), h.what, mostRounds*roundCalls, h.of(was), roundCalls))
+	}
+	return errors.Join(bad...), nil
+}
+
+// The nodes under pressure of rankSteadily: above the threshold, at it, far below.
+var pressures = []struct {
+	available, shortfall int64
+	hard                 bool
+}{
+	{60 << 20, 40 << 20, true},
+	{0, 100<<20 + 1, true},
+	{-5, 1, false},
+	{99 << 20, 1, true},
+	{8 << 30, 1 << 40, false},
+}
+
+// rankedSteadily varies all of a request that is not a candidate, and wants the same
+// order for the same figures in whatever pass.
+func rankedSteadily(ctx context.Context, t *check.Target) error {
+	candidates := sample.Candidates(t, 100)
+	first := map[int][]string{}
+	var changed error
+	grown, err := steadily(t, func(i int) error {
+		k := i % len(pressures)
+		req := sample.RankRequest(t, t.Offering(eviction.CanRank)[0], candidates)
+		req.Pass, req.Hard = uint64(i/len(pressures)+1), pressures[k].hard
+		req.Available, req.Shortfall = pressures[k].available, pressures[k].shortfall
+		order, err := rank.Call(ctx, t, req)
+		if err != nil {
+			return fmt.Errorf("pass %d, available %d, shortfall %d: %w", req.Pass, req.Available, req.Shortfall, err)
+		}
+		if first[k] == nil {
+			first[k] = order
+		} else if !slices.Equal(first[k], order) && changed == nil {
+			changed = fmt.Errorf("available %d, shortfall %d: first %s, in pass %d %s",
+				req.Available, req.Shortfall, rank.Brief(first[k]), req.Pass, rank.Brief(order))
+		}
+		return nil
+	})
+	t.Kept = rankGrowth{grown}
+	return cmp.Or(err, changed)
+}
+
+// rankGrowth is the growth that rankedSteadily has found, for steadyGrowth.
+type rankGrowth struct{ error }
+
+// steadyGrowth returns the growth that the check before has found.
+func steadyGrowth(_ context.Context, t *check.Target) error {
+	kept, ok := t.Kept.(rankGrowth)
+	if !ok {
+		return check.ErrRestarted
+	}
+	return kept.error
+}
+
+func observedSteadily(ctx context.Context, t *check.Target) error {
+	signals := t.Offering(eviction.CanObserve)
+	grown, err := steadily(t, func(i int) error {
+		in := eviction.PassView{Pass: uint64(i/3) + 1, View: eviction.ViewBefore}
+		if i%3 == 2 {
+			in.View = eviction.ViewAfterReclaim
+		}
+		_, err := observe.In(ctx, t, eviction.ObserveDeadline, in, signals)
+		return err
+	})
+	return cmp.Or(err, grown)
+}
+
+func measuredSteadily(ctx context.Context, t *check.Target) error {
+	pods := sample.Pods(t, 300)
+	grown, err := steadily(t, func(i int) error {
+		from := i * 3 % len(pods)
+		return measure.Call(ctx, t, eviction.MeasureDeadline, measure.Message(t, measure.DetailPod, pods[from:min(from+3, len(pods))])).Err
+	})
+	return cmp.Or(err, grown)
+}
+
+// growthExpected says what the checks of growth expect.
+func growthExpected() string {
+	var parts []string
+	for _, h := range holdings {
+		parts = append(parts, fmt.Sprintf("%d %s", h.least, h.what))
+	}
+	return fmt.Sprintf("no growth that goes on: each %d calls at least %s more", roundCalls, strings.Join(parts, " or "))
+}
+
+const (
+	// manyCandidates are ten times as many as a large node has.
+	manyCandidates = 5000
+	// fewCandidates is the size of the ranking that theirs is compared with.
+	fewCandidates = 500
+	// worstRatio is more than n log n takes for ten times as many, and less than n*n.
+	worstRatio = 40
+	// bearable is no trouble, whatever it is compared with.
+	bearable = 200 * time.Millisecond
+	// scaleTime bounds one ranking of many here, and waitTime how much of it is no computing.
+	scaleTime = 4 * time.Second
+	waitTime  = 2 * eviction.RankDeadline
+)
+
+// rankedToScale compares what few and many candidates cost.
+func rankedToScale(ctx context.Context, t *check.Target) error {
+	few, err := costToRank(ctx, t, fewCandidates, 15)
+	if err != nil {
+		return err
+	}
+	many, err := costToRank(ctx, t, manyCandidates, 3)
+	if _, late := errors.AsType[check.Slow](err); err != nil && !late {
+		return err
+	}
+	if many.took > bearable && many.computed > worstRatio*few.computed {
+		return check.Slow(fmt.Sprintf("%d candidates cost %s of computing, %d cost %s or more, which is %d times as much: want less than %d times",
+			fewCandidates, few.computed.Round(time.Microsecond), manyCandidates, many.computed.Round(time.Millisecond), many.computed/few.computed, worstRatio))
+	}
+	if waited := many.took - many.computed - many.ready; waited > t.Patient(waitTime) {
+		return check.Slow(fmt.Sprintf("no answer within %s of waiting: %d candidates took %s, of which %s of computing, %d took %s",
+			t.Patient(waitTime), manyCandidates, many.took.Round(time.Millisecond), many.computed.Round(time.Microsecond), fewCandidates, few.took.Round(time.Microsecond)))
+	}
+	return nil
+}
+
+// rankingCost sums up some rankings of the same candidates.
+type rankingCost struct {
+	// took is the least.
+	took time.Duration
+	// computed is the time that the plugin's threads ran, on average: other work on the
+	// machine does not change it, nor that the kernel is a few milliseconds late with it.
+	computed time.Duration
+	// ready is the time that they waited for a processor, on average.
+	ready time.Duration
+}
+
+// costToRank ranks n candidates some times, or until the first time that is late.
+func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost rankingCost, err error) {
+	req := sample.RankRequest(t, t.Offering(eviction.CanRank)[0], sample.Candidates(t, n))
+	cost.took = math.MaxInt64
+	before, made := t.Usage(), time.Duration(0)
+	for range rankings {
+		begin := time.Now()
+		err = t.Within(ctx, scaleTime, func(ctx context.Context) error {
+			_, err := t.Plugin.Ranker.Rank(ctx, req)
+			return err
+		})
+		cost.took = min(cost.took, time.Since(begin))
+		if made++; err != nil {
+			break
+		}
+	}
+	now := t.Usage()
+	cost.ready = (now.Ready - before.Ready) / made
+	if cost.computed = (now.Ran - before.Ran) / made; cost.computed <= 0 { // of threads that have ended
+		cost.computed = cost.took
+	}
+	return cost, err
+}

@@ -1,0 +1,125 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/machine"
+	"github.com/evictd/evictd/shared/conformance/internal/observe"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// wakeTime bounds the delay of a wake: later than the host would look by itself under
+	// pressure, it is of no use.
+	wakeTime = 3 * time.Second
+	// wakeAttempts to cross a threshold are made on a machine whose others undo it.
+	wakeAttempts = 8
+	// RoomBytes must be available for memory to be taken from the machine.
+	RoomBytes = 2 << 30
+)
+
+// errUndone is an attempt that says nothing: the threshold was not crossed by what was taken.
+var errUndone = check.NotApplicable("others took memory, or gave it back, at the same time")
+
+// watchWakes crosses a threshold of memory.available, again if others on the machine
+// have undone it.
+func watchWakes(ctx context.Context, t *check.Target) error {
+	err := error(errUndone)
+	for range wakeAttempts {
+		if err = crossedOnce(ctx, t); !errors.Is(err, errUndone) {
+			break
+		}
+	}
+	return err
+}
+
+func crossedOnce(ctx context.Context, t *check.Target) error {
+	if why := machine.Elsewhere(t); why != "" {
+		return check.NotApplicable(why)
+	}
+	if !slices.Contains(t.Offering(eviction.CanWatch), eviction.MemoryAvailable) {
+		return check.NotApplicable("it does not watch memory.available")
+	}
+	before, err := memoryAvailable(ctx, t)
+	if err != nil {
+		return err
+	}
+	if before < RoomBytes {
+		return check.NotApplicable("the machine has too little memory left to take some")
+	}
+	at := before - machine.BallastBytes
+	woken := make(chan struct{}, 1)
+	request := Request([]eviction.Signal{eviction.MemoryAvailable}, eviction.Threshold{Amount: at})
+	ended, stop := Open(ctx, t, request, func(eviction.Wake) {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	})
+	defer stop()
+	if err := passed(ctx, t); err != nil {
+		return err
+	}
+	select {
+	case <-woken: // at once, which is no answer to what comes
+	default:
+	}
+	// Where others have crossed it meanwhile there is nothing left to cross.
+	now, err := memoryAvailable(ctx, t)
+	if err != nil {
+		return err
+	}
+	if now < at {
+		return errUndone
+	}
+	release, err := machine.TakeBallast(3*machine.BallastBytes, 0)
+	if err != nil {
+		return check.NotApplicable(err.Error())
+	}
+	defer release()
+	late := time.NewTimer(t.Patient(wakeTime))
+	defer late.Stop()
+	select {
+	case <-woken:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("the stream ended with %v", err) //nolint:errorlint // it may be nil
+	case <-late.C:
+	}
+	after, err := memoryAvailable(ctx, t)
+	if err != nil {
+		return err
+	}
+	if after >= at {
+		return errUndone
+	}
+	return check.Slow(fmt.Sprintf("no wake within %s: memory.available went from %d to %d, the threshold is %d", wakeTime, before, after, at))
+}
+
+// memoryAvailable returns memory.available in bytes as the plugin observes it, or as this
+// machine has it if the plugin does not observe.
+func memoryAvailable(ctx context.Context, t *check.Target) (int64, error) {
+	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
+	if err != nil {
+		return 0, check.NotApplicable("memory cannot be read here: " + err.Error())
+	}
+	if t.Plugin.Observer == nil {
+		return m.AvailableBytes, nil
+	}
+	reply, err := observe.Call(ctx, t, eviction.ViewBefore, eviction.MemoryAvailable)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range reply.Observations {
+		if o.Signal == eviction.MemoryAvailable && o.State == eviction.Observed {
+			return o.Available, nil
+		}
+	}
+	return 0, errors.New("memory.available is not observed")
+}
