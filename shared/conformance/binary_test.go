@@ -24,7 +24,7 @@ func faultyProcess(t *testing.T, fault string, o Options) Report {
 
 func TestSoundProcessPasses(t *testing.T) {
 	for name, o := range map[string]Options{
-		"with TLS": {Reclaim: true, deadlineFactor: 4}, "without TLS": {Reclaim: true, NoTLS: true, patience: 4},
+		"with TLS": {Reclaim: true, deadlineFactor: 4}, "without TLS": {Reclaim: true, NoTLS: true, deadlineFactor: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
