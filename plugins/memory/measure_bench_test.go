@@ -59,7 +59,7 @@ func benchmarkMeasure(b *testing.B, h nodefs.Hierarchy, n int) {
 		took []time.Duration
 	}{
 		{name: "floor", run: floor(b, h, dirs)},
-		{name: "plugin", run: func() error { return p.measureAll(ctx, req) }},
+		{name: "plugin", run: func() error { return measureAll(ctx, p, req) }},
 		{name: "readfile", run: func() error { return readFiles(h, dirs) }},
 	}
 	for _, w := range ways { // open, warm
@@ -95,16 +95,16 @@ func benchmarkMeasure(b *testing.B, h nodefs.Hierarchy, n int) {
 	b.ReportMetric(maxOverFloor, "x-floor-budget")
 	b.ReportMetric(median[2]/median[1], "x-faster-than-readfile")
 	b.ReportMetric(reading, "reader-allocs/pass")
-	b.ReportMetric(testing.AllocsPerRun(5, func() { _ = p.measureAll(ctx, req) }), "allocs/pass") // checked above
+	b.ReportMetric(testing.AllocsPerRun(5, func() { _ = measureAll(ctx, p, req) }), "allocs/pass") // checked above
 	if reading != 0 {
 		b.Errorf("reading %d pods takes %v allocations, want none", n, reading)
 	}
 }
 
 // measureAll measures and expects figures of all.
-func (p *plugin) measureAll(ctx context.Context, req eviction.MeasureRequest) error {
+func measureAll(ctx context.Context, of eviction.Measurer, req eviction.MeasureRequest) error {
 	measured := 0
-	err := p.Measure(ctx, req, func(m eviction.Measurement) {
+	err := of.Measure(ctx, req, func(m eviction.Measurement) {
 		if m.State == eviction.Measured {
 			measured++
 		}

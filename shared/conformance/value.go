@@ -50,7 +50,7 @@ func (connection) Ended(time.Duration) string { return "" }
 func (connection) Usage() check.Usage {
 	var self unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &self)
-	return check.Usage{Threads: runtime.NumGoroutine(), Ran: time.Duration(self.Utime.Nano() + self.Stime.Nano())}
+	return check.Usage{Threads: runtime.NumGoroutine(), Ran: time.Duration(self.Utime.Nano() + self.Stime.Nano()), Shared: true}
 }
 
 func (connection) Printed() []string { return nil }

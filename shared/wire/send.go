@@ -83,7 +83,7 @@ func (b *batch) hurry() {
 	}
 }
 
-// close sends what is left, after a hurry that is under way, and returns the
+// close sends what is left, after a send that is under way, and returns the
 // first error of all sends.
 func (b *batch) close() error {
 	if b.late != nil {

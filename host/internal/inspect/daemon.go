@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// tryRunDir looks at the run directory as the daemon does that takes it.
+// tryRunDir reports what would keep the daemon from using the run directory.
 func tryRunDir(_ context.Context, n *node, f *Findings) {
 	if n.c.RunDir == "" {
 		return

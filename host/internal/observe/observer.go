@@ -93,7 +93,7 @@ func (o *Observer) of(s eviction.Signal) *signal {
 	return o.signals[s]
 }
 
-// A Request says what a pass is to see.
+// A Request is the input of an observation.
 type Request struct {
 	Pin   *registry.Pin
 	At    eviction.PassView

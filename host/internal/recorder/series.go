@@ -90,7 +90,7 @@ func (s *series) after(at time.Time, signal eviction.Signal) *decision.Series {
 	return &out
 }
 
-// series returns the last samples with their times from at on.
+// series returns the samples since at, with their times.
 func (r *ring) series(signal eviction.Signal, values []int64, at time.Time) decision.Series {
 	row := decision.Series{Signal: signal, UntilMS: decision.MS(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
 	former := int64(0)

@@ -101,7 +101,7 @@ func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Inst
 	}
 }
 
-// behind has a after b if only a is said to come later.
+// behind sorts a after b if only a comes later.
 func behind(a, b bool) int {
 	switch {
 	case a == b:

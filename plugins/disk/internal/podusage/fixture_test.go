@@ -2,6 +2,7 @@ package podusage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -177,4 +178,23 @@ func (n *node) one(detail eviction.Detail, s eviction.Signal, row eviction.Pod) 
 // emptyDir is a volume that counts.
 func emptyDir(name string) eviction.Volume {
 	return eviction.Volume{Name: name, Kind: "emptyDir", CountsForRanking: true}
+}
+
+// hold has a process of the made-up node open a file, and deletes that.
+func (n *node) hold(pid int, name string, bytes int) (used walk.Usage) {
+	n.t.Helper()
+	n.write(name, bytes)
+	f, err := os.Open(n.path(name))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { f.Close() })
+	used = n.du(name)
+	n.mkdir(fmt.Sprintf("/proc/%d/fd", pid))
+	err = errors.Join(os.Remove(n.path(name)),
+		os.Symlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), n.path(fmt.Sprintf("/proc/%d/fd/%d", pid, f.Fd()))))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return used
 }

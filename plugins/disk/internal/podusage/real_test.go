@@ -2,15 +2,12 @@ package podusage
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -46,25 +43,6 @@ func TestManyFilesAndShortDeadlines(t *testing.T) {
 	if v := got.Volumes[0]; v.UsedBytes.Value != want.Bytes || v.InodesUsed.Value != want.Inodes {
 		t.Errorf("measured %+v, du says %+v", v, want)
 	}
-}
-
-// hold has a process of the made-up node open a file, and deletes that.
-func (n *node) hold(pid int, name string, bytes int) (used walk.Usage) {
-	n.t.Helper()
-	n.write(name, bytes)
-	f, err := os.Open(n.path(name))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() { f.Close() })
-	used = n.du(name)
-	n.mkdir(fmt.Sprintf("/proc/%d/fd", pid))
-	err = errors.Join(os.Remove(n.path(name)),
-		os.Symlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), n.path(fmt.Sprintf("/proc/%d/fd/%d", pid, f.Fd()))))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return used
 }
 
 // This process plays a pod's, 101, and another that has come by a number that was

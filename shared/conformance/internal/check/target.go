@@ -58,6 +58,8 @@ type Usage struct {
 	// Ran is the time its threads have run, Ready the time they have waited for a processor: a
 	// machine that is busy otherwise does not make a process idle.
 	Ran, Ready time.Duration
+	// Shared: others run in the same process.
+	Shared bool
 	// Runnable: a thread runs or waits for a processor. How long it has waited is counted
 	// only when it gets one.
 	Runnable bool

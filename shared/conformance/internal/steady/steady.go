@@ -242,8 +242,11 @@ func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost ran
 		if computed <= 0 { // of threads that have ended
 			computed = took
 		}
-		cost.took, cost.computed = min(cost.took, took), min(cost.computed, computed)
-		cost.waited = min(cost.waited, took-computed-(now.Ready-before.Ready))
+		waited := took - computed - (now.Ready - before.Ready)
+		if now.Shared {
+			waited = took
+		}
+		cost = rankingCost{min(cost.took, took), min(cost.computed, computed), min(cost.waited, waited)}
 		if err != nil {
 			break
 		}
