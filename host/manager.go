@@ -391,10 +391,11 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	if err := m.loop.Reentered(); err != nil {
 		return err
 	}
-	if err := m.beginReload(ctx); err != nil {
+	end, err := m.beginReload(ctx)
+	if err != nil {
 		return err
 	}
-	defer m.endReload()
+	defer end()
 	wrong := usable(c)
 	if m.embedded != nil { // the program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval
@@ -428,25 +429,25 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 // tellPlugins reconfigures the plugins, after the known facts of the node have
 // changed.
 func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
-	if err := m.beginReload(ctx); err != nil {
+	end, err := m.beginReload(ctx)
+	if err != nil {
 		return err
 	}
-	defer m.endReload()
+	defer end()
 	c := m.config()
 	return m.supervisor.Reconfigure(ctx, m.facts(c), parts.PluginSettings(c))
 }
 
-// beginReload waits for another call that sends plugins new settings.
-func (m *Manager) beginReload(ctx context.Context) error {
+// beginReload waits for another call that sends plugins new settings. It returns a function that
+// lets the next one go on.
+func (m *Manager) beginReload(ctx context.Context) (end func(), err error) {
 	select {
 	case m.reloading <- struct{}{}:
-		return nil
+		return func() { <-m.reloading }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
-
-func (m *Manager) endReload() { <-m.reloading }
 
 // IsUnderMemoryPressure reports whether the node is under memory pressure, as
 // far as the last pass knew. It may be called at any time, like its siblings. What
