@@ -247,19 +247,6 @@ func TestMemoryIsActedOnWhileTheDiskIsMeasured(t *testing.T) {
 	})
 }
 
-func TestASlowVendorHoldsUpNobodyElse(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		v := n.addVendor()
-		v.measures = time.Hour // the call itself has no deadline here
-		n.start(ownSettings(t))
-		v.crosses(spareSignal, 1)
-		n.after(time.Second)
-		n.memory.falls(gi / 2)
-		n.after(time.Second)
-		n.wantKills("1s kill big grace 1")
-	})
-}
-
 // A decision is made again when it is known which pod is to go. A pod that memory had taken
 // meanwhile went twice, a soft threshold that was satisfied in between evicted within its new
 // grace period, and a figure that had become unknown counted as it was before.
@@ -308,21 +295,6 @@ func TestWhatChangesWhilePodsAreMeasured(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestNobodyGoesForADiskThatHasRoomAgain(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		d := n.addDisk()
-		d.measures = 4 * time.Second
-		s := diskSettings(t, hardDisk("10Gi"))
-		s.MonitoringInterval = 3 * time.Second
-		n.start(s)
-		d.set(5 * gi)
-		n.after(3500 * time.Millisecond)
-		d.set(50 * gi)
-		n.after(20 * time.Second)
-		n.wantKills()
-	})
 }
 
 // With all manifests gone the log said each second that no pod can be evicted, of

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -77,33 +78,31 @@ func TestAReloadKeepsTheTimersOfThresholdsThatStay(t *testing.T) {
 }
 
 func TestTheEndGivesAKillInFlightItsTime(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.runtime.dies["uid-big"] = 900 * time.Millisecond
-		n.start(settings(t, hard("1Gi")))
-		n.memory.falls(gi / 2)
-		n.after(100 * time.Millisecond)
-		n.stop()
-		if n.did.count("gone big") != 1 || len(n.journal.kills) != 0 {
-			t.Errorf("%q, journal %v, want big gone and nothing in the journal", n.did.story(), n.journal.kills)
-		}
-	})
-}
-
-func TestTheEndLeavesALongKillToTheNextHost(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.runtime.dies["uid-big"] = time.Hour
-		n.start(settings(t, soft("1Gi", "1s")))
-		n.memory.falls(gi / 2)
-		n.after(2 * time.Second)
-		before := time.Now()
-		n.stop()
-		if took := time.Since(before); took > victim.EndOfKills {
-			t.Errorf("ending took %v, want at most %v", took, victim.EndOfKills)
-		}
-		if len(n.journal.kills) != 1 {
-			t.Error("the kill is not in the journal any more")
-		}
-	})
+	for name, c := range map[string]struct {
+		config policy.ThresholdConfig
+		dies   time.Duration
+		left   int // in the journal
+	}{
+		"a short one":                   {hard("1Gi"), 1900 * time.Millisecond, 0},
+		"a long one is the next host's": {soft("1Gi", "1s"), time.Hour, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				n.runtime.dies["uid-big"] = c.dies
+				n.start(settings(t, c.config))
+				n.memory.falls(gi / 2)
+				n.after(1100 * time.Millisecond)
+				before := time.Now()
+				n.stop()
+				if took := time.Since(before); took > victim.EndOfKills || n.did.count("kill big") != 1 {
+					t.Errorf("ending took %v, want at most %v: %q", took, victim.EndOfKills, n.did.story())
+				}
+				if n.did.count("gone big") != 1-c.left || len(n.journal.kills) != c.left {
+					t.Errorf("%q, want %d kills in the journal: %v", n.did.story(), c.left, n.journal.kills)
+				}
+			})
+		})
+	}
 }
 
 // With the kubelet's pacing each wake evicted the dying pod again: 33 kills, journal

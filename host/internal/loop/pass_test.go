@@ -35,28 +35,20 @@ func TestUnknownActsOnNothingAndIsLookedAtAgainSoon(t *testing.T) {
 	})
 }
 
-// A pass that concludes nothing must not keep the host looking well.
-func TestPassesThatFailDoNotCount(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.addDisk().layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
-		s := diskSettings(t, hardDisk("10Gi"))
-		s.LayoutOnce, s.MemoryNotifications = true, false
-		n.run(s)
-		n.after(time.Minute)
-		if got := n.loop.Snapshot().Time; !got.IsZero() {
-			t.Errorf("a pass has concluded something at %v, want none", got)
-		}
-	})
-}
-
+// A runtime that does not answer must not keep memory from being looked after.
 func TestAnUnknownLayoutLeavesTheDisksUntilItIsKnown(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
 		d.available, d.layout = gi, &eviction.LayoutReport{ImageFsErr: "no such device"}
-		n.run(diskSettings(t, hardDisk("10Gi")))
+		s := diskSettings(t, hardDisk("10Gi"))
+		s.MemoryNotifications = false
+		n.run(s)
 		n.after(9 * time.Second)
-		if n.loop.Under(eviction.DiskPressure) || n.did.count("kill ") > 0 {
-			t.Errorf("acted without knowing the layout: %q", n.did.story())
+		n.wantStory() // nothing without knowing the layout
+		n.memory.set(gi / 2)
+		n.after(10 * time.Second)
+		if n.loop.Under(eviction.DiskPressure) || n.did.count("kill big") != 1 {
+			t.Errorf("story %q, want big killed for memory", n.did.story())
 		}
 		d.layout = &eviction.LayoutReport{}
 		n.after(10 * time.Second)
@@ -66,32 +58,23 @@ func TestAnUnknownLayoutLeavesTheDisksUntilItIsKnown(t *testing.T) {
 	})
 }
 
-// A runtime that does not answer must not keep memory from being looked after.
-func TestAnUnknownLayoutDoesNotHoldUpMemory(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.addDisk().layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
-		s := diskSettings(t, hardDisk("10Gi"))
-		s.MemoryNotifications = false
-		n.run(s)
-		n.memory.set(gi / 2)
-		n.after(15 * time.Second)
-		if n.did.count("kill big") != 1 {
-			t.Errorf("story %q, want big killed", n.did.story())
-		}
-	})
-}
-
-// The kubelet's manager does, and with layout: kubelet so does evictd.
+// The kubelet's manager does, and with layout: kubelet so does evictd. A pass that concludes
+// nothing must not keep the host looking well.
 func TestAskedOnceAnUnknownLayoutEndsThePass(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.addDisk().layout = &eviction.LayoutReport{ImageFsErr: "no such device"}
-		n.memory.available, n.options.OnRequest = gi/2, true
+		n.memory.available = gi / 2
 		s := diskSettings(t, hardDisk("10Gi"))
-		s.LayoutOnce = true
+		s.LayoutOnce, s.MemoryNotifications = true, false
 		n.run(s)
+		n.after(time.Minute)
 		o, err := n.loop.Synchronize(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "no such device") || len(o.Evicted) > 0 {
 			t.Errorf("outcome %+v, %v; want the error and nothing else", o, err)
+		}
+		n.wantStory()
+		if got := n.loop.Snapshot().Time; !got.IsZero() {
+			t.Errorf("a pass has concluded something at %v, want none", got)
 		}
 	})
 }
@@ -563,19 +546,6 @@ func TestALastingContradictionIsTold(t *testing.T) {
 	})
 }
 
-func TestARestartedHostFinishesTheKillAndTakesNoSecondVictim(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.memory.available, n.runtime.dies["uid-big"] = gi/2, 800*time.Millisecond
-		n.decidedBefore(rundir.Kill{Name: "big", Signal: eviction.MemoryAvailable}, 0)
-		n.run(settings(t, hard("1Gi")))
-		n.after(30 * time.Second)
-		n.wantKills("0s kill big grace 1")
-		if len(n.journal.kills) != 0 {
-			t.Errorf("journal has %v, want nothing", n.journal.kills)
-		}
-	})
-}
-
 // A kill that a former host decided on was finished whatever had become of the node,
 // the pod and the configuration.
 func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
@@ -588,6 +558,7 @@ func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
 		says  string
 	}{
 		"it was decided on just now":               {ago: time.Second, kills: 1, says: "finishing a kill"},
+		"just now, no other goes while it ends":    {short: true, set: func(n *node, _ *Settings) { n.runtime.dies["uid-big"] = 800 * time.Millisecond }, kills: 1, says: "finishing a kill"},
 		"long ago, and the node is short":          {ago: 25 * time.Minute, short: true, kills: 1, says: "finishing a kill"},
 		"long ago, and the node is well":           {ago: 25 * time.Minute, says: "long ago and the node is not short"},
 		"long ago, and the signal is unknown yet":  {ago: 25 * time.Minute, short: true, set: func(n *node, _ *Settings) { n.memory.unknownFor(3 * time.Second) }, kills: 1, says: "finishing a kill"},

@@ -37,28 +37,27 @@ var layoutReports = map[string]*eviction.LayoutReport{
 	"containerfs": {ImageFs: true, ContainerFs: true},
 }
 
-func TestReclaimThatIsEnoughSparesThePods(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		d := n.addDisk()
-		d.frees["image-gc"] = 20 * gi
-		n.start(diskSettings(t, hardDisk("10Gi")))
-		d.set(5 * gi)
-		n.after(time.Minute)
-		n.wantStory("8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc", "8s reclaim image-gc")
-	})
-}
-
 func TestAPodGoesWhenReclaimIsNotEnough(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		d := n.addDisk()
-		d.frees["image-gc"], d.fails = gi, errBroken
-		d.volumes["uid-big"] = 10 * gi
-		n.start(diskSettings(t, hardDisk("10Gi")))
-		d.set(5 * gi)
-		n.after(9 * time.Second)
-		n.wantStory("8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc", "8s reclaim image-gc",
-			"8s journal big", "8s event Evicted big", "8s kill big grace 1", "8s gone big")
-	})
+	met := []string{"8s node event NodeHasDiskPressure", "8s node event EvictionThresholdMet", "8s reclaim container-gc", "8s reclaim image-gc"}
+	for name, c := range map[string]struct {
+		frees int64
+		fails error
+		want  []string
+	}{
+		"enough":     {20 * gi, nil, nil},
+		"not enough": {gi, errBroken, []string{"8s journal big", "8s event Evicted big", "8s kill big grace 1", "8s gone big"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.frees["image-gc"], d.fails, d.volumes["uid-big"] = c.frees, c.fails, 10*gi
+				n.start(diskSettings(t, hardDisk("10Gi")))
+				d.set(5 * gi)
+				n.after(9 * time.Second)
+				n.wantStory(slices.Concat(met, c.want)...)
+			})
+		})
+	}
 }
 
 // The check after reclaim already has the thresholds that are derived in this
@@ -334,50 +333,42 @@ func TestSynchronizeDoesItAllBeforeItReturns(t *testing.T) {
 
 // The threshold for writable layers follows from that of the images and sorts before
 // it. Pods went one after the other, the vendor's cache untouched, because the
-// built-in plugin alone was asked for it.
+// built-in plugin alone was asked for it. The twin: the cache is not enough, and one pod
+// goes, the one the vendor says.
 func TestTheVendorOfTheImagesIsAskedWhateverNameTheirFilesystemHas(t *testing.T) {
-	for name, report := range layoutReports {
+	for layout, report := range layoutReports {
 		config := kubeletDisks()
 		if report.ContainerFs { // the kubelet's is another filesystem, which is not full
 			delete(config.Hard, "nodefs.available")
 		}
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, n *node) {
-				d := n.addDisk()
-				d.layout = report
-				d.addArray(eviction.ImageFsAvailable).frees = 40 * gi
-				n.start(diskSettings(t, config))
-				d.set(5 * gi)
-				n.after(time.Minute)
-				if got := n.did.count("reclaim acme.example/empty-cache for imagefs.available"); got != 1 || n.did.count("kill ") != 0 {
-					t.Errorf("%q, want the cache emptied once, which is enough", n.did.story())
-				}
+		for name, frees := range map[string]int64{"enough": 40 * gi, "not enough": gi} {
+			t.Run(layout+", "+name, func(t *testing.T) {
+				story(t, func(t *testing.T, n *node) {
+					d := n.addDisk()
+					d.layout, d.volumes["uid-big"] = report, 10*gi
+					v := d.addArray(eviction.ImageFsAvailable)
+					v.frees, v.ranks = frees, "small"
+					config, want := config, []string(nil)
+					if frees == gi {
+						config, want = policy.ThresholdConfig{Hard: map[string]string{"imagefs.available": "15%"}}, []string{"8s kill small grace 1"}
+					}
+					n.start(diskSettings(t, config))
+					d.set(5 * gi)
+					n.after(8500 * time.Millisecond)
+					if want != nil {
+						d.set(50 * gi) // what the victim had
+					}
+					n.after(time.Minute)
+					n.wantKills(want...)
+					if got := n.did.count("reclaim acme.example/empty-cache for imagefs.available"); got != 1 {
+						t.Errorf("the cache was emptied %d times, want once: %q", got, n.did.story())
+					}
+					if e := n.loop.Snapshot().Evictions; len(e) > 0 && (e[0].Ranker != "acme-images" || e[0].RankReason != "lives on the array") {
+						t.Errorf("evictions %+v, want one, ranked by the vendor by its own figures", e)
+					}
+				})
 			})
-		})
-	}
-}
-
-// The twin: the cache is not enough, and one pod goes, the one the vendor says.
-func TestOnePodGoesWhenTheVendorsCacheIsNotEnough(t *testing.T) {
-	for name, report := range layoutReports {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, n *node) {
-				d := n.addDisk()
-				d.layout, d.volumes["uid-big"] = report, 10*gi
-				v := d.addArray(eviction.ImageFsAvailable)
-				v.frees, v.ranks = gi, "small"
-				n.start(diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"imagefs.available": "15%"}}))
-				d.set(5 * gi)
-				n.after(8500 * time.Millisecond)
-				d.set(50 * gi) // what the victim had
-				n.after(time.Minute)
-				n.wantKills("8s kill small grace 1")
-				evictions := n.loop.Snapshot().Evictions
-				if len(evictions) != 1 || evictions[0].Ranker != "acme-images" || evictions[0].RankReason != "lives on the array" {
-					t.Errorf("evictions %+v, want one, ranked by the vendor by its own figures", evictions)
-				}
-			})
-		})
+		}
 	}
 }
 
@@ -408,19 +399,6 @@ func TestAStepForTheKubeletsFilesystemRunsWhereImagesShareIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAReclaimStepOfAnOwnSignalMaySufficeForIt(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		v := n.addVendor()
-		v.frees = 1000
-		n.start(ownSettings(t))
-		v.crosses(spareSignal, 900)
-		n.after(time.Minute)
-		if n.did.count("kill ") != 0 || n.did.count("reclaim trim") != 1 {
-			t.Errorf("%q, want one step and no kill", n.did.story())
-		}
-	})
 }
 
 // A replay ran a vendor's step where it was looked at, and emptied the cache there.
