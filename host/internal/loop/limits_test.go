@@ -108,48 +108,40 @@ func TestLimitsOfThePodsThatCouldBeMeasured(t *testing.T) {
 	})
 }
 
-// The check began before the node's pressure took the pod, which is its answer too.
-func TestALimitDoesNotEvictAVictimAgain(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		d := n.addDisk()
-		d.measures = 4 * time.Second
-		d.limit("big", 10*mi, 11*mi)
-		n.memory.available = gi / 2
-		n.run(diskSettings(t, hardDisk("10Gi")))
-		n.after(8 * time.Second)
-		n.wantKills("0s kill big grace 1")
-	})
-}
-
 // What is measured in the background is recorded with the pass that had it measured, and
-// not with one that has looked at nothing.
-func TestALimitIsRecordedWithWhatMadeEvictdLook(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		d := n.addDisk()
-		d.measures = 4 * time.Second
-		d.limit("big", 10*mi, 11*mi)
-		last := n.record()
-		n.run(diskSettings(t, hardDisk("1Gi")))
-		n.after(8 * time.Second)
-		if r := last(); r == nil || r.Kind != decision.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000 {
-			t.Errorf("%+v", r)
-		}
-	})
-}
-
-func TestLimitsThatAReloadSwitchedOffEvictNobody(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		d := n.addDisk()
-		d.measures = 4 * time.Second
-		d.limit("small", 10*mi, 11*mi)
-		s := diskSettings(t, hardDisk("10Gi"))
-		n.run(s)
-		n.after(time.Second)
-		s.LocalStorageLimits = false
-		n.apply(s)
-		n.after(8 * time.Second)
-		n.wantKills()
-	})
+// not with one that has looked at nothing. A pod that the node's pressure has taken meanwhile
+// does not go again.
+func TestWhatChangesWhileLimitsAreMeasured(t *testing.T) {
+	for name, c := range map[string]struct {
+		available int64
+		off       bool
+		want      []string
+	}{
+		"nothing":                          {4 * gi, false, []string{"4s kill big grace 1"}},
+		"pressure takes the pod":           {gi / 2, false, []string{"0s kill big grace 1"}},
+		"a reload switches the limits off": {4 * gi, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.measures = 4 * time.Second
+				d.limit("big", 10*mi, 11*mi)
+				n.memory.available = c.available
+				last := n.record()
+				s := diskSettings(t, hardDisk("10Gi"))
+				n.run(s)
+				n.after(time.Second)
+				s.LocalStorageLimits = !c.off
+				n.apply(s)
+				n.after(7 * time.Second)
+				n.wantKills(c.want...)
+				r := last()
+				if name == "nothing" && (r == nil || r.Kind != decision.KindLimit || r.Trigger == "wake" || r.Now.IsZero() || r.Timeline.ObservedMS > -4000 || r.Timeline.ObservedMS < -5000) {
+					t.Errorf("recorded is %+v", r)
+				}
+			})
+		})
+	}
 }
 
 // The pod that filled the disk was over its own limit. It went for that, and the disk took

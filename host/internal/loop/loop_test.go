@@ -2,7 +2,6 @@ package loop
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -219,28 +218,6 @@ func TestOwnSignalsWakeTheirOwnFamily(t *testing.T) {
 		n.after(100 * time.Millisecond)
 		if got := n.runtime.listings - before; got != 1 {
 			t.Errorf("%d listings for one eviction", got)
-		}
-	})
-}
-
-// The host went on looking each second after the plugin had answered again, if with
-// an error of its source.
-func TestTheHostStopsReadingWhenTheSourceSaysNo(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.readByHand(true)
-		n.memory.answers(failing)
-		n.run(settings(t, hard("1Gi")))
-		n.after(5 * time.Second)
-		n.memory.answers(refusing)
-		n.after(5 * time.Second)
-		if !strings.Contains(n.log.String(), "host no longer reads the signal") {
-			t.Error("still reading")
-		}
-		n.after(10 * time.Minute)
-		passes := n.loop.Snapshot().Passes
-		n.after(100 * time.Second)
-		if got := n.loop.Snapshot().Passes - passes; got > 20 {
-			t.Errorf("%d passes in 100 s, want one each 10 s", got)
 		}
 	})
 }

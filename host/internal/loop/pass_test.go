@@ -287,7 +287,7 @@ func TestWhenTheLastObserverFailsForASecondTheHostReadsByItself(t *testing.T) {
 
 func TestTheHostReadsUntilThePluginIsBack(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		b := n.readByHand(false)
+		b := n.readByHand(true)
 		n.memory.answers(failing)
 		b.err = "no /proc"
 		n.run(settings(t, hard("1Gi")))
@@ -309,6 +309,16 @@ func TestTheHostReadsUntilThePluginIsBack(t *testing.T) {
 		n.plugins.changes()
 		if got := n.signal(); got.ObservedBy != "memory" {
 			t.Errorf("%+v, want the plugin's figure", got)
+		}
+		// The host went on looking each second when it answered with an error of its source.
+		n.memory.answers(failing)
+		n.after(15 * time.Second)
+		n.memory.answers(refusing)
+		n.after(10 * time.Minute)
+		passes := n.loop.Snapshot().Passes
+		n.after(100 * time.Second)
+		if got := n.loop.Snapshot().Passes - passes; got > 20 || strings.Count(n.log.String(), "host no longer reads the signal") != 2 {
+			t.Errorf("%d passes in 100 s, want one each 10 s and the host to have ceased twice", got)
 		}
 	})
 }
@@ -421,60 +431,45 @@ func TestAPlausibleLieDoesNotKeepTheHog(t *testing.T) {
 }
 
 // What a custom observer knows beyond the kernel counts as it did, and so does all that
-// it says where the configuration names it.
+// it says where the configuration names it. With figures of the kubelet's summary the built-in
+// plugin says what the summary says; the host knows nothing beside it.
 func TestACustomObserverAddsPressureAndMayBeTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
-		available int64
-		says      int64
-		assigned  bool
-		evicts    bool
+		available, says         int64
+		assigned, summary, down bool
+		evicts                  bool
 	}{
-		"pressure that the kernel does not tell": {4 * gi, gi / 2, false, true},
-		"the same, assigned":                     {4 * gi, gi / 2, true, true},
-		"plenty":                                 {gi / 2, 6 * gi, false, true},
-		"plenty, assigned":                       {gi / 2, 6 * gi, true, false},
-		"plenty, and there is":                   {4 * gi, 6 * gi, false, false},
+		"pressure that the kernel does not tell": {available: 4 * gi, says: gi / 2, evicts: true},
+		"the same, assigned":                     {available: 4 * gi, says: gi / 2, assigned: true, evicts: true},
+		"plenty":                                 {available: gi / 2, says: 6 * gi, evicts: true},
+		"plenty, assigned":                       {available: gi / 2, says: 6 * gi, assigned: true},
+		"plenty, and there is":                   {available: 4 * gi, says: 6 * gi},
+		"plenty, with a summary":                 {available: gi / 2, says: 6 * gi, summary: true, evicts: true},
+		"plenty, with a summary that is down":    {available: gi / 2, says: 6 * gi, summary: true, down: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
-				n.readByHand(false)
+				n.readByHand(c.summary)
 				n.plugins.addObserver(saysAvailable(c.says, 8*gi))
 				if c.assigned {
 					n.plugins.assigned = eviction.MemoryAvailable
 				}
+				if c.down {
+					n.plugins.leave(errBroken)
+				}
 				n.memory.available = c.available
 				n.run(settings(t, hard("1Gi")))
-				n.after(time.Second)
+				n.after(time.Minute)
 				if got := n.did.count("kill big") > 0; got != c.evicts {
 					t.Errorf("evicted: %v, want %v: %q", got, c.evicts, n.did.story())
 				}
-				if asked := n.did.count(" observe") > 0; asked == c.assigned {
+				if asked := n.did.count(" observe") > 0; asked != (!c.assigned && !c.down) {
 					t.Errorf("the built-in plugin was asked: %v", asked)
 				}
 				if n.did.count("by hand") > 0 {
 					t.Error("the host has looked although the built-in plugin answers")
 				}
 			})
-		})
-	}
-}
-
-// With figures of the kubelet's summary the built-in plugin is asked, and says what the
-// summary says; the host knows nothing beside it.
-func TestWithASummaryTheSecondLookIsTheSummary(t *testing.T) {
-	for down, want := range map[bool]int{false: 1, true: 0} {
-		story(t, func(t *testing.T, n *node) {
-			n.readByHand(true)
-			n.plugins.addObserver(saysAvailable(6*gi, 8*gi))
-			n.memory.available = gi / 2
-			if down {
-				n.plugins.leave(errBroken)
-			}
-			n.run(settings(t, hard("1Gi")))
-			n.after(time.Minute)
-			if got := n.did.count("kill big"); got != want || n.did.count("by hand") > 0 {
-				t.Errorf("built-in plugin down: %v: %d kills, want %d: %q", down, got, want, n.did.story())
-			}
 		})
 	}
 }
