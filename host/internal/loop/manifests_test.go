@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-func TestBrokenManifestsAreToldAtTheStart(t *testing.T) {
+func TestBrokenManifestsAreReportedAtTheStart(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.runtime.podsErr = errors.New("the runtime does not answer")
 		n.options.Manifests = func() []pods.Problem {

@@ -94,7 +94,7 @@ func TestALayoutThatChangesBringsItsOwnThresholds(t *testing.T) {
 }
 
 // What the configuration could not know: it is reported when the layout is, with both names.
-func TestASplitFilesystemIsToldWhenTheLayoutIsKnown(t *testing.T) {
+func TestASplitFilesystemIsReportedWhenTheLayoutIsKnown(t *testing.T) {
 	for name, reported := range map[string]bool{"shared": true, "imagefs": false} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
@@ -501,7 +501,7 @@ func TestBothAreAskedOnceAPass(t *testing.T) {
 	}
 }
 
-func TestALastingContradictionIsTold(t *testing.T) {
+func TestALastingContradictionIsReported(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		available := 4*gi - 20*mi // of another moment
 		n.plugins.addObserver(func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {

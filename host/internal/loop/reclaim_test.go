@@ -238,7 +238,7 @@ func TestStepsAreRunByThePluginThatServesThen(t *testing.T) {
 
 // What containers have left behind may only go by the list of pods if that is all of them,
 // and there is none for a program that knows its pods.
-func TestReclaimIsToldWhetherAllPodsAreKnown(t *testing.T) {
+func TestReclaimGetsWhetherAllPodsAreKnown(t *testing.T) {
 	l := New(Options{})
 	for _, complete := range []bool{true, false} {
 		p := &pass{list: func() (pods.Snapshot, error) {
@@ -256,7 +256,7 @@ func TestReclaimIsToldWhetherAllPodsAreKnown(t *testing.T) {
 }
 
 // A step gets what is missing when it runs.
-func TestReclaimIsToldHowMuchIsMissing(t *testing.T) {
+func TestReclaimGetsHowMuchIsMissing(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
 		for _, name := range []string{"a", "b"} {
