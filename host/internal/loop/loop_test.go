@@ -1,332 +1,223 @@
 package loop
 
 import (
-	"slices"
-	"strings"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// story runs f in a bubble with its own clock.
-func story(t *testing.T, f func(t *testing.T, n *node)) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.addPod("small", 100*mi)
-		n.addPod("big", 2*gi)
-		f(t, n)
-	})
-}
-
-func wantStory(t *testing.T, n *node, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, n.story(), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
-	}
-}
-
-func TestAWakeEvictsTheTopOfTheRankingAtOnce(t *testing.T) {
+// A watchdog that a timer feeds sees a process, not whether it decides anything.
+func TestALoopThatIsStuckIsNotAlive(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.after(3 * time.Second)
-		n.set(gi - 1)
-		n.wake()
+		turns := make(chan struct{}, 1000)
+		n.options.Alive, n.options.AliveEvery = func() { turns <- struct{}{} }, 20*time.Second
+		stuck, free := false, make(chan struct{})
+		n.options.Conditions = func([]eviction.Condition) {
+			if stuck {
+				<-free
+			}
+		}
+		s := settings(t, hard("1Gi"))
+		s.MonitoringInterval = time.Hour
+		n.start(s)
+		within := func(d time.Duration) (count int) {
+			for len(turns) > 0 {
+				<-turns
+			}
+			n.after(d)
+			return len(turns)
+		}
+		if got := within(10 * time.Minute); got < 30 || got > 31 {
+			t.Errorf("%d turns in ten quiet minutes, want one each 20s though a pass is far away", got)
+		}
+		stuck = true
+		n.memory.wake()
 		n.after(time.Second)
-		wantStory(t, n,
-			"3s node event NodeHasInsufficientMemory", "3s node event EvictionThresholdMet",
-			"3s journal big", "3s event Evicted big", "3s kill big grace 1", "3s gone big")
-		if !n.loop.Under(eviction.MemoryPressure) {
-			t.Error("MemoryPressure is not in force after the eviction, want it for the transition period")
+		if got := within(10 * time.Minute); got != 0 {
+			t.Errorf("%d turns of a loop that is stuck in a pass", got)
 		}
-		if len(n.journal) != 0 {
-			t.Errorf("journal has %v after the pod finished, want nothing", n.journal)
-		}
-	})
-}
-
-func TestNoSecondVictimWhileTheFirstIsDying(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"] = 700 * time.Millisecond
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		for range 60 {
-			n.after(10 * time.Millisecond)
-			n.wake() // the kernel keeps waking
-		}
-		n.after(time.Minute)
-		if got := n.count("kill "); got != 1 {
-			t.Errorf("%d kills, want 1: %q", got, n.story())
-		}
-	})
-}
-
-func TestPressureThatStaysTakesTheNextVictimAsSoonAsTheFirstIsGone(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"], n.usage["uid-small"] = 500*time.Millisecond, 1500*mi
-		n.run(settings(t, hard("4Gi")), rundir.State{})
-		n.settle()
-		n.set(gi)
-		n.wake()
-		n.after(5 * time.Second)
-		kills := slices.DeleteFunc(n.story(), func(s string) bool { return !strings.Contains(s, " kill ") })
-		if len(kills) != 2 || !strings.HasSuffix(kills[1], "kill small grace 1") || !strings.HasPrefix(kills[1], "5") {
-			t.Errorf("kills = %q, want big at once and small when big is gone after about 500 ms", kills)
-		}
-	})
-}
-
-func TestAVictimThatDoesNotDieIsACandidateAgainAfterThirtySeconds(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.killErr = errBroken
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(29 * time.Second)
-		if got := n.count("kill "); got != 1 {
-			t.Errorf("%d kills in the first 29 s, want 1", got)
-		}
-		n.after(5 * time.Second)
-		if got := n.count("kill big"); got != 2 {
-			t.Errorf("%d kills of big after 34 s, want 2", got)
-		}
-	})
-}
-
-func TestAKillThatExceedsItsTimeIsReportedAsTheKubeletDoes(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"], n.stuck = time.Hour, true
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(12 * time.Second)
-		if got := n.count("event " + victim.ReasonExceededGracePeriod + " big"); got != 1 {
-			t.Errorf("%d events ExceededGracePeriod, want 1: %q", got, n.story())
-		}
-	})
-}
-
-func TestUnknownActsOnNothingAndIsLookedAtAgainSoon(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.mu.Lock()
-		n.observe = func() (eviction.ObserveReply, error) {
-			n.note("failed look")
-			return eviction.ObserveReply{}, eviction.ErrUnavailable
-		}
-		n.mu.Unlock()
-		n.after(8*time.Second + 750*time.Millisecond)
-		if got := n.count("failed look"); got != 4 {
-			t.Errorf("%d looks within 750 ms of the first failed one, want 4 (0, 100, 300, 700 ms)", got)
-		}
-		n.mu.Lock()
-		n.observe, n.available = nil, gi/2
-		n.mu.Unlock()
-		n.after(time.Second)
-		if got := n.count("kill big"); got != 1 {
-			t.Errorf("%d kills once the figure was back, want 1", got)
-		}
-	})
-}
-
-func TestAnUnknownFigureKeepsTheCondition(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(time.Second)
-		n.mu.Lock()
-		n.observe = func() (eviction.ObserveReply, error) { return eviction.ObserveReply{}, eviction.ErrUnavailable }
-		n.mu.Unlock()
-		n.after(time.Hour)
-		if !n.loop.Under(eviction.MemoryPressure) {
-			t.Error("MemoryPressure went away while the signal was unknown")
+		stuck = false
+		close(free)
+		if within(time.Minute) == 0 {
+			t.Error("no turn after the pass went on")
 		}
 	})
 }
 
 func TestASoftThresholdEvictsWhenItsGraceEnds(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.run(settings(t, soft("1Gi", "4s")), rundir.State{})
-		n.settle()
+		n.start(settings(t, soft("1Gi", "4s")))
 		n.after(time.Second)
-		n.set(gi / 2)
-		n.wake()
+		n.memory.falls(gi / 2)
 		n.after(3999 * time.Millisecond)
-		if got := n.count("kill"); got != 0 {
-			t.Fatalf("%d kills before the grace period ended", got)
-		}
+		n.wantKills()
 		n.after(2 * time.Millisecond)
-		if got := n.count("5s kill big"); got != 1 {
-			t.Errorf("no kill at 5s: %q", n.story())
-		}
-	})
-}
-
-func TestAHardThresholdShortensTheGraceOfASoftVictim(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		both := hard("512Mi")
-		both.Soft, both.SoftGracePeriod = map[string]string{"memory.available": "1Gi"}, map[string]string{"memory.available": "1s"}
-		n.dies["uid-big"] = time.Hour
-		n.run(settings(t, both), rundir.State{})
-		n.settle()
-		n.set(gi - 1)
-		n.wake()
-		n.after(2 * time.Second)
-		n.set(256 * mi)
-		n.wake()
-		n.after(2 * time.Second)
-		wantStory(t, n,
-			"0s node event NodeHasInsufficientMemory", "1s node event EvictionThresholdMet", "1s journal big", "1s event Evicted big",
-			"1s kill big grace 120", "2s journal big", "2s kill big grace 1", "3s gone big")
-	})
-}
-
-func TestARestartedHostFinishesTheKillAndTakesNoSecondVictim(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.set(gi / 2)
-		n.dies["uid-big"] = 800 * time.Millisecond
-		kill := rundir.Kill{UID: "uid-big", Namespace: "default", Name: "big", Signal: eviction.MemoryAvailable, GraceSeconds: 1}
-		n.journal["uid-big"] = kill
-		n.run(settings(t, hard("1Gi")), rundir.State{Kills: []rundir.Kill{kill}})
-		n.after(30 * time.Second)
-		if got := n.count("kill "); got != 1 || n.count("0s kill big grace 1") != 1 {
-			t.Errorf("want one kill, of big and at once: %q", n.story())
-		}
-		if len(n.journal) != 0 {
-			t.Errorf("journal has %v, want nothing", n.journal)
-		}
-	})
-}
-
-func TestAJournalThatCannotBeWrittenStopsNoKill(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.saveErr = errBroken
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(time.Second)
-		if got := n.count("gone big"); got != 1 {
-			t.Errorf("big is not gone: %q", n.story())
-		}
-	})
-}
-
-func TestDryRunDecidesAndKillsNobody(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		s := settings(t, hard("1Gi"))
-		s.DryRun = true
-		n.run(s, rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(5 * time.Second)
-		if got := n.story(); len(got) != 0 {
-			t.Errorf("a dry run acted, sent events or wrote its journal: %q", got)
-		}
-		evictions := n.loop.Snapshot().Evictions
-		if len(evictions) != 1 || evictions[0].Name != "default/big" || evictions[0].State != victim.StateDryRun {
-			t.Errorf("evictions = %+v, want one dry one of default/big", evictions)
-		}
+		n.wantKills("5s kill big grace 120")
 	})
 }
 
 func TestAReloadKeepsTheTimersOfThresholdsThatStay(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.run(settings(t, soft("1Gi", "4s")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
+		n.start(settings(t, soft("1Gi", "4s")))
+		n.memory.falls(gi / 2)
 		n.after(3 * time.Second)
 		more := soft("1Gi", "4s")
-		more.Hard = map[string]string{"memory.available": "100Mi"}
-		if err := n.loop.Apply(settings(t, more)); err != nil {
-			t.Fatal(err)
-		}
+		more.Hard = hard("100Mi").Hard
+		n.apply(settings(t, more))
 		n.after(time.Second)
-		if got := n.count("4s kill big"); got != 1 {
-			t.Errorf("no kill 4 s after the crossing, the reload restarted the grace period: %q", n.story())
-		}
-		if got := len(n.watched[len(n.watched)-1]); got != 2 {
+		n.wantKills("4s kill big grace 120")
+		if got := len(n.memory.watched[len(n.memory.watched)-1]); got != 2 {
 			t.Errorf("%d thresholds are watched after the reload, want 2", got)
 		}
 	})
 }
 
 func TestTheEndGivesAKillInFlightItsTime(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"] = 900 * time.Millisecond
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(100 * time.Millisecond)
-		n.stop()
-		if got := n.count("gone big"); got != 1 {
-			t.Errorf("the kill was cut off: %q", n.story())
-		}
-		if len(n.journal) != 0 {
-			t.Errorf("journal has %v, want nothing", n.journal)
-		}
-	})
+	for name, c := range map[string]struct {
+		config policy.ThresholdConfig
+		dies   time.Duration
+		left   int // in the journal
+	}{
+		"a short one":                   {hard("1Gi"), 1900 * time.Millisecond, 0},
+		"a long one is the next host's": {soft("1Gi", "1s"), time.Hour, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				n.runtime.dies["uid-big"] = c.dies
+				n.start(settings(t, c.config))
+				n.memory.falls(gi / 2)
+				n.after(1100 * time.Millisecond)
+				before := time.Now()
+				n.stop()
+				if took := time.Since(before); took > victim.EndOfKills || n.did.count("kill big") != 1 {
+					t.Errorf("ending took %v, want at most %v: %q", took, victim.EndOfKills, n.did.story())
+				}
+				if n.did.count("gone big") != 1-c.left || len(n.journal.kills) != c.left {
+					t.Errorf("%q, want %d kills in the journal: %v", n.did.story(), c.left, n.journal.kills)
+				}
+			})
+		})
+	}
 }
 
-func TestTheEndLeavesALongKillToTheNextHost(t *testing.T) {
-	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"] = time.Hour
-		n.run(settings(t, soft("1Gi", "1s")), rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(2 * time.Second)
-		before := time.Now()
-		n.stop()
-		if took := time.Since(before); took > victim.EndOfKills {
-			t.Errorf("ending took %v, want at most %v", took, victim.EndOfKills)
-		}
-		if _, ok := n.journal["uid-big"]; !ok {
-			t.Error("the kill is not in the journal any more")
-		}
-	})
+// With the kubelet's pacing each wake evicted the dying pod again: 33 kills, journal
+// entries and events of one pod in 0.7 s.
+func TestTheKubeletsPacingWaitsForTheKillAndTheCleanUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*podRuntime)
+		want []string
+	}{
+		"the pod ends": {func(r *podRuntime) { r.dies["uid-big"] = 700 * time.Millisecond }, []string{"0s kill big grace 1", "1.7s kill small grace 1"}},
+		"its volumes stay for a while": {func(r *podRuntime) {
+			r.volumes = map[string]bool{"uid-big": true}
+			time.AfterFunc(4500*time.Millisecond, func() { r.mu.Lock(); defer r.mu.Unlock(); r.volumes = nil })
+		}, []string{"0s kill big grace 1", "5s kill small grace 1"}},
+		"the pod stays": {func(r *podRuntime) { r.killErr = errBroken }, []string{"0s kill big grace 1", "30s kill big grace 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				s := settings(t, hard("4Gi"))
+				s.Pacing = PacingKubelet
+				n.start(s)
+				c.set(n.runtime)
+				n.memory.set(gi)
+				for range 3100 {
+					n.memory.wake() // the kernel keeps waking
+					n.after(10 * time.Millisecond)
+				}
+				n.wantKills(c.want...)
+				if got := n.did.count("journal big"); got != n.did.count("kill big") {
+					t.Errorf("%d entries in the journal, want one for each kill: %q", got, n.did.story())
+				}
+			})
+		})
+	}
 }
 
-// After a dry run the node was under hard pressure for half a minute before a pod went: the
-// one that the dry run had pretended to evict was waited for.
-func TestNobodyWaitsForTheVictimOfADryRun(t *testing.T) {
+// Observations wait as well, and wakes join the next pass.
+func TestTheKubeletsPacingMakesOnePassAtATime(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.dies["uid-big"], n.stuck = time.Minute, true
+		n.runtime.dies["uid-big"] = 900 * time.Millisecond
 		s := settings(t, hard("1Gi"))
-		s.DryRun = true
-		n.run(s, rundir.State{})
-		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.after(time.Second)
-		s.DryRun = false
-		if err := n.loop.Apply(s); err != nil {
+		s.Pacing = PacingKubelet
+		n.start(s)
+		n.memory.falls(gi / 2)
+		n.after(time.Millisecond)
+		before := n.did.count("observe")
+		for range 18 {
+			n.memory.wake()
+			n.after(100 * time.Millisecond)
+		}
+		if got := n.did.count("observe") - before; got != 0 {
+			t.Errorf("%d observations while the victim was ending, want none", got)
+		}
+		n.after(200 * time.Millisecond)
+		if got := n.did.count("observe") - before; got == 0 || got > 2 {
+			t.Errorf("%d observations after it was cleaned up, want one or two", got)
+		}
+	})
+}
+
+// The status counted what went on beside the loop as passes and the metric did not; a
+// pass that somebody asked for was one of the "other" kind.
+func TestStatusAndMetricCountTheSamePasses(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.takes = 200 * time.Millisecond
+		n.start(diskSettings(t, hardDisk("10Gi")))
+		d.set(5 * gi)
+		n.after(20 * time.Second)
+		if _, err := n.loop.Synchronize(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		n.after(time.Second)
-		if n.count("1s kill big") != 1 {
-			t.Errorf("%q, want big to go at the reload", n.story())
+		for _, want := range []string{
+			fmt.Sprintf("evictd_passes_total %d", n.loop.Snapshot().Passes), `evictd_pass_duration_seconds_count{trigger="request"} 1`,
+		} {
+			if n.metric(want) != want {
+				t.Errorf("the metrics do not have %q", want)
+			}
 		}
-		n.after(29500 * time.Millisecond) // the pretended end is over
-		if len(n.journal) != 1 {
-			t.Error("the kill under way is not in the journal any more")
+	})
+}
+
+// A wake looks at the signals that raise the same condition, and at no others. A thousand
+// listed the pods each time, and nothing came of it.
+func TestOwnSignalsWakeTheirOwnFamily(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		v := n.addVendor()
+		n.start(ownSettings(t))
+		n.after(time.Second)
+		v.crosses(spareSignal, 4000)
+		if own, shared, memory := n.did.count("1s look at "+string(spareSignal)), n.did.count("1s look at "+string(wearSignal)), n.did.count("1s observe"); own != 1 || shared != 1 || memory != 0 {
+			t.Errorf("after the wake %d looks at its signal, %d at the other of its condition, %d at memory; want 1, 1, 0", own, shared, memory)
+		}
+		n.after(time.Second)
+		n.memory.wake()
+		n.after(0)
+		if own, memory := n.did.count("2s look at"), n.did.count("2s observe"); own != 0 || memory != 1 {
+			t.Errorf("after memory's wake %d looks at custom signals, %d at memory; want 0 and 1", own, memory)
+		}
+		if len(v.watched) != 2 {
+			t.Errorf("watched are %v, want both signals in one stream", v.watched)
+		}
+		before := n.runtime.listings
+		for range 1000 {
+			v.wake(eviction.Wake{Signal: spareSignal, Cause: "noise"})
+			n.after(10 * time.Millisecond)
+		}
+		if got := n.runtime.listings - before; got > 0 {
+			t.Errorf("%d listings in 10 s of which nothing came", got)
+		}
+		v.withoutSteps()
+		v.crosses(spareSignal, 50)
+		n.after(100 * time.Millisecond)
+		if got := n.runtime.listings - before; got != 1 {
+			t.Errorf("%d listings for one eviction", got)
 		}
 	})
 }

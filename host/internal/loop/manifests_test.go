@@ -9,22 +9,20 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/rundir"
 )
 
-func TestBrokenManifestsAreToldAtTheStart(t *testing.T) {
+func TestBrokenManifestsAreReportedAtTheStart(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.podsErr = errors.New("the runtime does not answer")
-		n.manifests = func() []pods.Problem {
+		n.runtime.podsErr = errors.New("the runtime does not answer")
+		n.options.Manifests = func() []pods.Problem {
 			return []pods.Problem{{File: "a.yaml", Err: errors.New("is empty, want a v1.Pod")}}
 		}
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
+		n.start(settings(t, hard("1Gi")))
 		if got, want := n.loop.Snapshot().Problems, []string{"a.yaml: is empty, want a v1.Pod"}; !slices.Equal(got, want) {
 			t.Errorf("status has %q, want %q", got, want)
 		}
-		if got := strings.Count(n.log.String(), "pod manifest has a problem"); got != 1 || n.listings > 0 {
-			t.Errorf("logged %d times after %d listings of pods, want once and none", got, n.listings)
+		if got := strings.Count(n.log.String(), "pod manifest has a problem"); got != 1 || n.runtime.listings > 0 {
+			t.Errorf("logged %d times after %d listings of pods, want once and none", got, n.runtime.listings)
 		}
 	})
 }
@@ -36,23 +34,22 @@ func TestManifestsAreReadBeforeAPodHasToGo(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		var readings atomic.Int32
 		var broken atomic.Bool
-		n.manifests = func() []pods.Problem {
+		n.options.Manifests = func() []pods.Problem {
 			if readings.Add(1); broken.Load() {
 				return []pods.Problem{{File: "a.yaml", Err: errors.New("is empty")}}
 			}
 			return nil
 		}
 		s := settings(t, hard("1Gi"))
-		n.run(s, rundir.State{})
-		n.settle()
+		n.start(s)
 		broken.Store(true)
 		if got := readings.Load(); got != 1 {
 			t.Errorf("%d readings within an interval, want one", got)
 		}
-		time.Sleep(s.MonitoringInterval)
+		n.after(s.MonitoringInterval)
 		n.settle()
-		if got := n.loop.Snapshot().Problems; len(got) != 1 || readings.Load() != 2 || n.listings > 0 {
-			t.Errorf("after an interval, %d readings and %d listings of pods, status has %q; want what is new", readings.Load(), n.listings, got)
+		if got := n.loop.Snapshot().Problems; len(got) != 1 || readings.Load() != 2 || n.runtime.listings > 0 {
+			t.Errorf("after an interval, %d readings and %d listings of pods, status has %q; want what is new", readings.Load(), n.runtime.listings, got)
 		}
 	})
 }
@@ -61,16 +58,14 @@ func TestManifestsAreReadBeforeAPodHasToGo(t *testing.T) {
 func TestNobodyWaitsForManifests(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		read := make(chan struct{})
-		n.manifests = func() []pods.Problem {
+		n.options.Manifests = func() []pods.Problem {
 			<-read
 			return []pods.Problem{{File: "a.yaml", Err: errors.New("is empty")}}
 		}
-		n.run(settings(t, hard("1Gi")), rundir.State{})
+		n.start(settings(t, hard("1Gi")))
+		n.memory.falls(gi / 2)
 		n.settle()
-		n.set(gi / 2)
-		n.wake()
-		n.settle()
-		if n.running["uid-big"] {
+		if n.runtime.running["uid-big"] {
 			t.Error("big still runs, want it evicted")
 		}
 		close(read)
@@ -85,8 +80,7 @@ func TestNobodyWaitsForManifests(t *testing.T) {
 // is not reported again because of another.
 func TestProblemsOfManifestsAreLoggedWhenTheyAreNew(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.run(settings(t, hard("1Gi")), rundir.State{})
-		n.settle()
+		n.start(settings(t, hard("1Gi")))
 		away := pods.Problem{File: "/manifests", Err: errors.New("is away")}
 		other := pods.Problem{File: "a.yaml", Err: errors.New("is empty")}
 		for _, c := range []struct {
@@ -99,9 +93,8 @@ func TestProblemsOfManifestsAreLoggedWhenTheyAreNew(t *testing.T) {
 			{nil, 1, 1},
 			{[]pods.Problem{away}, 2, 1},
 		} {
-			n.problems = c.problems
-			n.set(gi / 2)
-			n.wake()
+			n.runtime.problems = c.problems
+			n.memory.falls(gi / 2)
 			n.after(11 * time.Second) // the pace of a kubelet: what goes brings nothing
 			if got := len(n.loop.Snapshot().Problems); got != len(c.problems) {
 				t.Errorf("status has %d problems, want %d", got, len(c.problems))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -23,40 +22,29 @@ func (hanging) Rank(ctx context.Context, _ eviction.RankRequest) ([]eviction.Ran
 // With shadows that agree, differ, fail and hang the same pod goes at the same moment as
 // without, and their choices are reported.
 func TestShadowsChangeNothing(t *testing.T) {
-	ranks := func(uids ...string) ranker {
-		return func(eviction.RankRequest) (order []eviction.Ranked, err error) {
-			for _, uid := range uids {
-				order = append(order, eviction.Ranked{UID: uid})
-			}
-			return order, nil
-		}
-	}
 	var stories [2][]string
 	for at, shadows := range []bool{false, true} {
 		story(t, func(t *testing.T, n *node) {
 			if shadows {
-				n.addRanker("shadow-agrees", ranks("uid-another", "uid-big", "uid-small"))
-				n.addRanker("shadow-differs", ranks("uid-small", "uid-big"))
-				n.addRanker("shadow-spares", ranks())
-				n.addRanker("shadow-fails", func(eviction.RankRequest) ([]eviction.Ranked, error) { return nil, eviction.ErrUnavailable })
-				n.addRanker("shadow-hangs", nil)
-				n.rankers[len(n.rankers)-1].Plugin.Ranker = hanging{}
+				n.plugins.addRanker("shadow-agrees", ranks("uid-another", "uid-big", "uid-small"))
+				n.plugins.addRanker("shadow-differs", ranks("uid-small", "uid-big"))
+				n.plugins.addRanker("shadow-spares", ranks())
+				n.plugins.addRanker("shadow-fails", func(eviction.RankRequest) ([]eviction.Ranked, error) { return nil, eviction.ErrUnavailable })
+				n.plugins.addRanker("shadow-hangs", nil)
+				n.plugins.custom[len(n.plugins.custom)-1].Plugin.Ranker = hanging{}
 			}
-			n.run(settings(t, hard("1Gi")), rundir.State{})
-			n.settle()
-			n.set(gi / 2)
-			n.wake()
+			n.start(settings(t, hard("1Gi")))
+			n.memory.falls(gi / 2)
 			n.after(3 * time.Second)
-			stories[at] = slices.Clone(n.story())
+			stories[at] = slices.Clone(n.did.story())
 			if e := n.loop.Snapshot().Evictions; len(e) != 1 || e[0].Name != "default/big" || e[0].Ranker != "memory" {
 				t.Errorf("evictions %+v, want default/big by memory", e)
 			}
-			if len(n.rankers) > 0 { // the one that hangs keeps the others' answers back, and nothing else
-				n.rankers = n.rankers[:4]
+			if len(n.plugins.custom) > 0 { // the one that hangs keeps the others' answers back, and nothing else
+				n.plugins.custom = n.plugins.custom[:4]
 			}
-			n.addPod("another", 3*gi)
-			n.set(gi / 2)
-			n.wake()
+			n.runtime.addPod("another", 3*gi)
+			n.memory.falls(gi / 2)
 			n.after(3 * time.Second)
 			var want []ShadowStatus
 			if shadows {

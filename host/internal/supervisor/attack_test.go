@@ -9,18 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// attacked returns which attacks of a plugin were done, and of all what became.
-func (h *testHost) attacked(t *testing.T, name string) (done map[string]bool, all []string) {
-	t.Helper()
-	p, i := h.pinned(name)
-	defer p.Release()
-	o, err := observe(t.Context(), i)
-	if err != nil {
-		t.Fatal(err)
-	}
+// attacked returns which attacks a plugin reports as done, and of all what became.
+func attacked(o eviction.Observation) (done map[string]bool, all []string) {
 	done = map[string]bool{}
 	for _, c := range o.Components {
 		what, result, _ := strings.Cut(c.Name, ": ")
@@ -38,7 +32,7 @@ func TestPluginWithAUserCannotAttack(t *testing.T) {
 		through(t, o.SocketRoot)
 		o.Settings = map[string]Settings{"attacks": {Confine: as(sandbox.Policy{User: "nobody"})}}
 	})
-	done, all := h.attacked(t, "attacks")
+	done, all := attacked(h.observed("attacks"))
 	if len(done) < 12 {
 		t.Fatalf("%d attacks, want all: %q", len(done), all)
 	}
@@ -56,7 +50,7 @@ func TestPluginOfRootOwnsRootsFiles(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	h := startHost(t, install(t, "attacks", "good"))
-	done, all := h.attacked(t, "attacks")
+	done, all := attacked(h.observed("attacks"))
 	for what, can := range map[string]bool{
 		"trace the host": false, "write to the host's memory": false, "see the host's descriptors": false,
 		"become another user": false, "mount": false, "open a raw socket": false, "raise its limit of open files": false,

@@ -10,8 +10,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func awaited(h *testHost, s eviction.Signal) error {
-	pass := h.Pin()
+func awaited(pass *registry.Pin, s eviction.Signal) error {
 	defer pass.Release()
 	return pass.MissingObserver(s)
 }
@@ -28,7 +27,7 @@ func TestAPluginThatShouldObserveAndDoesNotRunIsNamed(t *testing.T) {
 		}
 	}
 	h := startHost(t, dir, func(o *Options) { o.Settings = map[string]Settings{"disk": {Disabled: true}} })
-	if err := awaited(h, eviction.MemoryAvailable); err == nil {
+	if err := awaited(h.Pin(), eviction.MemoryAvailable); err == nil {
 		t.Error("nobody is awaited for memory.available, whose plugin is there and does not come up")
 	} else {
 		want(t, err.Error(), "plugin memory does not run", "exit status 3")
@@ -40,15 +39,15 @@ func TestAPluginThatShouldObserveAndDoesNotRunIsNamed(t *testing.T) {
 		own:                      "its plugin runs",
 		"faulty.example/other":   "nobody has ever observed it",
 	} {
-		if err := awaited(h, s); err != nil {
+		if err := awaited(h.Pin(), s); err != nil {
 			t.Errorf("%s: %v, but %s", s, err, why)
 		}
 	}
 	if err := syscall.Kill(h.plugin("good").PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the dead plugin is awaited", func() bool { return awaited(h, own) != nil })
-	eventually(t, "it is back", func() bool { return awaited(h, own) == nil })
+	eventually(t, "the dead plugin is awaited", func() bool { return awaited(h.Pin(), own) != nil })
+	eventually(t, "it is back", func() bool { return awaited(h.Pin(), own) == nil })
 }
 
 // Between the begin of a pass and its end a plugin may come up. What it observes is
@@ -69,7 +68,7 @@ func TestAPluginThatComesUpDuringAPassIsAwaitedInIt(t *testing.T) {
 		return false
 	})
 	defer pass.Release()
-	eventually(t, "it is back", func() bool { return awaited(h, own) == nil && h.plugin("good").State == Running })
+	eventually(t, "it is back", func() bool { return awaited(h.Pin(), own) == nil && h.plugin("good").State == Running })
 	if pass.MissingObserver(own) == nil {
 		t.Error("in the pass that began without it the plugin is not awaited")
 	}

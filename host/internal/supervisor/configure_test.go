@@ -17,16 +17,7 @@ func configs(pairs ...string) map[string]Settings {
 }
 
 // config returns the configuration that a good plugin reports.
-func (h *testHost) config(name string) string {
-	h.t.Helper()
-	p, i := h.pinned(name)
-	defer p.Release()
-	o, err := observe(h.t.Context(), i)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return o.Components[0].Name
-}
+func config(o eviction.Observation) string { return o.Components[0].Name }
 
 func TestReconfigureIsWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
@@ -36,7 +27,7 @@ func TestReconfigureIsWholeOrNotAtAll(t *testing.T) {
 	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", `{"n":2}`, "b", `{"refuse":2}`, "c", `{"n":2}`))
 	want(t, fmt.Sprint(err), "plugin b: configure: plugin refused: config.color: unknown field")
 	for name, wanted := range map[string]string{"a": `{"n":1}`, "b": `{"n":1}`, "c": ""} {
-		if got := h.config(name); got != wanted {
+		if got := config(h.observed(name)); got != wanted {
 			t.Errorf("%s has %q after a refusal, want the former %q", name, got, wanted)
 		}
 	}
@@ -44,7 +35,7 @@ func TestReconfigureIsWholeOrNotAtAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b"} {
-		if got := h.config(name); got != `{"n":3}` {
+		if got := config(h.observed(name)); got != `{"n":3}` {
 			t.Errorf("%s has %q, want the new one", name, got)
 		}
 	}
@@ -61,7 +52,7 @@ func TestReconfigureThatCrashesAPlugin(t *testing.T) {
 	want(t, fmt.Sprint(err), "plugin b: configure: the plugin crashed (exit status 5)")
 	eventually(t, "b runs again", func() bool { s := h.plugin("b"); return s.State == Running && s.PID != crashed })
 	for _, name := range []string{"a", "b"} {
-		if got := h.config(name); got != "1" {
+		if got := config(h.observed(name)); got != "1" {
 			t.Errorf("%s has %q, want the former one", name, got)
 		}
 	}
@@ -107,7 +98,7 @@ func TestChangedEncryptionNeedsANewProcess(t *testing.T) {
 		s := h.plugin("a")
 		return s.State == Running && s.PID != before.PID
 	})
-	if got := h.config("a"); got != "" {
+	if got := config(h.observed("a")); got != "" {
 		t.Errorf("config %q, want none", got)
 	}
 }

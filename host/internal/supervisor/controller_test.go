@@ -18,25 +18,24 @@ import (
 // A stage is a controller whose work is done when the test says so, without files,
 // processes or time.
 type stage struct {
-	*controller
-
-	t    *testing.T
-	work []func() func()
+	control *controller
+	t       *testing.T
+	work    []func() func()
 }
 
 func newStage(t *testing.T, files ...string) *stage {
 	t.Helper()
 	s := newSupervisor(Options{Log: slog.New(slog.DiscardHandler), Timeouts: client.Timeouts{}}, nil)
-	st := &stage{controller: s.control, t: t}
-	st.launcher = insiders{}
-	st.run = func(work func(context.Context) func()) context.CancelFunc {
+	st := &stage{control: s.control, t: t}
+	st.control.launcher = insiders{}
+	st.control.run = func(work func(context.Context) func()) context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
 		st.work = append(st.work, func() func() { return work(ctx) })
 		return cancel
 	}
-	st.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
-	st.found(look(files...))
-	st.settle()
+	st.control.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
+	st.control.found(look(files...))
+	st.control.settle()
 	return st
 }
 
@@ -57,12 +56,12 @@ func (s *stage) next() {
 	w := s.work[0]
 	s.work = s.work[1:]
 	w()()
-	s.settle()
+	s.control.settle()
 }
 
 func (s *stage) states() string {
 	var all []string
-	for _, p := range s.sorted() {
+	for _, p := range s.control.sorted() {
 		all = append(all, fmt.Sprintf("%s %s", p.Name, p.State))
 	}
 	return strings.Join(all, ", ")
@@ -71,33 +70,33 @@ func (s *stage) states() string {
 // Nobody waits for a plugin that was removed before it could begin.
 func TestRemovalBeforeTheStart(t *testing.T) {
 	s := newStage(t, "a")
-	if s.started || s.states() != "a starting" {
-		t.Fatalf("started %v, %s, want it to wait for a", s.started, s.states())
+	if s.control.started || s.states() != "a starting" {
+		t.Fatalf("started %v, %s, want it to wait for a", s.control.started, s.states())
 	}
-	s.found(look())
-	s.settle()
+	s.control.found(look())
+	s.control.settle()
 	if s.states() != "a removed" {
 		t.Errorf("%s, want it to leave", s.states())
 	}
 	s.next()
-	if !s.started || s.states() != "" {
-		t.Errorf("started %v, %q, want nobody waited for", s.started, s.states())
+	if !s.control.started || s.states() != "" {
+		t.Errorf("started %v, %q, want nobody waited for", s.control.started, s.states())
 	}
 }
 
 // One that is put back while it leaves counts fresh.
 func TestAPluginThatIsBackBeforeItIsGone(t *testing.T) {
 	s := newStage(t, "a")
-	former := s.plugins["a"]
-	s.found(look())
-	s.settle()
-	s.found(look("a"))
-	s.settle()
-	if s.plugins["a"] != former {
+	former := s.control.plugins["a"]
+	s.control.found(look())
+	s.control.settle()
+	s.control.found(look("a"))
+	s.control.settle()
+	if s.control.plugins["a"] != former {
 		t.Fatal("another one before the former is gone")
 	}
 	s.next()
-	if s.plugins["a"] == former || s.states() != "a starting" {
+	if s.control.plugins["a"] == former || s.states() != "a starting" {
 		t.Errorf("%s, want a fresh one", s.states())
 	}
 }
@@ -107,13 +106,13 @@ func TestAPluginThatIsBackBeforeItIsGone(t *testing.T) {
 func TestNewsDuringAnAttempt(t *testing.T) {
 	for _, changedFile := range []bool{true, false} {
 		s := newStage(t, "a")
-		a := s.plugins["a"]
-		s.settle()
+		a := s.control.plugins["a"]
+		s.control.settle()
 		if changedFile {
 			a.wake()
 		}
-		s.attemptFailed(a, a.starting, errors.New("exit status 3"))
-		s.settle()
+		s.control.attemptFailed(a, a.starting, errors.New("exit status 3"))
+		s.control.settle()
 		if again := a.starting != nil; again != changedFile || (a.State == Backoff) == changedFile {
 			t.Errorf("news %v: another attempt %v, %s", changedFile, again, a.State)
 		}
@@ -123,14 +122,14 @@ func TestNewsDuringAnAttempt(t *testing.T) {
 // A call of a process that was replaced says nothing of the one that serves.
 func TestReportsOfAFormerProcess(t *testing.T) {
 	s := newStage(t, "a")
-	s.report = func(f func()) { f() }
-	p := s.plugins["a"]
+	s.control.report = func(f func()) { f() }
+	p := s.control.plugins["a"]
 	p.serving = &process{Instance: registry.NewInstance("a", 2, 1, &eviction.Plugin{})}
-	s.reports(p, 1)(client.Report{Failed: errors.New("the former")})
+	s.control.reports(p, 1)(client.Report{Failed: errors.New("the former")})
 	if p.lastError != nil {
 		t.Errorf("last error %v, want none", p.lastError)
 	}
-	s.reports(p, 2)(client.Report{Failed: errors.New("it")})
+	s.control.reports(p, 2)(client.Report{Failed: errors.New("it")})
 	if p.lastError == nil {
 		t.Error("no last error of the process that serves")
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// cgroupsOf returns the directories of a plugin's cgroups that exist.
-func (h *testHost) cgroupsOf(name string) []string {
+// cgroupsOf returns which of dirs are cgroups of a plugin.
+func cgroupsOf(name string, dirs []string) []string {
 	var all []string
-	for _, dir := range h.root.Cgroups() {
+	for _, dir := range dirs {
 		if strings.HasPrefix(filepath.Base(dir), name+".") {
 			all = append(all, dir)
 		}
@@ -39,7 +39,7 @@ func TestLimits(t *testing.T) {
 		"usual": {"268435456", "100000"}, "limited": {"104857600", "50000"}, "free": {"", "-1"},
 	} {
 		got := map[string]string{}
-		dirs := h.cgroupsOf(name)
+		dirs := cgroupsOf(name, h.root.Cgroups())
 		for _, dir := range dirs {
 			for _, file := range []string{"memory.limit_in_bytes", "cpu.cfs_quota_us", "pids.max", "cgroup.procs"} {
 				if content, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
@@ -58,10 +58,10 @@ func TestLimits(t *testing.T) {
 	if diff := cmp.Diff(wanted, h.plugin("limited").Confinement); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	if dirs := h.cgroupsOf("memory"); len(dirs) != 0 {
+	if dirs := cgroupsOf("memory", h.root.Cgroups()); len(dirs) != 0 {
 		t.Errorf("the built-in plugin is in %v, want no cgroup", dirs)
 	}
-	bases := h.cgroupsOf("usual")
+	bases := cgroupsOf("usual", h.root.Cgroups())
 	h.stop()
 	for _, dir := range bases {
 		if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
@@ -91,11 +91,11 @@ func TestOrphanDiesWithThePlugin(t *testing.T) {
 	requireRoot(t)
 	h := startHost(t, install(t, "forks-twice"))
 	eventually(t, "plugin and orphan run", func() bool { return len(processesOf(h.sockets)) == 2 })
-	if dirs := h.cgroupsOf("forks-twice"); len(dirs) == 0 {
+	if dirs := cgroupsOf("forks-twice", h.root.Cgroups()); len(dirs) == 0 {
 		t.Fatal("no cgroup")
 	}
 	before := h.plugin("forks-twice")
-	h.kill(before.PID)
+	kill(t, before.PID)
 	eventually(t, "only the new ones run", func() bool {
 		s := h.plugin("forks-twice")
 		return s.State == Running && s.PID != before.PID && len(processesOf(h.sockets)) == 2
@@ -103,14 +103,14 @@ func TestOrphanDiesWithThePlugin(t *testing.T) {
 	h.stop() // It fails if something is left.
 }
 
-func (h *testHost) kill(pid int) {
-	h.t.Helper()
+func kill(t *testing.T, pid int) {
+	t.Helper()
 	p, err := os.FindProcess(pid)
 	if err == nil {
 		err = p.Kill()
 	}
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 

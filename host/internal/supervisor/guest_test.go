@@ -54,7 +54,7 @@ func TestGuestPluginsAreLimited(t *testing.T) {
 			moveTo(t, cgroup)
 			limit := int64(64 << 20)
 			h := startHost(t, install(t, "eats-memory", "forks-twice"), confined("eats-memory", sandbox.Policy{MemoryBytes: limit}))
-			dirs := h.cgroupsOf("eats-memory")
+			dirs := cgroupsOf("eats-memory", h.root.Cgroups())
 			if len(dirs) != 1 {
 				t.Fatalf("cgroups %v, want one", dirs)
 			}
@@ -88,7 +88,7 @@ func TestGuestPluginsInACgroupOfOthers(t *testing.T) {
 	if n := len(processesOf(h.sockets)); n != 2 {
 		t.Errorf("%d processes, want a plugin and its orphan", n)
 	}
-	if dirs := h.cgroupsOf("forks-twice"); len(dirs) != 1 {
+	if dirs := cgroupsOf("forks-twice", h.root.Cgroups()); len(dirs) != 1 {
 		t.Errorf("cgroups %v, want one", dirs)
 	}
 	want(t, h.log.String(), "plugins run without some of their limits", "DelegateSubgroup=host")

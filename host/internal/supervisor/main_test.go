@@ -250,6 +250,18 @@ func (h *testHost) pinned(name string) (*registry.Pin, *registry.Instance) {
 	return nil, nil
 }
 
+// observed returns what a running plugin observes.
+func (h *testHost) observed(name string) eviction.Observation {
+	h.t.Helper()
+	p, i := h.pinned(name)
+	defer p.Release()
+	o, err := observe(h.t.Context(), i)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return o
+}
+
 // observe asks for the only signal that the instance serves.
 func observe(ctx context.Context, i *registry.Instance) (eviction.Observation, error) {
 	r, err := i.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{Signals: []eviction.Signal{i.Plugin.Signals[0].Signal}})

@@ -30,10 +30,10 @@ func TestBadNeighbors(t *testing.T) {
 			left := leaks.Now(t)
 			h := startHost(t, install(t, name, "good"), shortStop)
 			pass, good := h.pinned("good")
-			before := h.callTimes(t, good, 50*time.Millisecond)
+			before := callTimes(t, good, 50*time.Millisecond)
 			var during []time.Duration
 			p, bad := h.pinned(name)
-			beside(t.Context(), p, bad, func() { during = h.callTimes(t, good, time.Second) })
+			beside(t.Context(), p, bad, func() { during = callTimes(t, good, time.Second) })
 			pass.Release()
 			t.Logf("alone %s, beside it %s, at worst %s", before[len(before)/2], during[len(during)/2], during[len(during)-1])
 			if len(during) < fewestAnswers {
@@ -64,7 +64,7 @@ func beside(ctx context.Context, p *registry.Pin, i *registry.Instance, f func()
 
 // callTimes calls an instance for some time and returns how long each call took,
 // sorted. A call that fails is an error.
-func (h *testHost) callTimes(t *testing.T, i *registry.Instance, long time.Duration) []time.Duration {
+func callTimes(t *testing.T, i *registry.Instance, long time.Duration) []time.Duration {
 	t.Helper()
 	var times []time.Duration
 	for end := time.Now().Add(long); time.Now().Before(end); {

@@ -22,9 +22,9 @@ func TestAPluginIsBackWithItsDirectory(t *testing.T) {
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}
-	h.kill(h.plugin("memory").PID)
+	kill(t, h.plugin("memory").PID)
 	eventually(t, "it cannot be started", func() bool { return h.plugin("memory").State == Refused })
-	if awaited(h, eviction.MemoryAvailable) == nil {
+	if awaited(h.Pin(), eviction.MemoryAvailable) == nil {
 		t.Error("nobody is awaited for memory.available, as if it had been switched off")
 	}
 	if err := os.Rename(dir+".old", dir); err != nil {
@@ -66,8 +66,8 @@ func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {
 	p := defaultRestartPolicy()
 	p.hostFault = time.Millisecond
 	h := startWithPolicy(t, p, install(t, "good"))
-	h.breakSockets()
-	h.kill(h.plugin("good").PID)
+	breakSockets(t, h.sockets)
+	kill(t, h.plugin("good").PID)
 	eventually(t, "more starts fail than there are crashes to a quarantine", func() bool { return h.plugin("good").Restarts > 2*p.crashes })
 	if s := h.plugin("good"); s.State == Quarantined {
 		t.Errorf("%+v, want it tried again soon", s)
@@ -78,7 +78,7 @@ func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {
 		t.Errorf("told %d times that it did not start, want once for the same reason", n)
 	}
 	want(t, h.log.String(), fault)
-	h.mendSockets()
+	mendSockets(t, h.sockets)
 	eventually(t, "it runs again", func() bool { return h.plugin("good").State == Running })
 	if s := h.plugin("good"); s.LastError != "" {
 		t.Errorf("last error %q, want none of what is no more", s.LastError)
@@ -86,23 +86,23 @@ func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {
 }
 
 // breakSockets puts a file in the place of the sockets' directory.
-func (h *testHost) breakSockets() {
-	h.t.Helper()
-	if err := os.RemoveAll(h.sockets); err != nil {
-		h.t.Fatal(err)
+func breakSockets(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
 	}
-	if err := os.WriteFile(h.sockets, nil, 0o600); err != nil {
-		h.t.Fatal(err)
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // mendSockets makes the sockets' directory again.
-func (h *testHost) mendSockets() {
-	h.t.Helper()
-	if err := os.Remove(h.sockets); err != nil {
-		h.t.Fatal(err)
+func mendSockets(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
 	}
-	if err := os.Mkdir(h.sockets, 0o711); err != nil {
-		h.t.Fatal(err)
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		t.Fatal(err)
 	}
 }

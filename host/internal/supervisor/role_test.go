@@ -23,9 +23,9 @@ func ranking(signals ...eviction.Signal) eviction.Plugin {
 }
 
 // roles has what the status says of a capability of a signal, by plugin.
-func (h *testHost) roles(c string, of eviction.Signal, now eviction.Layout, possible ...eviction.Layout) map[string]string {
+func roles(status []Status, c string, of eviction.Signal) map[string]string {
 	all := map[string]string{}
-	for _, p := range h.StatusIn(now, possible...) {
+	for _, p := range status {
 		for _, s := range p.Signals {
 			for _, r := range s.Roles {
 				if s.Signal != of || r.Capability != c {
@@ -120,7 +120,7 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 			if c.does != "" {
 				does = c.does
 			}
-			if diff := cmp.Diff(c.want, h.roles(does, c.of, c.now, c.possible...)); diff != "" {
+			if diff := cmp.Diff(c.want, roles(h.StatusIn(c.now, c.possible...), does, c.of)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -137,11 +137,11 @@ func TestAPluginThatIsDownIsOutForTheWholeFilesystem(t *testing.T) {
 	}
 	eventually(t, "it is disabled", func() bool { return h.plugin("acme").State == Disabled })
 	want := map[string]string{"acme": "out: disabled", "disk": "in charge: only provider"}
-	if diff := cmp.Diff(want, h.roles("rank", eviction.ContainerFsAvailable, eviction.LayoutImageFs, eviction.Layouts()...)); diff != "" {
+	if diff := cmp.Diff(want, roles(h.StatusIn(eviction.LayoutImageFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want = map[string]string{"disk": "in charge: only provider"}
-	if diff := cmp.Diff(want, h.roles("rank", eviction.ContainerFsAvailable, eviction.LayoutContainerFs, eviction.Layouts()...)); diff != "" {
+	if diff := cmp.Diff(want, roles(h.StatusIn(eviction.LayoutContainerFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -135,7 +135,7 @@ func TestSwapCyclesLeakNothing(t *testing.T) {
 		var wg sync.WaitGroup
 		for lane := range lanes {
 			wg.Go(func() {
-				c := cycler{testHost: h, name: fmt.Sprintf("lane-%d", lane)}
+				c := cycler{host: h, name: fmt.Sprintf("lane-%d", lane)}
 				for turn := lane; turn < n && !t.Failed(); turn += lanes {
 					c.cycle(turn)
 				}
@@ -188,32 +188,31 @@ func compare(before, after leftovers) string {
 
 // A cycler makes cycles with one plugin.
 type cycler struct {
-	*testHost
-
+	host *testHost
 	name string
 }
 
 // cycle adds, replaces and removes the plugin once. Turns differ in how.
 func (c cycler) cycle(turn int) {
-	put(c.t, c.dir, c.name, "1-"+c.name) // What is posed as is what is observed.
-	if turn%13 == 12 {                   // gone before it has come
+	put(c.host.t, c.host.dir, c.name, "1-"+c.name) // What is posed as is what is observed.
+	if turn%13 == 12 {                             // gone before it has come
 		c.remove()
 		return
 	}
 	first := c.await(0)
 	var pass *registry.Pin
 	if turn%3 == 0 { // a pass is under way
-		pass = c.Pin()
+		pass = c.host.Pin()
 	}
 	if turn%5 == 4 {
-		put(c.t, c.dir, c.name, "exits")
+		put(c.host.t, c.host.dir, c.name, "exits")
 		c.until("the replacement fails", func(s Status) bool { return s.Replacement != nil && s.Replacement.State == Refused })
 	} else {
-		put(c.t, c.dir, c.name, "2-"+c.name)
+		put(c.host.t, c.host.dir, c.name, "2-"+c.name)
 		c.await(first)
 	}
 	if turn%7 == 6 { // gone while another one comes
-		put(c.t, c.dir, c.name, "1-"+c.name)
+		put(c.host.t, c.host.dir, c.name, "1-"+c.name)
 	}
 	c.remove()
 	if pass != nil {
@@ -222,8 +221,8 @@ func (c cycler) cycle(turn int) {
 }
 
 func (c cycler) remove() {
-	if err := os.Remove(filepath.Join(c.dir, c.name)); err != nil {
-		c.t.Error(err)
+	if err := os.Remove(filepath.Join(c.host.dir, c.name)); err != nil {
+		c.host.t.Error(err)
 	}
 	c.until("it is gone", func(s Status) bool { return s.Name == "" })
 }
@@ -240,9 +239,9 @@ func (c cycler) await(pid int) (now int) {
 func (c cycler) until(what string, ok func(Status) bool) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for deadline := time.Now().Add(patient); !ok(c.plugin(c.name)); <-look.C {
+	for deadline := time.Now().Add(patient); !ok(c.host.plugin(c.name)); <-look.C {
 		if time.Now().After(deadline) {
-			c.t.Errorf("%s, not within %s: %s: %+v", c.name, patient, what, c.plugin(c.name))
+			c.host.t.Errorf("%s, not within %s: %s: %+v", c.name, patient, what, c.host.plugin(c.name))
 			return
 		}
 	}

@@ -127,7 +127,7 @@ func TestABrokenReplacementLeavesTheFormerOneRunning(t *testing.T) {
 		if s := h.plugin("good"); s.PID != before || s.State != Running {
 			t.Fatalf("after %s: %s with pid %d, want the former process %d to run", c.as, s.State, s.PID, before)
 		}
-		if got := h.config("good"); got != `{"n":1}` {
+		if got := config(h.observed("good")); got != `{"n":1}` {
 			t.Errorf("after %s: config %q, want that of before", c.as, got)
 		}
 	}
@@ -186,7 +186,7 @@ func TestACrashDuringASwap(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the new process is starting", func() bool { return len(processesOf(h.sockets)) == 2 })
-	h.kill(before)
+	kill(t, before)
 	eventually(t, "the crash is noted", func() bool { return h.plugin("good").LastError != "" })
 	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
 		t.Fatal(err)
