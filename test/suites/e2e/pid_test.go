@@ -21,10 +21,10 @@ const (
 func TestForkHappyPod(t *testing.T) {
 	n := newSite(t, stack.Options{})
 	pods := map[string]*stack.Pod{
-		"steady":     n.run(t, sketch{name: "steady"}),
-		"important":  n.run(t, sketch{name: "important", priority: 1000}),
-		"fork-happy": n.run(t, sketch{name: "fork-happy"}),
-		"busy":       n.run(t, sketch{name: "busy", request: "1Gi"}),
+		"steady":     run(t, n.Stack, sketch{name: "steady"}),
+		"important":  run(t, n.Stack, sketch{name: "important", priority: 1000}),
+		"fork-happy": run(t, n.Stack, sketch{name: "fork-happy"}),
+		"busy":       run(t, n.Stack, sketch{name: "busy", request: "1Gi"}),
 	}
 	fork := func(name string, processes int) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestForkHappyPod(t *testing.T) {
 	fork("fork-happy", forks) // all of them are there before evictd looks
 	t.Logf("  pid.available: %d, before fork-happy made %d processes %d; threshold %d", tasksAvailable(t), forks, available, threshold)
 	n.start(t, map[string]any{"evictionHard": map[string]string{"pid.available": strconv.Itoa(threshold)}})
-	n.awaitVictim(t, "pid.available", "fork-happy", pods)
+	n.log.awaitVictim(t, "pid.available", "fork-happy", pods)
 	if left := pods["fork-happy"].ContainerProcesses("main"); len(left) > 0 {
 		t.Errorf("fork-happy still has %d processes", len(left))
 	}

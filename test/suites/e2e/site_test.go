@@ -28,7 +28,6 @@ type site struct {
 	*stack.Stack
 	agent *evictd.Process
 	log   journal
-	pods  int
 }
 
 // An engine is a containerd to run: Debian's, or the one in a directory.
@@ -100,7 +99,7 @@ func (n *site) start(t *testing.T, config map[string]any, others ...string) {
 		t.Fatal("bin/plugins is empty: run make build first")
 	}
 	full := map[string]any{
-		"plugins":                          map[string]any{"disk": n.diskSettings()},
+		"plugins":                          map[string]any{"disk": diskSettings(n.Stack)},
 		"monitoringInterval":               interval,
 		"evictionPressureTransitionPeriod": transition,
 		"logLevel":                         "debug",
@@ -114,7 +113,7 @@ func (n *site) start(t *testing.T, config map[string]any, others ...string) {
 }
 
 // diskSettings are the built-in disk plugin's.
-func (n *site) diskSettings() map[string]any {
+func diskSettings(n *stack.Stack) map[string]any {
 	return map[string]any{"config": map[string]any{
 		"imageMinimumGCAge": "0s",
 		"containerLogsDir":  filepath.Join(n.Dir, "containers"),
@@ -136,7 +135,7 @@ func (n *site) stop(t *testing.T) {
 	if n.agent == nil {
 		return
 	}
-	n.tell(t)
+	n.log.print(t)
 	err := n.agent.Stop()
 	n.agent = nil
 	if err != nil {
