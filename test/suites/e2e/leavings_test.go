@@ -108,7 +108,7 @@ func (l *leavings) checkGone(t *testing.T, n *stack.Stack) {
 			t.Errorf("the unused image %s is still there", name)
 		}
 	}
-	for _, name := range append(l.used, n.SandboxImage()) {
+	for _, name := range append(l.used, stack.SandboxImage) {
 		if !slices.Contains(images, name) {
 			t.Errorf("the image %s is gone, and was in use", name)
 		}

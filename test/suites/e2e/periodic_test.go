@@ -54,7 +54,7 @@ func TestPeriodicImageGC(t *testing.T) {
 				if len(left) != want {
 					t.Errorf("%q are left, want %d", left, want)
 				}
-				for _, name := range []string{used, stack.PodImage, n.SandboxImage()} {
+				for _, name := range []string{used, stack.PodImage, stack.SandboxImage} {
 					if !slices.Contains(images, name) {
 						t.Errorf("the image %s is gone, and was in use", name)
 					}
