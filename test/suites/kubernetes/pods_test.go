@@ -92,8 +92,8 @@ func awaitMeasured(ctx context.Context, t *testing.T, c *cluster.Cluster, pods .
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		known, err := c.KubeletPods(ctx) // just after a start of the kubelet an error
-		measured, failed := c.Summary(ctx)
+		known, err := c.Kubelet.Pods(ctx) // just after a start of the kubelet an error
+		measured, failed := c.Kubelet.Summary(ctx)
 		missing := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool {
 			return measured[p.UID] > 0 && slices.ContainsFunc(known, func(k v1.Pod) bool { return k.UID == p.UID })
 		})
