@@ -5,17 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/test/harness/child"
 	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 )
@@ -229,12 +228,11 @@ func residentMemory(t *testing.T, agent int, plugin string) int64 {
 func du(t *testing.T, unit, dir string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "du", "-s", "-x", unit, dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // the death that Pdeathsig means is this thread's
-	defer runtime.UnlockOSThread()
-	out, err := cmd.Output()
-	must(t, err)
-	digits, _, _ := strings.Cut(string(out), "\t")
+	var out strings.Builder
+	cmd.Stdout = &out
+	must(t, child.Start(cmd))
+	must(t, cmd.Wait())
+	digits, _, _ := strings.Cut(out.String(), "\t")
 	count, err := strconv.ParseInt(digits, 10, 64)
 	must(t, err)
 	return count
