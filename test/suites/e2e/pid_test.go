@@ -2,12 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
 const (
@@ -47,20 +46,9 @@ func TestForkHappyPod(t *testing.T) {
 	t.Logf("    pid.available is %d again", tasksAvailable(t))
 }
 
-// tasksAvailable returns the result of the kubelet's formula (stats/pidlimit).
 func tasksAvailable(t *testing.T) int {
 	t.Helper()
-	number := func(file string) int {
-		raw, err := os.ReadFile(file)
-		must(t, err)
-		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		must(t, err)
-		return n
-	}
-	raw, err := os.ReadFile("/proc/loadavg")
+	n, err := crossing.TasksAvailable()
 	must(t, err)
-	_, total, _ := strings.Cut(strings.Fields(string(raw))[3], "/")
-	tasks, err := strconv.Atoi(total)
-	must(t, err)
-	return min(number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")) - tasks
+	return n
 }

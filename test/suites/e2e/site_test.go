@@ -91,13 +91,8 @@ func newSite(t *testing.T, o stack.Options) *site {
 // start runs evictd with the plugins that make build made, and others.
 func (n *site) start(t *testing.T, config map[string]any, others ...string) {
 	t.Helper()
-	bin, err := filepath.Abs("../../../bin")
+	options, err := agent.Built("../../../bin")
 	must(t, err)
-	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
-	must(t, err)
-	if len(plugins) == 0 {
-		t.Fatal("bin/plugins is empty: run make build first")
-	}
 	full := map[string]any{
 		"plugins":                          map[string]any{"disk": diskSettings(n.Stack)},
 		"monitoringInterval":               interval,
@@ -106,9 +101,8 @@ func (n *site) start(t *testing.T, config map[string]any, others ...string) {
 	}
 	maps.Copy(full, config)
 	n.log.clear()
-	n.agent, err = agent.Start(t.Context(), n.Stack, agent.Options{
-		Binary: filepath.Join(bin, "evictd"), Plugins: append(plugins, others...), Config: full, OnRecord: n.onRecord,
-	})
+	options.Plugins, options.Config, options.OnRecord = append(options.Plugins, others...), full, n.onRecord
+	n.agent, err = agent.Start(t.Context(), n.Stack, options)
 	must(t, err)
 }
 

@@ -22,17 +22,28 @@ import (
 
 // deployment is one of one pod, whose label app is the name.
 func deployment(name, podSpec string) string {
+	return controller("Deployment", name, podSpec)
+}
+
+func controller(kind, name, podSpec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s}
+kind: %[1]s
+metadata: {name: %[2]s}
 spec:
   replicas: 1
-  selector: {matchLabels: {app: %[1]s}}
+  selector: {matchLabels: {app: %[2]s}}
   template:
-    metadata: {labels: {app: %[1]s}}
-    spec: %[2]s
-`, name, podSpec)
+    metadata: {labels: {app: %[2]s}}
+    spec: %[3]s
+`, kind, name, podSpec)
+}
+
+// deploy applies a deployment, and returns its pod when that runs.
+func deploy(t *testing.T, c *cluster.Cluster, name, podSpec string) *v1.Pod {
+	t.Helper()
+	must(t, c.Apply(soon(t), deployment(name, podSpec)))
+	return awaitAvailable(soon(t), t, c, name)
 }
 
 // sleeper is the spec of a pod that does nothing. It asks for so much more than it uses
