@@ -21,19 +21,18 @@ var kubeletDefaults = map[string]string{"nodefs.available": "10%", "imagefs.avai
 // own: it was in charge of imagefs.available and never asked, since the threshold for
 // writable layers was acted on. Every pod went, the cache stayed.
 func TestAVendorOfTheImagesEmptiesItsCacheFirst(t *testing.T) {
-	n := newSite(t, dedicated(debian))
-	binary := filepath.Join(t.TempDir(), "imagecache")
-	goBuild(t, ".", binary, "./imagecache")
-	cache := newCache(t, filepath.Join(n.Dir, "images"))
-	vendor(t, n, cache, binary, map[string]any{"config": map[string]any{"dir": cache.dir}, "capabilities": []string{"DAC_OVERRIDE"}}, "acme.example/empty-cache")
+	vendorOfImages(t, newSite(t, dedicated(debian)), "images")
 }
 
 // The same where images share the kubelet's filesystem.
 func TestAVendorOfTheImagesWhereAllShareAFilesystem(t *testing.T) {
-	n := newSite(t, shared(debian))
+	vendorOfImages(t, newSite(t, shared(debian)), "node")
+}
+
+func vendorOfImages(t *testing.T, n *site, filesystem string) {
 	binary := filepath.Join(t.TempDir(), "imagecache")
 	goBuild(t, ".", binary, "./imagecache")
-	cache := newCache(t, filepath.Join(n.Dir, "node"))
+	cache := newCache(t, filepath.Join(n.Dir, filesystem))
 	vendor(t, n, cache, binary, map[string]any{"config": map[string]any{"dir": cache.dir}, "capabilities": []string{"DAC_OVERRIDE"}}, "acme.example/empty-cache")
 }
 
