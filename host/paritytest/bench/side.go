@@ -87,7 +87,7 @@ func serve(ctx context.Context, name string, f family, pods int, plugins string)
 		if err != nil {
 			return err
 		}
-		timer, err := k.Timer(s)
+		timer, err := kubelet.NewTimer(k, s)
 		if err != nil {
 			return err
 		}

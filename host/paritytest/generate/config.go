@@ -28,81 +28,81 @@ var configurable = []string{memory, nodeFs, nodeFsInodes, imageFs, imageFsInodes
 // signals are all that a node reports.
 var signals = []string{memory, allocatable, nodeFs, nodeFsInodes, imageFs, imageFsInodes, containerFs, containerFsInodes, pids}
 
-func (m *maker) config() replay.Config {
+func config(d dice) replay.Config {
 	c := replay.Config{
 		EvictionHard: map[string]string{}, EvictionSoft: map[string]string{},
 		EvictionSoftGracePeriod: map[string]string{}, EvictionMinimumReclaim: map[string]string{},
-		EvictionPressureTransitionPeriod: metav1.Duration{Duration: pick[time.Duration](m.dice, 0, 10, 30, 30, 60, 300, 300) * time.Second},
-		EvictionMaxPodGracePeriod:        pick[int32](m.dice, 0, 5, 30, 60, 60, 120, 600),
-		LocalStorageCapacityIsolation:    !m.in(10),
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: pick[time.Duration](d, 0, 10, 30, 30, 60, 300, 300) * time.Second},
+		EvictionMaxPodGracePeriod:        pick[int32](d, 0, 5, 30, 60, 60, 120, 600),
+		LocalStorageCapacityIsolation:    !d.in(10),
 	}
-	if m.in(1) {
+	if d.in(1) {
 		c.EvictionMaxPodGracePeriod = -1
 	}
-	if m.in(60) {
-		c.EnforceNodeAllocatable = pick(m.dice, []string{"pods"}, []string{"pods"}, []string{"system-reserved", "pods"}, []string{"none"})
+	if d.in(60) {
+		c.EnforceNodeAllocatable = pick(d, []string{"pods"}, []string{"pods"}, []string{"system-reserved", "pods"}, []string{"none"})
 	}
-	if m.in(3) { // nothing configured
+	if d.in(3) { // nothing configured
 		return c
 	}
-	few := pick(m.dice, 15, 40, 40, 70)
+	few := pick(d, 15, 40, 40, 70)
 	for _, signal := range configurable {
-		m.threshold(&c, signal, few)
+		threshold(d, &c, signal, few)
 	}
-	if m.in(3) {
-		m.threshold(&c, allocatable, 100)
+	if d.in(3) {
+		threshold(d, &c, allocatable, 100)
 	}
-	if m.in(1) {
-		m.threshold(&c, pick(m.dice, containerFs, containerFsInodes), 100)
+	if d.in(1) {
+		threshold(d, &c, pick(d, containerFs, containerFsInodes), 100)
 	}
-	if m.in(4) {
-		for range pick(m.dice, 1, 1, 2) {
-			m.mistake(&c)
+	if d.in(4) {
+		for range pick(d, 1, 1, 2) {
+			mistake(d, &c)
 		}
 	}
 	return c
 }
 
 // threshold sets what there is for signal, in percent of the cases each.
-func (m *maker) threshold(c *replay.Config, signal string, percent int) {
-	if m.in(percent) {
-		c.EvictionHard[signal] = m.value(signal, 1)
+func threshold(d dice, c *replay.Config, signal string, percent int) {
+	if d.in(percent) {
+		c.EvictionHard[signal] = value(d, signal, 1)
 	}
-	if m.in(percent) {
-		c.EvictionSoft[signal] = m.value(signal, 2)
-		c.EvictionSoftGracePeriod[signal] = pick(m.dice, "0s", "10s", "10s", "20s", "30s", "1m30s", "5m")
+	if d.in(percent) {
+		c.EvictionSoft[signal] = value(d, signal, 2)
+		c.EvictionSoftGracePeriod[signal] = pick(d, "0s", "10s", "10s", "20s", "30s", "1m30s", "5m")
 	}
-	if m.in(percent / 2) {
-		c.EvictionMinimumReclaim[signal] = m.minReclaim(signal)
+	if d.in(percent / 2) {
+		c.EvictionMinimumReclaim[signal] = minReclaim(d, signal)
 	}
 }
 
 // value is about a twentieth of the capacity, times scale.
-func (m *maker) value(signal string, scale int) string {
-	if m.in(45) {
-		return pick(m.dice, "5%", "10%", "6.5%", "12.5%", "10.1%", "7.77%", "1e1%", "10%%", "0%", "0.0%", "100%", "100.0%", "33.3%", "99.9%", "0x1p3%", "+5%")
+func value(d dice, signal string, scale int) string {
+	if d.in(45) {
+		return pick(d, "5%", "10%", "6.5%", "12.5%", "10.1%", "7.77%", "1e1%", "10%%", "0%", "0.0%", "100%", "100.0%", "33.3%", "99.9%", "0x1p3%", "+5%")
 	}
 	capacity := capacities[signal]
 	amount := capacity / 20 * int64(scale)
 	switch signal {
 	case memory, allocatable, nodeFs, imageFs, containerFs:
-		return pick(m.dice, fmt.Sprintf("%d", amount), fmt.Sprintf("%dMi", amount>>20), fmt.Sprintf("%.2fGi", float64(amount)/(1<<30)), fmt.Sprintf("%dk", amount/1000))
+		return pick(d, fmt.Sprintf("%d", amount), fmt.Sprintf("%dMi", amount>>20), fmt.Sprintf("%.2fGi", float64(amount)/(1<<30)), fmt.Sprintf("%dk", amount/1000))
 	default:
-		return pick(m.dice, fmt.Sprintf("%d", amount), fmt.Sprintf("%dk", amount/1000+1), fmt.Sprintf("%d", amount+int64(m.IntN(100))))
+		return pick(d, fmt.Sprintf("%d", amount), fmt.Sprintf("%dk", amount/1000+1), fmt.Sprintf("%d", amount+int64(d.IntN(100))))
 	}
 }
 
-func (m *maker) minReclaim(signal string) string {
-	if m.in(35) {
-		return pick(m.dice, "5%", "2.5%", "10%", "150%")
+func minReclaim(d dice, signal string) string {
+	if d.in(35) {
+		return pick(d, "5%", "2.5%", "10%", "150%")
 	}
-	return pick(m.dice, "0", fmt.Sprint(capacities[signal]/40), fmt.Sprint(capacities[signal]/100), "1", "1500m")
+	return pick(d, "0", fmt.Sprint(capacities[signal]/40), fmt.Sprint(capacities[signal]/100), "1", "1500m")
 }
 
 // mistake makes the configuration one that is refused.
-func (m *maker) mistake(c *replay.Config) {
-	signal := pick(m.dice, configurable...)
-	switch m.IntN(13) {
+func mistake(d dice, c *replay.Config) {
+	signal := pick(d, configurable...)
+	switch d.IntN(13) {
 	case 0:
 		c.EvictionHard["foo.available"] = "1Gi"
 	case 1:
@@ -125,10 +125,10 @@ func (m *maker) mistake(c *replay.Config) {
 	case 9:
 		c.EvictionSoftGracePeriod[signal] = "-1m0s"
 	case 10:
-		c.EvictionMinimumReclaim[signal] = pick(m.dice, "0%", "-2%")
+		c.EvictionMinimumReclaim[signal] = pick(d, "0%", "-2%")
 	case 11:
-		c.EvictionMinimumReclaim[signal] = pick(m.dice, "-2", "1.Q")
+		c.EvictionMinimumReclaim[signal] = pick(d, "-2", "1.Q")
 	case 12:
-		pick(m.dice, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim)["nodefs.unknown"] = "10s"
+		pick(d, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim)["nodefs.unknown"] = "10s"
 	}
 }

@@ -9,8 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pod makes the next active pod.
-func (m *maker) pod() *v1.Pod {
+// A podMaker makes the pods of a scenario.
+type podMaker struct {
+	dice
+	// born counts all pods there ever were.
+	born int
+	// limits is the percentage of containers and volumes with limits for local storage. Where
+	// pods go for them none goes for pressure.
+	limits int
+}
+
+// next makes the next active pod.
+func (m *podMaker) next() *v1.Pod {
 	m.born++
 	p := m.anyPod(fmt.Sprintf("pod-%d", m.born), fmt.Sprintf("uid-%05d", m.born))
 	p.Status.Phase = v1.PodRunning
@@ -25,7 +35,7 @@ func (m *maker) pod() *v1.Pod {
 	return p
 }
 
-func (m *maker) anyPod(name, uid string) *v1.Pod {
+func (m *podMaker) anyPod(name, uid string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: pick(m.dice, "default", "kube-system", "prod"), UID: types.UID(uid), Generation: int64(m.IntN(4)),
 	}}
@@ -58,7 +68,7 @@ func (m *maker) anyPod(name, uid string) *v1.Pod {
 }
 
 // origin says where the kubelet has p from.
-func (m *maker) origin(p *v1.Pod) {
+func (m *podMaker) origin(p *v1.Pod) {
 	switch n := m.IntN(100); {
 	case n < 5:
 		p.Annotations = map[string]string{"kubernetes.io/config.source": pick(m.dice, "file", "http")}
@@ -69,7 +79,7 @@ func (m *maker) origin(p *v1.Pod) {
 	}
 }
 
-func (m *maker) containers(p *v1.Pod) {
+func (m *podMaker) containers(p *v1.Pod) {
 	kind := pick(m.dice, v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSBurstable, v1.PodQOSGuaranteed)
 	for i := range pick(m.dice, 1, 1, 1, 2, 3) {
 		p.Spec.Containers = append(p.Spec.Containers, m.container(fmt.Sprintf("c%d", i), kind))
@@ -85,7 +95,7 @@ func (m *maker) containers(p *v1.Pod) {
 	}
 }
 
-func (m *maker) container(name string, kind v1.PodQOSClass) v1.Container {
+func (m *podMaker) container(name string, kind v1.PodQOSClass) v1.Container {
 	c := v1.Container{Name: name}
 	set := func(l *v1.ResourceList, r v1.ResourceName, q string) {
 		if *l == nil {
@@ -122,7 +132,7 @@ func (m *maker) container(name string, kind v1.PodQOSClass) v1.Container {
 }
 
 // podLevel sets resources for the pod as a whole, which then count alone.
-func (m *maker) podLevel(p *v1.Pod) {
+func (m *podMaker) podLevel(p *v1.Pod) {
 	r := &v1.ResourceRequirements{}
 	if m.in(60) {
 		r.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(pick(m.dice, "300Mi", "1Gi"))}
@@ -142,7 +152,7 @@ func (m *maker) podLevel(p *v1.Pod) {
 	p.Spec.Resources = r
 }
 
-func (m *maker) volumes(p *v1.Pod) {
+func (m *podMaker) volumes(p *v1.Pod) {
 	for i := range pick(m.dice, 0, 0, 1, 1, 2, 3) {
 		v := v1.Volume{Name: fmt.Sprintf("v%d", i)}
 		switch m.IntN(12) {
@@ -171,7 +181,7 @@ func (m *maker) volumes(p *v1.Pod) {
 }
 
 // resized is p with other resources, as after a resize in place.
-func (m *maker) resized(p *v1.Pod) *v1.Pod {
+func (m *podMaker) resized(p *v1.Pod) *v1.Pod {
 	p = p.DeepCopy()
 	p.Generation++
 	c := &p.Spec.Containers[m.IntN(len(p.Spec.Containers))]
@@ -183,7 +193,7 @@ func (m *maker) resized(p *v1.Pod) *v1.Pod {
 }
 
 // applicant makes a pod that asks to be admitted.
-func (m *maker) applicant(name string) *v1.Pod {
+func (m *podMaker) applicant(name string) *v1.Pod {
 	p := m.anyPod(name, name)
 	if m.in(60) { // those to whom memory pressure matters
 		for i := range p.Spec.Containers {

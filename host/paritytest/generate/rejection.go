@@ -17,10 +17,10 @@ const extended = "example.com/gpu"
 
 // Rejection makes a pod that was not admitted, and the pods that are there.
 func Rejection(seed int64, gates map[string]bool) *kubelet.Rejection {
-	m := &maker{dice: dice{rand.New(rand.NewPCG(uint64(seed), 1))}, now: start, limits: 10} //nolint:gosec // it must be repeatable
+	m := &podMaker{dice: dice{rand.New(rand.NewPCG(uint64(seed), 1))}, limits: 10} //nolint:gosec // it must be repeatable
 	r := &kubelet.Rejection{FeatureGates: gates}
 	for range pick(m.dice, 0, 1, 3, 5, 8, 12, 25) {
-		p := m.pod()
+		p := m.next()
 		if m.in(15) {
 			extend(m.dice, p)
 		}
@@ -34,7 +34,7 @@ func Rejection(seed int64, gates map[string]bool) *kubelet.Rejection {
 		r.Pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 	}
 	for range pick(m.dice, 0, 1, 1, 1, 2, 2, 3) {
-		r.Reasons = append(r.Reasons, m.shortage(r.Active))
+		r.Reasons = append(r.Reasons, shortage(m.dice, r.Active))
 	}
 	if m.in(8) {
 		r.Reasons = append(r.Reasons, &lifecycle.PredicateFailureError{PredicateName: "NodeName", PredicateDesc: "another node"})
@@ -59,16 +59,16 @@ func extend(d dice, p *v1.Pod) {
 
 // shortage is about what some of the pods request together, so that they are just
 // enough, or just not.
-func (m *maker) shortage(active []*v1.Pod) lifecycle.PredicateFailureReason {
-	name := pick(m.dice, v1.ResourceMemory, v1.ResourceMemory, v1.ResourceCPU, v1.ResourcePods, v1.ResourceEphemeralStorage, extended)
+func shortage(d dice, active []*v1.Pod) lifecycle.PredicateFailureReason {
+	name := pick(d, v1.ResourceMemory, v1.ResourceMemory, v1.ResourceCPU, v1.ResourcePods, v1.ResourceEphemeralStorage, extended)
 	var sum int64
-	share := pick(m.dice, 10, 30, 30, 60, 100)
+	share := pick(d, 10, 30, 30, 60, 100)
 	for _, p := range active {
-		if m.in(share) {
+		if d.in(share) {
 			sum += v1resource.GetResourceRequest(p, name)
 		}
 	}
-	sum += pick[int64](m.dice, 0, 0, -1, 1)
-	used := int64(m.IntN(1000))
+	sum += pick[int64](d, 0, 0, -1, 1)
+	used := int64(d.IntN(1000))
 	return &lifecycle.InsufficientResourceError{ResourceName: name, Requested: sum, Used: used, Capacity: used}
 }

@@ -30,25 +30,20 @@ type maker struct {
 	dice
 	s *replay.Scenario
 
-	now  time.Time
 	node *node
-	// pods are those that are active, born counts all there ever were.
+	pod  podMaker
+	use  usage
+	// pods are those that are active.
 	pods []*v1.Pod
-	born int
-	// limits is the percentage of containers and volumes with limits for local storage. Where
-	// pods go for them none goes for pressure.
-	limits int
-	// huge makes figures that no int64 holds.
-	huge bool
-	// forgetful makes a source leave out what volumes use.
-	forgetful bool
 }
 
 // Scenario makes the scenario of a seed.
 func Scenario(seed int64) *replay.Scenario {
+	d := dice{rand.New(rand.NewPCG(uint64(seed), 0))} //nolint:gosec // it must be repeatable
 	m := &maker{
-		dice: dice{rand.New(rand.NewPCG(uint64(seed), 0))}, //nolint:gosec // it must be repeatable
-		now:  start,
+		dice: d,
+		pod:  podMaker{dice: d, limits: pick(d, 0, 1, 1, 3, 25)},
+		use:  usage{dice: d, now: start},
 		s: &replay.Scenario{
 			SchemaVersion: replay.SchemaVersion,
 			Name:          fmt.Sprintf("parity-%d", seed),
@@ -57,14 +52,13 @@ func Scenario(seed int64) *replay.Scenario {
 			NodeName:      "node-1",
 		},
 	}
-	m.limits = pick(m.dice, 0, 1, 1, 3, 25)
-	m.s.FilesystemLayout = pick(m.dice, replay.LayoutShared, replay.LayoutImageFs, replay.LayoutContainerFs)
-	m.s.Config = m.config()
+	m.s.FilesystemLayout = pick(d, replay.LayoutShared, replay.LayoutImageFs, replay.LayoutContainerFs)
+	m.s.Config = config(d)
 	m.quirks()
-	m.node = newNode(m.dice, &m.s.Config, m.s.FilesystemLayout)
-	m.node.huge = m.huge
+	m.node = newNode(d, &m.s.Config, m.s.FilesystemLayout)
+	m.node.huge = m.use.huge
 	for range m.podCount() {
-		m.s.Pods = append(m.s.Pods, m.pod())
+		m.s.Pods = append(m.s.Pods, m.pod.next())
 	}
 	m.pods = append(m.pods, m.s.Pods...)
 	for i := range m.between(3, 18) {
@@ -121,11 +115,11 @@ func (m *maker) quirks() {
 		m.s.Quirks = append(m.s.Quirks, QuirkNegativeGrace)
 	}
 	if m.IntN(100) == 0 {
-		m.huge = true
+		m.use.huge = true
 		m.s.Quirks = append(m.s.Quirks, QuirkHugeFigures)
 	}
 	if m.IntN(200) == 0 {
-		m.forgetful = true
+		m.use.forgetful = true
 		m.s.Quirks = append(m.s.Quirks, QuirkPanic)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func (m *maker) step(i int) replay.Step {
 	s := replay.Step{AdvanceSeconds: pick(m.dice, 10, 10, 10, 10, 10, 1, 0.5, 20, 30, 60, 300, 0)}
-	m.now = m.now.Add(time.Duration(s.AdvanceSeconds * float64(time.Second)))
+	m.use.now = m.use.now.Add(time.Duration(s.AdvanceSeconds * float64(time.Second)))
 	if i > 0 {
 		m.change(&s)
 	}
@@ -36,7 +36,7 @@ func (m *maker) step(i int) replay.Step {
 	}
 	m.kills(&s)
 	for n := range pick(m.dice, 0, 0, 1, 2, 4) {
-		s.Admit = append(s.Admit, m.applicant(fmt.Sprintf("admit-%d-%d", i, n)))
+		s.Admit = append(s.Admit, m.pod.applicant(fmt.Sprintf("admit-%d-%d", i, n)))
 	}
 	return s
 }
@@ -52,12 +52,12 @@ func (m *maker) change(s *replay.Step) {
 	})
 	for i, p := range m.pods {
 		if m.in(2) {
-			m.pods[i] = m.resized(p)
+			m.pods[i] = m.pod.resized(p)
 			s.UpdatePods = append(s.UpdatePods, m.pods[i])
 		}
 	}
 	for m.in(15) {
-		p := m.pod()
+		p := m.pod.next()
 		m.pods = append(m.pods, p)
 		s.AddPods = append(s.AddPods, p)
 	}
@@ -93,7 +93,7 @@ func (m *maker) kills(s *replay.Step) {
 }
 
 func (m *maker) summary(n *node) json.RawMessage {
-	b, err := json.Marshal(statsapi.Summary{Node: n.stats(m.now), Pods: m.podStats()})
+	b, err := json.Marshal(statsapi.Summary{Node: n.stats(m.use.now), Pods: m.use.podStats(m.pods)})
 	if err != nil {
 		panic(err) // figures of our own always have a text
 	}

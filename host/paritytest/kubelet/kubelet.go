@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	_ "k8s.io/kubernetes/pkg/features" // the gates that a scenario may set
@@ -79,17 +77,6 @@ func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look func(*Step)
 		d.Steps = append(d.Steps, at.Decision)
 	}
 	return d, nil
-}
-
-// Live returns a new manager.
-func (k *Kubelet) Live(c replay.Config, start time.Time) (*Live, error) {
-	r, err := newRun(&replay.Scenario{
-		StartTime: metav1.NewTime(start), NodeName: "node", FilesystemLayout: replay.LayoutShared, Config: c,
-	}, k.counter)
-	if err != nil {
-		return nil, err
-	}
-	return &Live{k, r}, nil
 }
 
 // configErrors returns what the kubelet may say against a configuration. With

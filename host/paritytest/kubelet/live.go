@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -16,6 +17,17 @@ import (
 type Live struct {
 	kubelet *Kubelet
 	run     *run
+}
+
+// NewLive returns a new manager of k.
+func NewLive(k *Kubelet, c replay.Config, start time.Time) (*Live, error) {
+	r, err := newRun(&replay.Scenario{
+		StartTime: metav1.NewTime(start), NodeName: "node", FilesystemLayout: replay.LayoutShared, Config: c,
+	}, k.counter)
+	if err != nil {
+		return nil, err
+	}
+	return &Live{k, r}, nil
 }
 
 // Pass makes one pass and returns the pods that it evicted.

@@ -20,9 +20,9 @@ type Timer struct {
 	pods []*v1.Pod
 }
 
-// Timer returns a Timer with the figures of s ready. Nothing else of the kubelet
+// NewTimer returns a Timer of k with the figures of s ready. Nothing else of the kubelet
 // may run meanwhile.
-func (k *Kubelet) Timer(s *replay.Scenario) (*Timer, error) {
+func NewTimer(k *Kubelet, s *replay.Scenario) (*Timer, error) {
 	f, err := decode(s)
 	if err != nil {
 		return nil, err

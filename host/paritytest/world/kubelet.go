@@ -27,7 +27,7 @@ type Kubelet struct {
 
 // NewKubelet returns the kubelet of a node whose first pass is so long after the start.
 func NewKubelet(k *kubelet.Kubelet, first time.Duration) (*Kubelet, error) {
-	live, err := k.Live(replay.Config{
+	live, err := kubelet.NewLive(k, replay.Config{
 		EvictionHard:                     map[string]string{"memory.available": "1Gi"},
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
 	}, start)

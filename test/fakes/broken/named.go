@@ -18,46 +18,132 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// faults are names, each with what happens before the plugin is served. "good" and
-// names that are not here, among the nuisances or below do nothing wrong.
-var faults = map[string]func(){
-	"rubbish": func() { fmt.Println("hello, I am not a plugin") },
-	"exits":   func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) },
-	"silent":  forever,
-	"megabytes": func() {
+// A misdeed is what a plugin does wrong, and where. What is nil is right.
+type misdeed struct {
+	before   func() // it is served
+	describe func() error
+	observe  func(context.Context, *eviction.ObserveReply) error
+	measure  func(emit func(eviction.Measurement)) error
+	rank     func(context.Context, []eviction.Ranked) error
+}
+
+// named are all misdeeds by the name of the plugin. A rival may have one of them, after a dash.
+// "good" and other names do nothing wrong, but for those that code below looks for.
+var named = map[string]misdeed{
+	"rubbish": {before: func() { fmt.Println("hello, I am not a plugin") }},
+	"exits":   {before: func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) }},
+	"silent":  {before: forever},
+	"megabytes": {before: func() {
 		line := strings.Repeat("all work and no play makes a dull plugin ", 4)
 		for range 20_000 {
 			fmt.Fprintln(os.Stderr, line)
 		}
 		fmt.Fprintln(os.Stderr, strings.Repeat("x", 3<<20))
-	},
-	"bad-log-record":  func() { fmt.Fprintln(os.Stderr, `{"@level": 7, "@message": ["not", "text"]}`) },
-	"ignores-sigterm": func() { signal.Ignore(syscall.SIGTERM) },
-	"leaves-child":    leaveChild,
-	"escapes": func() {
+	}},
+	"bad-log-record":  {before: func() { fmt.Fprintln(os.Stderr, `{"@level": 7, "@message": ["not", "text"]}`) }},
+	"ignores-sigterm": {before: func() { signal.Ignore(syscall.SIGTERM) }},
+	"leaves-child":    {before: leaveChild},
+	"escapes": {before: func() {
 		if child, _ := escape(); child != nil {
 			fmt.Fprintf(os.Stderr, "child %d\n", child.Process.Pid)
 		}
-	},
-	"closes-stdout":   func() { _ = os.Stdout.Close(); forever() },
-	"foreign-address": func() { fmt.Println("1|1|tcp|example.com:80|grpc|"); forever() },
-	"net-rpc":         func() { shakeHands("netrpc|") },
-	"dead-socket":     func() { shakeHands("grpc|") },
-	"deaf":            deaf,
+	}},
+	"closes-stdout":   {before: func() { _ = os.Stdout.Close(); forever() }},
+	"foreign-address": {before: func() { fmt.Println("1|1|tcp|example.com:80|grpc|"); forever() }},
+	"net-rpc":         {before: func() { shakeHands("netrpc|") }},
+	"dead-socket":     {before: func() { shakeHands("grpc|") }},
+	"deaf":            {before: deaf},
 
-	"nests-directories": func() { nest(); forever() },
-	"makes-files":       func() { makeFiles(1_000_000); forever() },
-	"forks-twice":       forkTwice,
-	"marks":             mark,
+	"nests-directories": {before: func() { nest(); forever() }},
+	"makes-files":       {before: func() { makeFiles(1_000_000); forever() }},
+	"forks-twice":       {before: forkTwice},
+	"marks":             {before: mark},
 	// The host runs these two with AutoMTLS and without.
-	"bad-certificate":     func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
-	"unasked-certificate": func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) },
+	"bad-certificate":     {before: func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) }},
+	"unasked-certificate": {before: func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) }},
+
+	"hangs-in-describe":   {describe: func() error { forever(); return nil }},
+	"refuses-host":        {describe: func() error { return errors.New("needs a host with feature \"time-travel\"") }},
+	"crashes-in-describe": {describe: func() error { os.Exit(4); return nil }},
+
+	"leaks-descriptors": neighbor(leakDescriptors),
+	"floods-stderr":     neighbor(func() { once.Do(func() { go flood(os.Stderr) }) }),
+	"floods-stdout":     neighbor(func() { once.Do(func() { go flood(os.Stdout) }) }),
+	"eats-memory":       neighbor(eatMemory),
+	"spins": neighbor(func() {
+		once.Do(func() {
+			for range 8 {
+				go spin()
+			}
+		})
+	}),
+	"forks":             neighbor(fork),
+	"stops-itself":      neighbor(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
+	"floods-pings":      neighbor(func() { once.Do(func() { go ping(-1) }) }),
+	"pings":             neighbor(func() { ping(1000) }),
+	"makes-files-later": neighbor(func() { makeFiles(10_000) }),
+	"prints":            neighbor(func() { fmt.Println("printed from a handler") }),
+
+	"hangs-in-observe":   {observe: func(ctx context.Context, _ *eviction.ObserveReply) error { return hang(ctx) }},
+	"crashes-in-observe": {observe: func(context.Context, *eviction.ObserveReply) error { return crash() }},
+	"observes-rubbish": {observe: func(_ context.Context, r *eviction.ObserveReply) error {
+		r.Observations = append(r.Observations, eviction.Observation{Signal: eviction.PIDAvailable}, r.Observations[0])
+		r.Observations[0].Capacity = -1
+		return nil
+	}},
+	"attacks": {observe: func(_ context.Context, r *eviction.ObserveReply) error {
+		r.Observations[0].Components = attack()
+		return nil
+	}},
+	"returns-100-megabytes": {observe: func(_ context.Context, r *eviction.ObserveReply) error {
+		r.Observations[0].Components = append(r.Observations[0].Components, eviction.Component{Name: strings.Repeat("x", 100<<20)})
+		return nil
+	}},
+
+	"measures-foreign": {measure: func(emit func(eviction.Measurement)) error {
+		emit(eviction.Measurement{UID: "never-sent", State: eviction.Measured})
+		return nil
+	}},
+	"fails-after-measuring": {measure: func(func(eviction.Measurement)) error { return errors.New("the runtime is away") }},
+
+	"ranks-foreign": {rank: func(_ context.Context, ranked []eviction.Ranked) error {
+		ranked[len(ranked)-1].UID = "never-sent"
+		return nil
+	}},
+	"ranks-twice": {rank: func(_ context.Context, ranked []eviction.Ranked) error {
+		ranked[len(ranked)-1] = ranked[0]
+		return nil
+	}},
+	"crashes-in-rank": {rank: func(context.Context, []eviction.Ranked) error { return crash() }},
+	"hangs-in-rank":   {rank: func(ctx context.Context, _ []eviction.Ranked) error { return hang(ctx) }},
+	"slow-in-rank": {rank: func(context.Context, []eviction.Ranked) error {
+		fmt.Fprintln(os.Stderr, "ranking begins")
+		time.Sleep(700 * time.Millisecond)
+		return nil
+	}},
+}
+
+// neighbor is a misdeed of one who serves well, with what happens in a call.
+func neighbor(nuisance func()) misdeed {
+	return misdeed{observe: func(context.Context, *eviction.ObserveReply) error { nuisance(); return nil }}
+}
+
+// hang goes on when the call is cancelled.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	forever()
+	return nil
+}
+
+func crash() error {
+	var nothing *faulty
+	return errors.New(nothing.name)
 }
 
 // serveNamed serves with the fault of that name.
 func serveNamed(name string) {
-	if early := faults[name]; early != nil {
-		early()
+	if before := named[name].before; before != nil {
+		before()
 	}
 	if name != "ignores-pipe" {
 		leaveWithHost()
@@ -126,8 +212,8 @@ func signalOf(name string) eviction.SignalSpec {
 }
 
 func describe(name string) eviction.Plugin {
-	// A rival may have the fault of another name, after a dash.
-	f := &faulty{name: strings.TrimPrefix(name, "rival-"), signal: signalOf(name).Signal}
+	bare := strings.TrimPrefix(name, "rival-")
+	f := &faulty{misdeed: named[bare], name: bare, signal: signalOf(name).Signal}
 	p := eviction.Plugin{
 		Name: name, Version: "1.0.0", Signals: []eviction.SignalSpec{signalOf(name)},
 		Configurer: f, Observer: f, Measurer: f, Ranker: f, Reclaimer: f,
@@ -136,16 +222,8 @@ func describe(name string) eviction.Plugin {
 		// Only what rivals fight for, so that the built-in plugin keeps the rest.
 		p.Observer, p.Measurer, p.Reclaimer = nil, nil, nil
 	}
-	p.CheckHost = func(eviction.Host) error {
-		switch name {
-		case "hangs-in-describe":
-			forever()
-		case "refuses-host":
-			return errors.New("needs a host with feature \"time-travel\"")
-		case "crashes-in-describe":
-			os.Exit(4)
-		}
-		return nil
+	if describe := named[name].describe; describe != nil {
+		p.CheckHost = func(eviction.Host) error { return describe() }
 	}
 	if name == "invalid" {
 		p.Signals = append(p.Signals, eviction.SignalSpec{Signal: "unqualified"})
@@ -155,6 +233,8 @@ func describe(name string) eviction.Plugin {
 
 // faulty is the capabilities. Observations tell what the last configuration was.
 type faulty struct {
+	misdeed
+
 	name   string
 	signal eviction.Signal
 	config string
@@ -172,51 +252,23 @@ func (f *faulty) Configure(_ context.Context, req eviction.ConfigureRequest) err
 }
 
 func (f *faulty) Observe(ctx context.Context, _ eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	o := eviction.Observation{
+	reply := eviction.ObserveReply{Observations: []eviction.Observation{{
 		Signal: f.signal, State: eviction.Observed, Available: 1, Capacity: 2,
 		Components: []eviction.Component{{Name: f.config}, {Name: fmt.Sprint(os.Environ())}},
+	}}}
+	if f.observe != nil {
+		err := f.observe(ctx, &reply)
+		return reply, err
 	}
-	if nuisance := nuisances[f.name]; nuisance != nil {
-		nuisance()
-	}
-	switch f.name {
-	case "hangs-in-observe":
-		<-ctx.Done()
-		forever()
-	case "crashes-in-observe":
-		var nothing *faulty
-		return eviction.ObserveReply{}, errors.New(nothing.name)
-	case "stops-itself":
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	case "observes-rubbish":
-		twice := o
-		o.Capacity = -1
-		return eviction.ObserveReply{Observations: []eviction.Observation{o, {Signal: eviction.PIDAvailable}, twice}}, nil
-	case "floods-pings":
-		once.Do(func() { go ping(-1) })
-	case "pings":
-		ping(1000)
-	case "makes-files-later":
-		makeFiles(10_000)
-	case "attacks":
-		o.Components = attack()
-	case "returns-100-megabytes":
-		o.Components = append(o.Components, eviction.Component{Name: strings.Repeat("x", 100<<20)})
-	case "prints":
-		fmt.Println("printed from a handler")
-	}
-	return eviction.ObserveReply{Observations: []eviction.Observation{o}}, nil
+	return reply, nil
 }
 
 func (f *faulty) Measure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	for i := range req.Pods {
 		emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: f.signal, Value: int64(i)}}})
 	}
-	switch f.name {
-	case "measures-foreign":
-		emit(eviction.Measurement{UID: "never-sent", State: eviction.Measured})
-	case "fails-after-measuring":
-		return errors.New("the runtime is away")
+	if f.measure != nil {
+		return f.measure(emit)
 	}
 	return nil
 }
@@ -226,20 +278,8 @@ func (f *faulty) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 	for i := range req.Candidates {
 		ranked = append(ranked, eviction.Ranked{UID: req.Candidates[i].Pod.UID, Reason: f.name})
 	}
-	switch f.name {
-	case "ranks-foreign":
-		ranked[len(ranked)-1].UID = "never-sent"
-	case "ranks-twice":
-		ranked[len(ranked)-1] = ranked[0]
-	case "crashes-in-rank":
-		var nothing *faulty
-		return nil, errors.New(nothing.name)
-	case "hangs-in-rank":
-		<-ctx.Done()
-		forever()
-	case "slow-in-rank":
-		fmt.Fprintln(os.Stderr, "ranking begins")
-		time.Sleep(700 * time.Millisecond)
+	if f.rank != nil {
+		return ranked, f.rank(ctx, ranked)
 	}
 	return ranked, nil
 }

@@ -17,23 +17,6 @@ import (
 // once keeps a nuisance that begins with a call from beginning with each.
 var once sync.Once
 
-// nuisances are the names of those that serve well and are bad neighbors, each with
-// what happens in a call.
-var nuisances = map[string]func(){
-	"leaks-descriptors": leakDescriptors,
-	"floods-stderr":     func() { once.Do(func() { go flood(os.Stderr) }) },
-	"floods-stdout":     func() { once.Do(func() { go flood(os.Stdout) }) },
-	"eats-memory":       eatMemory,
-	"spins": func() {
-		once.Do(func() {
-			for range 8 {
-				go spin()
-			}
-		})
-	},
-	"forks": fork,
-}
-
 // leakDescriptors opens as many files as it may.
 func leakDescriptors() {
 	for {

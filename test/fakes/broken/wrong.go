@@ -25,48 +25,26 @@ import (
 // serveWrong serves right with one thing wrong that no single answer shows: what
 // `evictd plugins verify` is to find.
 func serveWrong(variant string) {
-	p, known := newRight(), variant == "nothing"
-	if before := beforeServing[variant]; before != nil {
-		before()
-		known = true
-	}
+	p := newRight()
 	for _, list := range wrongs {
 		if spoil := list[variant]; spoil != nil {
 			spoil(&p)
-			known = true
+			sdk.Serve(p)
+			return
 		}
 	}
-	if !known {
-		panic("nobody knows what is wrong: " + variant)
-	}
-	switch variant {
-	case "serves one connection and ends", "ignores SIGTERM":
-		serveAlone(p, variant)
-	default:
-		sdk.Serve(p)
-	}
+	panic("nobody knows what is wrong: " + variant)
 }
 
-// serveAlone serves without the SDK, which keeps its users from such things.
-func serveAlone(p eviction.Plugin, variant string) {
+// serveAlone serves without the SDK, which keeps its users from such things, and ends the process.
+func serveAlone(p *eviction.Plugin, more ...grpc.ServerOption) {
 	signal.Ignore(syscall.SIGINT)
 	leaveWithHost()
-	serve := wire.NewGRPCServer
-	if variant == "ignores SIGTERM" {
-		signal.Ignore(syscall.SIGTERM)
-	} else {
-		terminated := make(chan os.Signal, 1)
-		signal.Notify(terminated, syscall.SIGTERM)
-		go func() {
-			<-terminated
-			os.Exit(0)
-		}()
-		sound := serve
-		serve = func(opts []grpc.ServerOption) *grpc.Server {
-			return sound(append(opts, grpc.StatsHandler(oneConnection{})))
-		}
-	}
-	plugin.Serve(&plugin.ServeConfig{HandshakeConfig: wire.Handshake, VersionedPlugins: wire.ServerPlugins(p), GRPCServer: serve})
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: wire.Handshake, VersionedPlugins: wire.ServerPlugins(*p),
+		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server { return wire.NewGRPCServer(append(opts, more...)) },
+	})
+	os.Exit(0)
 }
 
 // oneConnection ends the process with the first connection.
@@ -82,19 +60,31 @@ func (oneConnection) HandleConn(_ context.Context, s stats.ConnStats) {
 	}
 }
 
-// beforeServing holds the faults that happen at the start, or in serveAlone.
-var beforeServing = map[string]func(){
-	"serves one connection and ends": func() {},
-	"ignores SIGTERM":                func() {},
-	"needs to be root": func() {
+// wrongStarts are the faults of a process.
+var wrongStarts = map[string]func(*eviction.Plugin){
+	"nothing": func(*eviction.Plugin) {},
+	"serves one connection and ends": func(p *eviction.Plugin) {
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		go func() {
+			<-terminated
+			os.Exit(0)
+		}()
+		serveAlone(p, grpc.StatsHandler(oneConnection{}))
+	},
+	"ignores SIGTERM": func(p *eviction.Plugin) {
+		signal.Ignore(syscall.SIGTERM)
+		serveAlone(p)
+	},
+	"needs to be root": func(*eviction.Plugin) {
 		if _, err := os.ReadFile("/etc/shadow"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	},
-	"needs much memory": func() { kept.add(200 << 20) },
-	"leaves a child in a session of its own": func() {
-		if len(os.Args) > 1 || os.Getenv(wire.Handshake.MagicCookieKey) == "" {
+	"needs much memory": func(*eviction.Plugin) { kept.add(200 << 20) },
+	"leaves a child in a session of its own": func(*eviction.Plugin) {
+		if os.Getenv(wire.Handshake.MagicCookieKey) == "" {
 			return
 		}
 		child := exec.Command("/bin/sleep", "600")
@@ -103,7 +93,7 @@ var beforeServing = map[string]func(){
 			panic(err)
 		}
 	},
-	"opens a port": func() {
+	"opens a port": func(*eviction.Plugin) {
 		if _, err := net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			panic(err)
 		}
@@ -128,8 +118,8 @@ func (k *keeper) add(n int) {
 	k.memory = append(k.memory, b)
 }
 
-// wrongs are the faults of calls.
-var wrongs = []map[string]func(*eviction.Plugin){wrongFigures, wrongRankings, {
+// wrongs are all variants of fault.Wrong.
+var wrongs = []map[string]func(*eviction.Plugin){wrongStarts, wrongFigures, wrongRankings, {
 	"floods with wakes": func(p *eviction.Plugin) {
 		p.Watcher = watcher(func(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
 			for ctx.Err() == nil && len(req.Thresholds) > 0 {

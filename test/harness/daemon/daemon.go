@@ -154,3 +154,17 @@ func (d *Daemon) Plugins() map[string]int {
 	}
 	return pids
 }
+
+// Eventually calls f until it returns no error, and fails the test when that takes longer.
+func Eventually(t *testing.T, within time.Duration, f func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v: %v", within, err)
+		}
+	}
+}

@@ -6,9 +6,10 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/child"
 )
 
 const (
@@ -23,10 +24,8 @@ type Options struct {
 	Binary, ConfigFile string
 	// OnRecord, if set, is called for each log record, in order, from one goroutine.
 	OnRecord func(Record)
-	// Command prepares the program, and Spawn starts what it prepared. Without
-	// them evictd is an ordinary child, exec.Command and its Start.
+	// Command prepares the program, exec.Command if it is not set.
 	Command func(name string, args ...string) *exec.Cmd
-	Spawn   func(*exec.Cmd) error
 }
 
 // A Process is a running evictd. Whoever started it ends it, with Stop or Kill.
@@ -45,35 +44,21 @@ func Start(o Options) (*Process, error) {
 	if o.Command == nil {
 		o.Command = exec.Command
 	}
-	if o.Spawn == nil {
-		o.Spawn = (*exec.Cmd).Start
-	}
 	p := &Process{cmd: o.Command(o.Binary, "run", "--config", o.ConfigFile), log: newLog(o.OnRecord), exited: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start evictd: %w", err)
 	}
-	if p.cmd.SysProcAttr == nil {
-		p.cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL // a test that is killed leaves no evictd
 	p.StartedAt = monotonic()
-	started := make(chan error)
+	if err := child.Start(p.cmd); err != nil {
+		return nil, fmt.Errorf("start evictd: %w", err)
+	}
 	go func() { // ends with evictd, which Stop and Kill wait for
-		runtime.LockOSThread() // the death that Pdeathsig means is this thread's
 		defer close(p.exited)
-		err := o.Spawn(p.cmd)
-		started <- err
-		if err != nil {
-			return
-		}
 		p.log.read(stderr)
 		p.err = p.cmd.Wait()
 		p.log.close(fmt.Errorf("evictd ended (%v)", p.cmd.ProcessState))
 	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start evictd: %w", err)
-	}
 	return p, nil
 }
 

@@ -193,17 +193,3 @@ func Pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-// LimitPods limits the memory of all pods together, as a kubelet does that
-// enforces node allocatable. On cgroup v2 a pod must have run before: its runtime
-// switches the controllers on.
-func (s *Stack) LimitPods(bytes int64) error {
-	file := "memory.limit_in_bytes"
-	if s.tracked.v2 {
-		file = "memory.max"
-	}
-	if err := os.WriteFile(filepath.Join(s.tracked.mount, s.CgroupRoot, "kubepods", file), strconv.AppendInt(nil, bytes, 10), 0o644); err != nil {
-		return fmt.Errorf("limit the memory of all pods: %w", err)
-	}
-	return nil
-}

@@ -65,26 +65,26 @@ type daemon struct {
 	err     error // of its end; read after ended is closed
 }
 
-// configureContainerd writes what containerd reads.
-func (s *Stack) configureContainerd() error {
-	dir := filepath.Join(s.Dir, "containerd")
+// configureContainerd writes what the containerd of a stack reads.
+func configureContainerd(stackDir, socket, root string, privateDirs []string) error {
+	dir := filepath.Join(stackDir, "containerd")
 	if err := os.MkdirAll(filepath.Join(dir, "cni/net.d"), 0o711); err != nil {
 		return err
 	}
-	for _, private := range s.privateDirs() {
+	for _, private := range privateDirs {
 		if err := os.MkdirAll(private, 0o711); err != nil {
 			return err
 		}
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "cni/net.d/10-none.conflist"), []byte(noNetwork), 0o644),
-		os.WriteFile(filepath.Join(dir, "config.toml"), fmt.Appendf(nil, containerdConfig, dir, s.Socket, pauseImage, s.RuntimeRootDir), 0o644),
+		os.WriteFile(filepath.Join(dir, "config.toml"), fmt.Appendf(nil, containerdConfig, dir, socket, SandboxImage, root), 0o644),
 	)
 }
 
-// startContainerd starts it in a new mount namespace the first time, and in the same
-// one later on.
-func (s *Stack) startContainerd(ctx context.Context) error {
+// StartContainerd starts containerd, in a new mount namespace the first time, and again
+// after StopContainerd, in the same one.
+func (s *Stack) StartContainerd(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(s.Dir, "containerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	// Not bound to ctx: containerd lives until Close kills it.
 	var cmd *exec.Cmd
 	if s.namespace == nil {
-		private := append(append(s.privateDirs(), "--"), run...)
+		private := append(append(s.options.privateDirs(), "--"), run...)
 		cmd = s.command(context.WithoutCancel(ctx), privateScript, runtimeGroup, private[0], private[1:]...)
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	} else {
@@ -130,9 +130,6 @@ func (s *Stack) startContainerd(ctx context.Context) error {
 	return nil
 }
 
-// StartContainerd starts containerd again after StopContainerd.
-func (s *Stack) StartContainerd(ctx context.Context) error { return s.startContainerd(ctx) }
-
 // StopContainerd ends containerd with a signal and waits for its end. What it started
 // runs on.
 func (s *Stack) StopContainerd(ctx context.Context, signal os.Signal) error {
@@ -156,9 +153,6 @@ func (s *Stack) inside(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Path, cmd.Args = "/usr/bin/nsenter", append(enter, cmd.Args...)
 	return cmd
 }
-
-// privateDirs are the directories of which containerd has its own.
-func (s *Stack) privateDirs() []string { return append([]string{shimDir}, s.options.PrivateDirs...) }
 
 // connect waits until containerd answers, or ended reports an error.
 func (s *Stack) connect(ctx context.Context, ended func() error) (err error) {

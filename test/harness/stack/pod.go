@@ -61,7 +61,7 @@ func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 			return nil, err
 		}
 	}
-	p.sandbox = s.sandboxConfig(p)
+	p.sandbox = p.sandboxConfig()
 	run, err := s.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox})
 	if err != nil {
 		return nil, fmt.Errorf("run pod %s: %w: %s", p.Key(), err, tail(filepath.Join(s.Dir, "containerd.log")))
@@ -94,7 +94,7 @@ func (p *Pod) Restart(ctx context.Context, name string, attempt uint32) error {
 }
 
 func (p *Pod) runContainer(ctx context.Context, c *v1.Container, attempt uint32) error {
-	config, err := p.stack.containerConfig(p, c, attempt)
+	config, err := p.containerConfig(c, attempt)
 	if err != nil {
 		return fmt.Errorf("run pod %s: %w", p.Key(), err)
 	}
@@ -147,20 +147,20 @@ func (p *Pod) LogDir() string {
 func (s *Stack) PutManifest(manifest *v1.Pod) (*Pod, error) {
 	p := &Pod{
 		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
-		CgroupParent: s.podCgroup(manifest),
+		CgroupParent: podCgroup(s.CgroupRoot, s.systemd, manifest),
 		Manifest:     filepath.Join(s.ManifestDir, manifest.Namespace+"_"+manifest.Name+".yaml"),
 	}
-	return p, s.writeManifest(p)
+	return p, p.writeManifest()
 }
 
 // writeManifest writes beside and renames: a reader that watches the directory
 // never sees half a manifest.
-func (s *Stack) writeManifest(p *Pod) error {
+func (p *Pod) writeManifest() error {
 	raw, err := yaml.Marshal(p.Pod)
 	if err != nil {
 		return fmt.Errorf("encode manifest of pod %s: %w", p.Key(), err)
 	}
-	next := filepath.Join(s.Dir, filepath.Base(p.Manifest)+".tmp")
+	next := filepath.Join(p.stack.Dir, filepath.Base(p.Manifest)+".tmp")
 	if err := os.WriteFile(next, raw, 0o644); err != nil {
 		return fmt.Errorf("write manifest of pod %s: %w", p.Key(), err)
 	}

@@ -46,10 +46,10 @@ func qosClass(pod *v1.Pod) v1.PodQOSClass {
 
 // podCgroup names the pod's cgroup as the kubelet's driver does: a path with
 // cgroupfs; with systemd a slice, whose name says which slices it lies in.
-func (s *Stack) podCgroup(pod *v1.Pod) string {
+func podCgroup(root string, systemd bool, pod *v1.Pod) string {
 	tier := map[v1.PodQOSClass]string{v1.PodQOSBestEffort: "besteffort", v1.PodQOSBurstable: "burstable"}[qosClass(pod)]
-	if !s.systemd {
-		return path.Join(s.CgroupRoot, "kubepods", tier, "pod"+string(pod.UID))
+	if !systemd {
+		return path.Join(root, "kubepods", tier, "pod"+string(pod.UID))
 	}
 	if tier != "" {
 		tier += "-"
@@ -57,7 +57,7 @@ func (s *Stack) podCgroup(pod *v1.Pod) string {
 	return "kubepods-" + tier + "pod" + strings.ReplaceAll(string(pod.UID), "-", "_") + ".slice"
 }
 
-func (s *Stack) sandboxConfig(p *Pod) *runtimeapi.PodSandboxConfig {
+func (p *Pod) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	labels := map[string]string{labelPodName: p.Name, labelPodNamespace: p.Namespace, labelPodUID: string(p.UID)}
 	maps.Copy(labels, p.Labels)
 	return &runtimeapi.PodSandboxConfig{
@@ -76,8 +76,8 @@ func namespaces() *runtimeapi.NamespaceOption {
 	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER, Ipc: runtimeapi.NamespaceMode_POD}
 }
 
-func (s *Stack) containerConfig(p *Pod, c *v1.Container, attempt uint32) (*runtimeapi.ContainerConfig, error) {
-	mounts, err := s.mounts(p, c)
+func (p *Pod) containerConfig(c *v1.Container, attempt uint32) (*runtimeapi.ContainerConfig, error) {
+	mounts, err := p.mounts(c)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func resources(qos v1.PodQOSClass, c *v1.Container) *runtimeapi.LinuxContainerRe
 	}
 }
 
-func (s *Stack) mounts(p *Pod, c *v1.Container) ([]*runtimeapi.Mount, error) {
+func (p *Pod) mounts(c *v1.Container) ([]*runtimeapi.Mount, error) {
 	sources := map[string]string{}
 	for _, v := range p.Spec.Volumes {
 		switch {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,17 +20,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Where the Debian packages put what a stack needs.
+// busyboxPath is where Debian's package puts it.
+const busyboxPath = "/bin/busybox"
+
+// Every stack has these images: PodImage is a busybox under its usual names,
+// SandboxImage is that of the sandboxes.
 const (
-	busyboxPath = "/bin/busybox"
-	pauseImage  = "localhost/evictd/pause:1"
+	PodImage     = "localhost/evictd/pod:1"
+	SandboxImage = "localhost/evictd/pause:1"
 )
-
-// PodImage is the image that every stack has: a busybox under its usual names.
-const PodImage = "localhost/evictd/pod:1"
-
-// SandboxImage is the image of the sandboxes.
-func (s *Stack) SandboxImage() string { return pauseImage }
 
 const (
 	startDeadline = 60 * time.Second
@@ -57,6 +56,9 @@ type Options struct {
 	// Sysctls are files below /proc/sys that Close sets to what they are at the start.
 	Sysctls []string
 }
+
+// privateDirs are the directories of which containerd has its own.
+func (o Options) privateDirs() []string { return append([]string{shimDir}, o.PrivateDirs...) }
 
 // A Stack is a running private containerd with what belongs to it.
 type Stack struct {
@@ -143,7 +145,7 @@ func newStack(o Options) (*Stack, error) {
 		record:         record{ID: id, Owner: owner, Dir: dir, Cgroup: "/" + id},
 		hierarchies:    all, tracked: tracked,
 	}
-	for _, dir := range s.privateDirs() {
+	for _, dir := range o.privateDirs() {
 		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 			s.record.MadeDirs = append(s.record.MadeDirs, dir)
 		}
@@ -182,10 +184,10 @@ func (s *Stack) start(ctx context.Context) error {
 	if s.options.Bare {
 		return nil
 	}
-	if err := s.configureContainerd(); err != nil {
+	if err := configureContainerd(s.Dir, s.Socket, s.RuntimeRootDir, s.options.privateDirs()); err != nil {
 		return err
 	}
-	if err := s.startContainerd(ctx); err != nil {
+	if err := s.StartContainerd(ctx); err != nil {
 		return err
 	}
 	return s.importBasics(ctx)
@@ -194,7 +196,7 @@ func (s *Stack) start(ctx context.Context) error {
 // importBasics makes the images known that every stack has.
 func (s *Stack) importBasics(ctx context.Context) error {
 	for _, image := range []Image{
-		{Name: pauseImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
+		{Name: SandboxImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
 		BusyboxImage(PodImage, nil),
 	} {
 		if err := s.Import(ctx, image); err != nil {
@@ -237,6 +239,20 @@ func (s *Stack) command(ctx context.Context, script, group, name string, args ..
 	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-ec", script, "sh", dir, name}, args...)...)
 	cmd.SysProcAttr = detached()
 	return cmd
+}
+
+// LimitPods limits the memory of all pods together, as a kubelet does that
+// enforces node allocatable. On cgroup v2 a pod must have run before: its runtime
+// switches the controllers on.
+func (s *Stack) LimitPods(bytes int64) error {
+	file := "memory.limit_in_bytes"
+	if s.tracked.v2 {
+		file = "memory.max"
+	}
+	if err := os.WriteFile(filepath.Join(s.tracked.mount, s.CgroupRoot, "kubepods", file), strconv.AppendInt(nil, bytes, 10), 0o644); err != nil {
+		return fmt.Errorf("limit the memory of all pods: %w", err)
+	}
+	return nil
 }
 
 // A LeftBehindError says what Close could not remove; the next Start tries again.

@@ -9,11 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/child"
 )
 
 const (
@@ -147,12 +148,10 @@ func (m Machine) run(t *testing.T, dir string, args []string) string {
 	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir))
 	cmd.Stdout, cmd.Stderr = &console, &console
 	// It is several processes; they end together.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
-	runtime.LockOSThread() // the death that Pdeathsig means is this thread's
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	if err := child.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	err := cmd.Wait()

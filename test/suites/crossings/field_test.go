@@ -1,7 +1,6 @@
 package crossings_test
 
 import (
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -84,17 +83,9 @@ func newField(t *testing.T, of scope, adapt func(*stack.Stack, *agent.Options)) 
 
 func (f *field) startEvictd(t *testing.T, adapt func(*stack.Stack, *agent.Options)) {
 	t.Helper()
-	bin, err := filepath.Abs("../../../bin")
+	options, err := agent.Built("../../../bin")
 	must(t, err)
-	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
-	must(t, err)
-	if len(plugins) == 0 {
-		t.Fatal("bin/plugins is empty: run make build first")
-	}
-	options := agent.Options{
-		Binary: filepath.Join(bin, "evictd"), Plugins: plugins,
-		Config: map[string]any{"evictionHard": map[string]string{f.signal: unmetBytes}, "monitoringInterval": "10s"},
-	}
+	options.Config = map[string]any{"evictionHard": map[string]string{f.signal: unmetBytes}, "monitoringInterval": "10s"}
 	if adapt != nil {
 		adapt(f.stack, &options)
 	}

@@ -26,16 +26,16 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 	program, err := hog.Install(t.Context(), n.Stack)
 	must(t, err)
 	must(t, hog.WarmUp(t.Context(), n.Stack, program, causeMiB))
-	n.hog(t, "small", 64, "", n.station(t, "small"))
+	hogPod(t, n.Stack, "small", 64, "", station(t, n.Stack, "small"))
 	for _, c := range []struct {
 		name, victim, says string
 		waits              func(t *testing.T, at hog.Station) (end func())
 	}{
 		{"own", "e2e/own", "which it took itself", func(t *testing.T, at hog.Station) func() {
-			return removed(t, n.hog(t, "own", causeMiB, "", at))
+			return removed(t, hogPod(t, n.Stack, "own", causeMiB, "", at))
 		}},
 		{"neighbour", "e2e/small", "which e2e/neighbour took", func(t *testing.T, at hog.Station) func() {
-			return removed(t, n.hog(t, "neighbour", causeMiB, "2Gi", at))
+			return removed(t, hogPod(t, n.Stack, "neighbour", causeMiB, "2Gi", at))
 		}},
 		{"daemon", "e2e/small", "which no pod took", func(t *testing.T, at hog.Station) func() {
 			daemon := n.Command(t.Context(), program, "--mib", strconv.Itoa(causeMiB), "--go", filepath.Join(at.Dir, "go"))
@@ -47,19 +47,19 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			at := n.station(t, c.name)
+			at := station(t, n.Stack, c.name)
 			defer c.waits(t, at)()
 			available, err := crossing.Available()
 			must(t, err)
 			state := filepath.Join(n.Dir, "state-"+c.name)
-			n.chapter(t, c.name)
+			n.log.chapter(t, c.name)
 			n.start(t, map[string]any{
 				"evictionHard": map[string]string{"memory.available": fmt.Sprint(available - distanceMiB*mib)}, "dryRun": true, "stateDir": state,
 			})
 			defer n.stop(t)
-			n.await(t, "use of pods sampled")
+			n.log.await(t, "use of pods sampled")
 			must(t, at.Release(t.Context()))
-			if said := n.await(t, "evicting pod"); said.String("pod") != c.victim {
+			if said := n.log.await(t, "evicting pod"); said.String("pod") != c.victim {
 				t.Errorf("evicts %s, want %s", said.String("pod"), c.victim)
 			}
 			var reported string
@@ -77,29 +77,32 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 	}
 }
 
-func (n *site) station(t *testing.T, name string) hog.Station {
+func station(t *testing.T, n *stack.Stack, name string) hog.Station {
 	t.Helper()
 	at, err := hog.NewStation(filepath.Join(n.Dir, "stations", name))
 	must(t, err)
 	return at
 }
 
-// hog starts a pod that takes so much memory when it is released, and asks for the request.
-func (n *site) hog(t *testing.T, name string, mibs int, request string, at hog.Station) *stack.Pod {
+// hogPod starts a pod that takes so much memory when it is released, and asks for the request.
+func hogPod(t *testing.T, n *stack.Stack, name string, mibs int, request string, at hog.Station) *stack.Pod {
 	t.Helper()
-	manifest := n.manifest(sketch{name: name})
-	manifest.Spec.Volumes = append(manifest.Spec.Volumes, v1.Volume{Name: "station", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: at.Dir}}})
-	c := &manifest.Spec.Containers[0]
-	c.Image, c.VolumeMounts = hog.Image, append(c.VolumeMounts, v1.VolumeMount{Name: "station", MountPath: "/station"})
-	c.Command = []string{"/bin/hog", "--mib", strconv.Itoa(mibs), "--go", "/station/go", "--stamp", "/station/stamps"}
+	manifest := hogManifest(sketch{name: name}, at, "--mib", strconv.Itoa(mibs), "--go", "/station/go")
 	if request != "" {
-		c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
+		manifest.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
 	}
-	pod, err := n.RunPod(t.Context(), manifest)
-	must(t, err)
-	_, err = at.WaitStamp(t.Context(), "ready")
+	pod := runPod(t, n, manifest)
+	_, err := at.WaitStamp(t.Context(), "ready")
 	must(t, err)
 	return pod
+}
+
+// hogManifest is of a pod whose container is the hog, which stamps at the station.
+func hogManifest(s sketch, at hog.Station, args ...string) *v1.Pod {
+	s.image, s.hostDirs = hog.Image, map[string]string{"station": at.Dir}
+	manifest := s.manifest()
+	manifest.Spec.Containers[0].Command = append([]string{"/bin/hog", "--stamp", "/station/stamps"}, args...)
+	return manifest
 }
 
 // removed returns what removes a pod.

@@ -24,20 +24,20 @@ func TestFiguresAgree(t *testing.T) {
 	for _, e := range engines(t) {
 		t.Run(e.name, func(t *testing.T) {
 			n := newSite(t, dedicated(e))
-			pod := n.variety(t)
-			n.awaitStats(t)
-			plugin := n.diskPlugin(t)
-			n.compareNode(t, plugin)
-			n.comparePod(t, plugin, pod)
+			pod := variety(t, n.Stack)
+			awaitStats(t, n.Runtime)
+			plugin := diskPlugin(t, n.Stack)
+			compareNode(t, n.Dir, plugin)
+			comparePod(t, plugin, pod)
 		})
 	}
 }
 
 // variety is a pod with everything that is easily counted wrongly: hard links,
 // sparse files, symlinks, empty directories, rotated logs, several filesystems.
-func (n *site) variety(t *testing.T) *stack.Pod {
+func variety(t *testing.T, n *stack.Stack) *stack.Pod {
 	t.Helper()
-	p := n.run(t, sketch{name: "variety", emptyDirs: map[string]string{"cache": "", "empty": ""}})
+	p := run(t, n, sketch{name: "variety", emptyDirs: map[string]string{"cache": "", "empty": ""}})
 	const script = `
 mkdir -p %[1]s/deep/er/still %[1]s/void
 dd if=/dev/zero of=%[1]s/deep/file bs=1000 count=777 2>/dev/null
@@ -63,7 +63,7 @@ i=0; while [ $i -lt 300 ]; do echo small >%[1]s/deep/er/still/$i; i=$((i+1)); do
 }
 
 // diskPlugin is the disk plugin in this process, as a program that wraps it has it.
-func (n *site) diskPlugin(t *testing.T) sdk.Plugin {
+func diskPlugin(t *testing.T, n *stack.Stack) sdk.Plugin {
 	t.Helper()
 	p := disk.New()
 	must(t, p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{
@@ -74,7 +74,7 @@ func (n *site) diskPlugin(t *testing.T) sdk.Plugin {
 	return p
 }
 
-func (n *site) compareNode(t *testing.T, p sdk.Plugin) {
+func compareNode(t *testing.T, dir string, p sdk.Plugin) {
 	t.Helper()
 	signals := []eviction.Signal{
 		eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.ImageFsAvailable,
@@ -85,9 +85,9 @@ func (n *site) compareNode(t *testing.T, p sdk.Plugin) {
 	info, err := cadvisor.NewFsInfo(cadvisor.Context{})
 	must(t, err)
 	for _, o := range reply.Observations {
-		point := filepath.Join(n.Dir, "images")
+		point := filepath.Join(dir, "images")
 		if strings.HasPrefix(string(o.Signal), "nodefs.") {
-			point = filepath.Join(n.Dir, "node")
+			point = filepath.Join(dir, "node")
 		}
 		of, err := info.GetFsInfoForPath(map[string]struct{}{point: {}})
 		must(t, err)
@@ -98,12 +98,12 @@ func (n *site) compareNode(t *testing.T, p sdk.Plugin) {
 		if isCount(string(o.Signal)) {
 			available, capacity = int64(*of[0].InodesFree), int64(*of[0].Inodes)
 		}
-		n.same(t, fmt.Sprintf("%s of %s", o.Signal, filepath.Base(point)), o.Available, available, "cAdvisor")
-		n.same(t, "its capacity", o.Capacity, capacity, "cAdvisor")
+		same(t, fmt.Sprintf("%s of %s", o.Signal, filepath.Base(point)), o.Available, available, "cAdvisor")
+		same(t, "its capacity", o.Capacity, capacity, "cAdvisor")
 	}
 }
 
-func (n *site) comparePod(t *testing.T, p sdk.Plugin, pod *stack.Pod) {
+func comparePod(t *testing.T, p sdk.Plugin, pod *stack.Pod) {
 	t.Helper()
 	var m eviction.Measurement
 	var once sync.Once
@@ -131,24 +131,24 @@ func (n *site) comparePod(t *testing.T, p sdk.Plugin, pod *stack.Pod) {
 			byCadvisor[0], byCadvisor[1] = byCadvisor[0]+int64(use.Bytes), byCadvisor[1]+int64(use.Inodes)
 			byDu[0], byDu[1] = byDu[0]+du(t, "-B1", path), byDu[1]+du(t, "--inodes", path)
 		}
-		n.same(t, what+", bytes", bytes.Value, byCadvisor[0], "cAdvisor")
-		n.same(t, what+", bytes", bytes.Value, byDu[0], "du")
-		n.same(t, what+", inodes", inodes.Value, byCadvisor[1], "cAdvisor")
-		n.same(t, what+", inodes", inodes.Value, byDu[1], "du")
+		same(t, what+", bytes", bytes.Value, byCadvisor[0], "cAdvisor")
+		same(t, what+", bytes", bytes.Value, byDu[0], "du")
+		same(t, what+", inodes", inodes.Value, byCadvisor[1], "cAdvisor")
+		same(t, what+", inodes", inodes.Value, byDu[1], "du")
 		sum += bytes.Value
 	}
 	c := m.Containers[0]
 	logs, err := filepath.Glob(filepath.Join(pod.LogDir(), "main", "*"))
 	must(t, err)
-	check("the writable layer", c.RootfsUsedBytes, c.RootfsInodesUsed, n.upperDir(t, pod))
+	check("the writable layer", c.RootfsUsedBytes, c.RootfsInodesUsed, upperDir(t, pod))
 	check("the logs", c.LogsUsedBytes, c.LogsInodesUsed, logs...)
 	for _, v := range m.Volumes {
 		check("the volume "+v.Name, v.UsedBytes, v.InodesUsed, pod.EmptyDir(v.Name))
 	}
-	n.same(t, "all of the pod, bytes", m.EphemeralStorageUsedBytes.Value, sum, "the sum")
+	same(t, "all of the pod, bytes", m.EphemeralStorageUsedBytes.Value, sum, "the sum")
 }
 
-func (n *site) same(t *testing.T, what string, got, want int64, by string) {
+func same(t *testing.T, what string, got, want int64, by string) {
 	t.Helper()
 	t.Logf("  %-42s %12d   by %-8s %12d", what, got, by, want)
 	if got != want {
@@ -158,7 +158,7 @@ func (n *site) same(t *testing.T, what string, got, want int64, by string) {
 
 // upperDir is where the writable layer of the pod's container is, by the mounts
 // that its process sees.
-func (n *site) upperDir(t *testing.T, pod *stack.Pod) string {
+func upperDir(t *testing.T, pod *stack.Pod) string {
 	t.Helper()
 	processes := pod.ContainerProcesses("main")
 	if len(processes) == 0 {

@@ -33,11 +33,11 @@ func fullDisk(t *testing.T, of resourceKind) {
 	runDir, logFile := filepath.Join(disk, "run"), filepath.Join(disk, "evictd.log")
 	var hoarders []*stack.Pod
 	for i := range 3 {
-		p := n.run(t, sketch{name: fmt.Sprintf("hoarder-%d", i+1), emptyDirs: map[string]string{"volume": ""}})
+		p := run(t, n.Stack, sketch{name: fmt.Sprintf("hoarder-%d", i+1), emptyDirs: map[string]string{"volume": ""}})
 		must(t, p.Exec(t.Context(), "main", of.take("/volume", int64(50-10*i)*of.unit)))
 		hoarders = append(hoarders, p)
 	}
-	n.run(t, sketch{name: "important", priority: 1000, emptyDirs: map[string]string{"volume": ""}})
+	run(t, n.Stack, sketch{name: "important", priority: 1000, emptyDirs: map[string]string{"volume": ""}})
 	// The log has been there for long, with an inode of its own.
 	must(t, os.WriteFile(logFile, []byte("old lines\n"), 0o644))
 	weight := newBallast(t, disk)
@@ -47,34 +47,34 @@ func fullDisk(t *testing.T, of resourceKind) {
 		"evictionPressureTransitionPeriod": "1m",
 	}
 	n.start(t, config)
-	n.await(t, "pass")
+	n.log.await(t, "pass")
 
-	n.chapter(t, fmt.Sprintf("the disk fills up to the last of its %s:", of.name))
-	n.fillUp(t, weight, of)
-	n.await(t, "pod finished")
-	n.tell(t)
-	n.checkFull(t, hoarders[0])
+	n.log.chapter(t, fmt.Sprintf("the disk fills up to the last of its %s:", of.name))
+	fillUp(t, weight, of)
+	n.log.await(t, "pod finished")
+	n.log.print(t)
+	n.log.wantEvicted(t, hoarders[0].Key())
 
-	n.killAfter(t, runDir)
-	n.chapter(t, "evictd is killed, the disk fills up again, and evictd is started anew:")
-	n.fillUp(t, weight, of)
+	killAfter(t, n, runDir)
+	n.log.chapter(t, "evictd is killed, the disk fills up again, and evictd is started anew:")
+	fillUp(t, weight, of)
 	n.start(t, config)
-	n.await(t, "pod finished")
-	n.tell(t)
-	n.checkFull(t, hoarders[1])
-	n.killAfter(t, runDir)
+	n.log.await(t, "pod finished")
+	n.log.print(t)
+	n.log.wantEvicted(t, hoarders[1].Key())
+	killAfter(t, n, runDir)
 
-	n.chapter(t, "the same with its log on the full disk:")
-	n.fillUp(t, weight, of)
-	n.logOnDisk(t, logFile, config, hoarders[2])
-	t.Logf("    the last line of the log there: %.150s", n.awaitLine(t, logFile, "pod finished"))
-	if line := n.awaitLine(t, logFile, "evicting pod"); !strings.Contains(line, hoarders[2].Key()) {
+	n.log.chapter(t, "the same with its log on the full disk:")
+	fillUp(t, weight, of)
+	logOnDisk(t, n.Stack, logFile, config, hoarders[2])
+	t.Logf("    the last line of the log there: %.150s", awaitLine(t, logFile, "pod finished"))
+	if line := awaitLine(t, logFile, "evicting pod"); !strings.Contains(line, hoarders[2].Key()) {
 		t.Errorf("evicted by the log: %s, want %s", line, hoarders[2].Key())
 	}
 }
 
 // killAfter kills evictd when there is nothing left that the next one would have to finish.
-func (n *site) killAfter(t *testing.T, runDir string) {
+func killAfter(t *testing.T, n *site, runDir string) {
 	t.Helper()
 	eventually(t, "no kill is in the journal", func() (bool, error) {
 		kills := killsIn(runDir)
@@ -93,7 +93,7 @@ func killsIn(runDir string) []string {
 }
 
 // fillUp takes what is left, bytes or inodes, and shows that nothing is.
-func (n *site) fillUp(t *testing.T, b ballast, of resourceKind) {
+func fillUp(t *testing.T, b ballast, of resourceKind) {
 	t.Helper()
 	disk := filepath.Dir(b.dir)
 	for left, former := freeOn(t, disk, of), int64(-1); left > 0 && left != former; left, former = freeOn(t, disk, of), left {
@@ -123,17 +123,9 @@ func (n *site) fillUp(t *testing.T, b ballast, of resourceKind) {
 	}
 }
 
-// checkFull looks at one eviction on the full disk.
-func (n *site) checkFull(t *testing.T, victim *stack.Pod) {
-	t.Helper()
-	if got := n.evicted(); len(got) != 1 || got[0] != victim.Key() {
-		t.Errorf("evicted %v, want only %s", got, victim.Key())
-	}
-}
-
 // logOnDisk starts an evictd that writes its log to a file, and removes its
 // victim's directory as onRecord does.
-func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any, victim *stack.Pod) {
+func logOnDisk(t *testing.T, n *stack.Stack, logFile string, config map[string]any, victim *stack.Pod) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(n.Dir, "evictd-*", "evictd.yaml"))
 	must(t, err)
@@ -167,7 +159,7 @@ func (n *site) logOnDisk(t *testing.T, logFile string, config map[string]any, vi
 }
 
 // awaitLine waits for a line of a log file with the message and returns it.
-func (n *site) awaitLine(t *testing.T, file, msg string) (line string) {
+func awaitLine(t *testing.T, file, msg string) (line string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%s has a line %q", file, msg), func() (bool, error) {
 		raw, err := os.ReadFile(file)

@@ -27,7 +27,7 @@ func TestTheEndOfAPodWithAHookAndSidecars(t *testing.T) {
 			disk := filepath.Join(n.Dir, "node")
 			free := freeOn(t, disk, bytesOf)
 			// Before evictd: while no pod has a limit they are looked at once a minute only.
-			hasty := n.runWitness(t, "hasty", "sleep 60")
+			hasty := runWitness(t, n.Stack, "hasty", "sleep 60")
 			n.start(t, map[string]any{
 				"evictionHard":              map[string]string{},
 				"evictionSoft":              map[string]string{"nodefs.available": fmt.Sprint(free / 2)},
@@ -35,31 +35,32 @@ func TestTheEndOfAPodWithAHookAndSidecars(t *testing.T) {
 				"evictionMaxPodGracePeriod": 40,
 			})
 
-			n.chapter(t, "a hard eviction: a second for the hook, and another for the containers")
+			n.log.chapter(t, "a hard eviction: a second for the hook, and another for the containers")
 			must(t, hasty.Exec(t.Context(), "main", bytesIn("/data/file", 25*mib)))
-			n.await(t, "pod finished")
-			n.await(t, hookFailed)
-			took, _ := n.await(t, "pod killed").Attrs["tookSeconds"].(float64)
+			n.log.await(t, "pod finished")
+			n.log.await(t, hookFailed)
+			took, _ := n.log.await(t, "pod killed").Attrs["tookSeconds"].(float64)
 			t.Logf("    killed in %v s", took)
 			if took < 1 || took > 5 { // 2 on a machine that has time
 				t.Errorf("killed in %v s, want about 2", took)
 			}
-			said := n.testimony(t, "hasty")
+			said := testimony(t, notes(n.Dir, "hasty"))
 			if !slices.Contains(said, "the hook begins") || slices.Contains(said, "the hook ends") || !slices.Contains(said, "main is told") {
 				t.Errorf("its containers saw %q, want a hook that begins and does not end, and then SIGTERM", said)
 			}
 
-			n.chapter(t, "a soft eviction: one after the other")
-			patient := n.runWitness(t, "patient", "sleep 2")
+			n.log.chapter(t, "a soft eviction: one after the other")
+			patient := runWitness(t, n.Stack, "patient", "sleep 2")
 			newBallast(t, disk).fillTo(t, bytesOf, free/4)
-			n.await(t, "pod finished")
-			n.tell(t)
+			n.log.await(t, "pod finished")
+			n.log.print(t)
 			want := []string{"the hook begins", "the hook ends", "main is told", "main ends", "late is told", "late ends", "early is told", "early ends"}
-			if got := n.testimony(t, "patient"); !slices.Equal(got, want) {
+			if got := testimony(t, notes(n.Dir, "patient")); !slices.Equal(got, want) {
 				t.Errorf("its containers saw %q, want %q", got, want)
 			}
-			if got := n.evicted(); !slices.Equal(got, []string{patient.Key()}) || len(n.records(hookFailed)) > 0 {
-				t.Errorf("evicted %v, hooks that failed %v, want only %s and none", got, n.records(hookFailed), patient.Key())
+			n.log.wantEvicted(t, patient.Key())
+			if got := n.log.records(hookFailed); len(got) > 0 {
+				t.Errorf("hooks that failed %v, want none", got)
 			}
 		})
 	}
@@ -67,27 +68,25 @@ func TestTheEndOfAPodWithAHookAndSidecars(t *testing.T) {
 
 // runWitness starts a pod of a main container with a hook and two sidecars, which write down
 // what happens to them, and waits until they all run.
-func (n *site) runWitness(t *testing.T, name, hook string) *stack.Pod {
+func runWitness(t *testing.T, n *stack.Stack, name, hook string) *stack.Pod {
 	t.Helper()
-	dir := n.notes(name)
+	dir := notes(n.Dir, name)
 	must(t, os.MkdirAll(dir, 0o777))
-	pod := n.manifest(sketch{name: name, containers: map[string]string{"main": witness("main")}, emptyDirs: map[string]string{"data": "20Mi"}})
+	pod := sketch{
+		name: name, containers: map[string]string{"main": witness("main")},
+		emptyDirs: map[string]string{"data": "20Mi"}, hostDirs: map[string]string{"notes": dir},
+	}.manifest()
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
-	pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "notes", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}})
-	mount := v1.VolumeMount{Name: "notes", MountPath: "/notes"}
-	main := &pod.Spec.Containers[0]
-	main.VolumeMounts = append(main.VolumeMounts, mount)
-	main.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{
+	pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{
 		Command: []string{"/bin/sh", "-c", note("the hook begins") + hook + "; " + note("the hook ends")},
 	}}}
 	for _, side := range []string{"early", "late"} {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, v1.Container{
 			Name: side, Image: stack.PodImage, Command: []string{"/bin/sh", "-c", witness(side)},
-			RestartPolicy: new(v1.ContainerRestartPolicyAlways), VolumeMounts: []v1.VolumeMount{mount},
+			RestartPolicy: new(v1.ContainerRestartPolicyAlways), VolumeMounts: []v1.VolumeMount{{Name: "notes", MountPath: "/notes"}},
 		})
 	}
-	p, err := n.RunPod(t.Context(), pod)
-	must(t, err)
+	p := runPod(t, n, pod)
 	eventually(t, "all containers of "+name+" mind SIGTERM", func() (bool, error) {
 		ready, err := filepath.Glob(filepath.Join(dir, "*.ready"))
 		return len(ready) == 3, err
@@ -103,12 +102,12 @@ func witness(name string) string {
 // note writes something down.
 func note(what string) string { return fmt.Sprintf(`echo "%s" >>/notes/all; `, what) }
 
-func (n *site) notes(pod string) string { return filepath.Join(n.Dir, "notes", pod) }
+func notes(dir, pod string) string { return filepath.Join(dir, "notes", pod) }
 
-// testimony returns the notes of the containers of a pod, in order.
-func (n *site) testimony(t *testing.T, pod string) []string {
+// testimony returns the notes of the containers of a pod in its directory, in order.
+func testimony(t *testing.T, notes string) []string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(n.notes(pod), "all"))
+	raw, err := os.ReadFile(filepath.Join(notes, "all"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

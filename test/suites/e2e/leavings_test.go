@@ -37,7 +37,7 @@ const (
 )
 
 // leave makes them.
-func (n *site) leave(t *testing.T, of resourceKind) leavings {
+func leave(t *testing.T, n *stack.Stack, of resourceKind) leavings {
 	t.Helper()
 	l := leavings{used: []string{stack.PodImage}}
 	image := func(name string) string {
@@ -53,45 +53,42 @@ func (n *site) leave(t *testing.T, of resourceKind) leavings {
 	for i := range 3 {
 		l.unused = append(l.unused, image(fmt.Sprintf("unused-%d", i+1)))
 	}
-	calm := n.manifest(sketch{name: "calm-" + of.name})
-	calm.Spec.Containers[0].Image = image("used")
-	l.used = append(l.used, calm.Spec.Containers[0].Image)
-	var err error
-	l.calm, err = n.RunPod(t.Context(), calm)
-	must(t, err)
+	used := image("used")
+	l.used = append(l.used, used)
+	l.calm = run(t, n, sketch{name: "calm-" + of.name, image: used})
 
 	// It counts its lives in a volume, dies of the first ones and then idles.
-	l.worker = n.run(t, sketch{name: "worker-" + of.name, emptyDirs: map[string]string{"state": ""}, containers: map[string]string{"main": fmt.Sprintf(
+	l.worker = run(t, n, sketch{name: "worker-" + of.name, emptyDirs: map[string]string{"state": ""}, containers: map[string]string{"main": fmt.Sprintf(
 		`echo life >>/state/lives; if [ $(grep -c life /state/lives) -gt %d ]; then %s; fi; %s exit 1`, deaths, idle, of.take("", layerUnits*of.unit))}})
 	for i := range deaths {
 		id := l.worker.ContainerIDs["main"]
-		n.waitExited(t, id)
+		waitExited(t, n.Runtime, id)
 		l.dead = append(l.dead, id)
 		must(t, l.worker.Restart(t.Context(), "main", uint32(i+1)))
 	}
 	l.last, l.dead = l.dead[deaths-1], l.dead[:deaths-1]
 
-	l.job = n.run(t, sketch{name: "job-" + of.name, containers: map[string]string{"main": "echo done; " + of.take("", layerUnits*of.unit)}})
-	n.waitExited(t, l.job.ContainerIDs["main"])
+	l.job = run(t, n, sketch{name: "job-" + of.name, containers: map[string]string{"main": "echo done; " + of.take("", layerUnits*of.unit)}})
+	waitExited(t, n.Runtime, l.job.ContainerIDs["main"])
 	l.dead = append(l.dead, l.job.ContainerIDs["main"])
-	_, err = n.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: l.job.SandboxID})
+	_, err := n.Runtime.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: l.job.SandboxID})
 	must(t, err)
 	l.freeable = of.unit * int64(layerUnits*len(l.dead)+imageUnits*len(l.unused))
 	return l
 }
 
-func (n *site) waitExited(t *testing.T, id string) {
+func waitExited(t *testing.T, runtime runtimeapi.RuntimeServiceClient, id string) {
 	t.Helper()
 	eventually(t, "container "+id+" has exited", func() (bool, error) {
-		s, err := n.Runtime.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		s, err := runtime.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
 		return s.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_EXITED, err
 	})
 }
 
 // checkGone looks at the runtime and at the disk, not at what evictd says.
-func (l *leavings) checkGone(t *testing.T, n *site) {
+func (l *leavings) checkGone(t *testing.T, n *stack.Stack) {
 	t.Helper()
-	containers, sandboxes, images := n.contents(t)
+	containers, sandboxes, images := contents(t, n)
 	for _, id := range l.dead {
 		if slices.Contains(containers, id) {
 			t.Errorf("the dead container %s is still there", id)
@@ -111,7 +108,7 @@ func (l *leavings) checkGone(t *testing.T, n *site) {
 			t.Errorf("the unused image %s is still there", name)
 		}
 	}
-	for _, name := range append(l.used, n.SandboxImage()) {
+	for _, name := range append(l.used, stack.SandboxImage) {
 		if !slices.Contains(images, name) {
 			t.Errorf("the image %s is gone, and was in use", name)
 		}
@@ -122,15 +119,11 @@ func (l *leavings) checkGone(t *testing.T, n *site) {
 // checkAlive looks at the pods that reclaim has no business with.
 func (l *leavings) checkAlive(t *testing.T) {
 	t.Helper()
-	for _, p := range []*stack.Pod{l.worker, l.calm} {
-		if running, err := p.Running(t.Context()); err != nil || !running {
-			t.Errorf("%s: running %v (%v), want it untouched", p.Key(), running, err)
-		}
-	}
+	wantRunning(t, l.worker, l.calm)
 }
 
 // contents are all containers, sandboxes and images that the runtime has.
-func (n *site) contents(t *testing.T) (containers, sandboxes, images []string) {
+func contents(t *testing.T, n *stack.Stack) (containers, sandboxes, images []string) {
 	t.Helper()
 	c, err := n.Runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
 	must(t, err)

@@ -1,9 +1,6 @@
 package e2e_test
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 // Each limit on local storage evicts the pod that exceeds it, with the kubelet's
 // words, while the node has room in plenty.
@@ -11,7 +8,7 @@ func TestLocalStorageLimits(t *testing.T) {
 	n := newSite(t, shared(debian))
 	quiet := map[string]string{"main": idle, "side": idle}
 	limits := map[string]string{"main": "20Mi", "side": "40Mi"}
-	frugal := n.run(t, sketch{name: "frugal", containers: quiet, limits: limits, emptyDirs: map[string]string{"data": "20Mi"}})
+	frugal := run(t, n.Stack, sketch{name: "frugal", containers: quiet, limits: limits, emptyDirs: map[string]string{"data": "20Mi"}})
 	must(t, frugal.Exec(t.Context(), "main", bytesIn("/data/file", 10*mib)+bytesIn("/file", 10*mib)))
 	n.start(t, map[string]any{"evictionHard": map[string]string{}})
 	for _, c := range []struct {
@@ -38,20 +35,16 @@ func TestLocalStorageLimits(t *testing.T) {
 			excess:  bytesIn("/file", 25*mib),
 		},
 	} {
-		n.chapter(t, c.title)
-		p := n.run(t, c.sketch)
+		n.log.chapter(t, c.title)
+		p := run(t, n.Stack, c.sketch)
 		must(t, p.Exec(t.Context(), "main", c.excess))
-		said := n.await(t, "evicting pod")
-		n.await(t, "pod finished")
-		n.tell(t)
-		if got := n.evicted(); !slices.Equal(got, []string{p.Key()}) {
-			t.Errorf("evicted %v, want only %s", got, p.Key())
-		}
+		said := n.log.await(t, "evicting pod")
+		n.log.await(t, "pod finished")
+		n.log.print(t)
+		n.log.wantEvicted(t, p.Key())
 		if said.String("signal") != c.label || said.String("message") != c.message {
 			t.Errorf("evicted for %q with %q, want %q with %q", said.String("signal"), said.String("message"), c.label, c.message)
 		}
 	}
-	if running, err := frugal.Running(t.Context()); err != nil || !running {
-		t.Errorf("%s: running %v (%v), want it untouched: it is within its limits", frugal.Key(), running, err)
-	}
+	wantRunning(t, frugal) // it is within its limits
 }

@@ -5,17 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/test/harness/child"
 	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 )
@@ -43,11 +42,11 @@ func TestMillionFiles(t *testing.T) {
 		Filesystems: []stack.Filesystem{{Path: "node", Type: "ext4", Bytes: 1200 * mib, Mkfs: []string{"-N", strconv.Itoa(inodes), "-O", "^has_journal"}}},
 		KubeletRoot: "node/kubelet", PodLogs: "node/logs",
 	})
-	crowded := n.run(t, sketch{name: "crowded", emptyDirs: map[string]string{"volume": "1Gi"}})
-	over := n.run(t, sketch{name: "over", emptyDirs: map[string]string{"volume": "5Mi"}})
+	crowded := run(t, n.Stack, sketch{name: "crowded", emptyDirs: map[string]string{"volume": "1Gi"}})
+	over := run(t, n.Stack, sketch{name: "over", emptyDirs: map[string]string{"volume": "5Mi"}})
 	n.start(t, map[string]any{"evictionHard": map[string]string{"nodefs.inodesFree": "1"}})
 	time.Sleep(2 * time.Second)
-	before := n.residentMemory(t, "disk")
+	before := residentMemory(t, n.agent.PID(), "disk")
 
 	volume := crowded.EmptyDir("volume")
 	began := time.Now()
@@ -56,22 +55,20 @@ func TestMillionFiles(t *testing.T) {
 	fifo, touched := trap(t, volume)
 	stopGrowing := grow(t, filepath.Join(volume, "growing"))
 
-	n.chapter(t, "while the crowded volume is walked, another pod exceeds its limit:")
+	n.log.chapter(t, "while the crowded volume is walked, another pod exceeds its limit:")
 	must(t, over.Exec(t.Context(), "main", bytesIn("/volume/file", 6*mib)))
-	n.awaitWithin(t, slowDisk, "pod finished")
-	if got := n.evicted(); !slices.Equal(got, []string{over.Key()}) {
-		t.Errorf("evicted %v, want only %s", got, over.Key())
-	}
+	n.log.awaitWithin(t, slowDisk, "pod finished")
+	n.log.wantEvicted(t, over.Key())
 	time.Sleep(10 * time.Second) // rounds of measuring, whole ones among them
 	stopGrowing()
-	after := n.residentMemory(t, "disk")
+	after := residentMemory(t, n.agent.PID(), "disk")
 	t.Logf("    memory of the disk plugin: %.1f MiB before, %.1f MiB after", float64(before)/mib, float64(after)/mib)
 	if after > before+growth {
 		t.Errorf("the disk plugin grew by %d MiB", (after-before)/mib)
 	}
 
 	n.stop(t)
-	n.checkPasses(t)
+	checkPasses(t, n.log.since(0))
 	if fifo() {
 		t.Error("the FIFO was opened")
 	}
@@ -79,24 +76,24 @@ func TestMillionFiles(t *testing.T) {
 		t.Error("what is bind-mounted was read")
 	}
 
-	n.chapter(t, "then the node runs out of inodes:")
+	n.log.chapter(t, "then the node runs out of inodes:")
 	want := du(t, "--inodes", volume)
 	n.start(t, map[string]any{"evictionHard": map[string]string{"nodefs.inodesFree": strconv.Itoa(inodes - crowdedDirs()*filesPerDir/2)}, "dryRun": true})
 	// The container's log is a file, too, and no part of the volume. A slow disk's files are not all counted in time for the
 	// first ranking: the walk goes on where it ended.
 	counted := fmt.Sprintf("%s (uses %d inodes", crowded.Key(), want+1)
 	eventuallyWithin(t, slowDisk, counted, func() (bool, error) {
-		rankings := n.records("evicting pod")
+		rankings := n.log.records("evicting pod")
 		return slices.ContainsFunc(rankings, func(r evictd.Record) bool { return strings.Contains(r.String("ranking"), counted) }), nil
 	})
-	for _, pod := range n.evicted() {
+	for _, pod := range n.log.evicted() {
 		if pod != crowded.Key() {
 			t.Errorf("evicted %s, want %s", pod, crowded.Key())
 		}
 	}
 	t.Logf("    du counts %d inodes", want)
 	n.stop(t)
-	n.checkPasses(t)
+	checkPasses(t, n.log.since(0))
 }
 
 // makeMillion makes empty files, two directories at a time.
@@ -194,11 +191,11 @@ func grow(t *testing.T, path string) (stop func()) {
 }
 
 // checkPasses looks at how long passes took, by the log.
-func (n *site) checkPasses(t *testing.T) {
+func checkPasses(t *testing.T, records []evictd.Record) {
 	t.Helper()
 	var longest float64
 	passes := 0
-	for _, r := range n.log.since(0) {
+	for _, r := range records {
 		if took, ok := r.Attrs["tookSeconds"].(float64); ok && r.Msg == "pass" {
 			longest, passes = max(longest, took), passes+1
 		}
@@ -210,9 +207,9 @@ func (n *site) checkPasses(t *testing.T) {
 }
 
 // residentMemory returns the resident memory of one of evictd's plugins, in bytes.
-func (n *site) residentMemory(t *testing.T, plugin string) int64 {
+func residentMemory(t *testing.T, agent int, plugin string) int64 {
 	t.Helper()
-	children, err := evictd.Children(n.agent.PID())
+	children, err := evictd.Children(agent)
 	must(t, err)
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", children[plugin]))
 	must(t, err)
@@ -231,12 +228,11 @@ func (n *site) residentMemory(t *testing.T, plugin string) int64 {
 func du(t *testing.T, unit, dir string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "du", "-s", "-x", unit, dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // the death that Pdeathsig means is this thread's
-	defer runtime.UnlockOSThread()
-	out, err := cmd.Output()
-	must(t, err)
-	digits, _, _ := strings.Cut(string(out), "\t")
+	var out strings.Builder
+	cmd.Stdout = &out
+	must(t, child.Start(cmd))
+	must(t, cmd.Wait())
+	digits, _, _ := strings.Cut(out.String(), "\t")
 	count, err := strconv.ParseInt(digits, 10, 64)
 	must(t, err)
 	return count

@@ -26,11 +26,8 @@ func TestPeriodicImageGC(t *testing.T) {
 				image.FillerFiles, image.FillerBytes = 1, imageUnits*mib
 				must(t, n.Import(t.Context(), image))
 			}
-			calm := n.manifest(sketch{name: "calm"})
-			calm.Spec.Containers[0].Image = used
-			pod, err := n.RunPod(t.Context(), calm)
-			must(t, err)
-			n.run(t, sketch{name: "plain"}) // of the image that all others have
+			calm := run(t, n.Stack, sketch{name: "calm", image: used})
+			run(t, n.Stack, sketch{name: "plain"}) // of the image that all others have
 
 			disk := filepath.Join(n.Dir, "node")
 			weight := newBallast(t, disk)
@@ -52,47 +49,43 @@ func TestPeriodicImageGC(t *testing.T) {
 			}
 			check := func(want int) {
 				t.Helper()
-				_, _, images := n.contents(t)
+				_, _, images := contents(t, n.Stack)
 				left := slices.DeleteFunc(slices.Clone(unused), func(name string) bool { return !slices.Contains(images, name) })
 				if len(left) != want {
 					t.Errorf("%q are left, want %d", left, want)
 				}
-				for _, name := range []string{used, stack.PodImage, n.SandboxImage()} {
+				for _, name := range []string{used, stack.PodImage, stack.SandboxImage} {
 					if !slices.Contains(images, name) {
 						t.Errorf("the image %s is gone, and was in use", name)
 					}
 				}
-				if running, err := pod.Running(t.Context()); err != nil || !running {
-					t.Errorf("%s: running %v (%v), want it untouched", pod.Key(), running, err)
-				}
+				wantRunning(t, calm)
 			}
 
 			n.start(t, config(true, usedPercent, usedPercent-2))
-			t.Logf("    in a dry run: %s", n.awaitDisk(t, "dry run: 1 images"))
+			t.Logf("    in a dry run: %s", awaitDisk(t, &n.log, "dry run: 1 images"))
 			check(3)
 			n.stop(t)
 
 			n.start(t, config(false, usedPercent, usedPercent-2))
-			t.Logf("    for real: %s", n.awaitDisk(t, "removed 1 images"))
+			t.Logf("    for real: %s", awaitDisk(t, &n.log, "removed 1 images"))
 			check(2)
 			n.stop(t)
 
 			n.start(t, config(false, 2, 1))
-			t.Logf("    with too little to remove: %s", n.awaitDisk(t, "FreeDiskSpaceFailed"))
+			t.Logf("    with too little to remove: %s", awaitDisk(t, &n.log, "FreeDiskSpaceFailed"))
 			check(0)
-			if got := n.evicted(); len(got) > 0 {
-				t.Errorf("evicted %v, want nobody", got)
-			}
+			n.log.wantEvicted(t)
 		})
 	}
 }
 
 // awaitDisk waits until the disk plugin has logged something with a text in it.
-func (n *site) awaitDisk(t *testing.T, text string) string {
+func awaitDisk(t *testing.T, log *journal, text string) string {
 	t.Helper()
 	var found string
 	eventually(t, fmt.Sprintf("the disk plugin says %q", text), func() (bool, error) {
-		i := slices.IndexFunc(n.records("plugin log"), func(r evictd.Record) bool {
+		i := slices.IndexFunc(log.records("plugin log"), func(r evictd.Record) bool {
 			found = fmt.Sprint(r.Attrs)
 			return r.String("plugin") == "disk" && strings.Contains(found, text)
 		})

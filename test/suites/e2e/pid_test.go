@@ -2,12 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
 const (
@@ -21,10 +20,10 @@ const (
 func TestForkHappyPod(t *testing.T) {
 	n := newSite(t, stack.Options{})
 	pods := map[string]*stack.Pod{
-		"steady":     n.run(t, sketch{name: "steady"}),
-		"important":  n.run(t, sketch{name: "important", priority: 1000}),
-		"fork-happy": n.run(t, sketch{name: "fork-happy"}),
-		"busy":       n.run(t, sketch{name: "busy", request: "1Gi"}),
+		"steady":     run(t, n.Stack, sketch{name: "steady"}),
+		"important":  run(t, n.Stack, sketch{name: "important", priority: 1000}),
+		"fork-happy": run(t, n.Stack, sketch{name: "fork-happy"}),
+		"busy":       run(t, n.Stack, sketch{name: "busy", request: "1Gi"}),
 	}
 	fork := func(name string, processes int) {
 		t.Helper()
@@ -40,27 +39,16 @@ func TestForkHappyPod(t *testing.T) {
 	fork("fork-happy", forks) // all of them are there before evictd looks
 	t.Logf("  pid.available: %d, before fork-happy made %d processes %d; threshold %d", tasksAvailable(t), forks, available, threshold)
 	n.start(t, map[string]any{"evictionHard": map[string]string{"pid.available": strconv.Itoa(threshold)}})
-	n.awaitVictim(t, "pid.available", "fork-happy", pods)
+	n.log.awaitVictim(t, "pid.available", "fork-happy", pods)
 	if left := pods["fork-happy"].ContainerProcesses("main"); len(left) > 0 {
 		t.Errorf("fork-happy still has %d processes", len(left))
 	}
 	t.Logf("    pid.available is %d again", tasksAvailable(t))
 }
 
-// tasksAvailable returns the result of the kubelet's formula (stats/pidlimit).
 func tasksAvailable(t *testing.T) int {
 	t.Helper()
-	number := func(file string) int {
-		raw, err := os.ReadFile(file)
-		must(t, err)
-		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		must(t, err)
-		return n
-	}
-	raw, err := os.ReadFile("/proc/loadavg")
+	n, err := crossing.TasksAvailable()
 	must(t, err)
-	_, total, _ := strings.Cut(strings.Fields(string(raw))[3], "/")
-	tasks, err := strconv.Atoi(total)
-	must(t, err)
-	return min(number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")) - tasks
+	return n
 }

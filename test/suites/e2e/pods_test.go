@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,7 +24,9 @@ const idle = `trap 'exit 0' TERM; while :; do sleep 3600 & wait; done`
 
 // A sketch describes a pod as far as the tests go by it.
 type sketch struct {
-	name     string
+	name string
+	// image of the containers, stack.PodImage if it is empty.
+	image    string
 	priority int32
 	// request and limits are of ephemeral storage; limits are by container.
 	request string
@@ -31,23 +35,43 @@ type sketch struct {
 	containers map[string]string
 	// emptyDirs are size limits by volume, "" for none. Each is mounted at /NAME.
 	emptyDirs map[string]string
+	// hostDirs are directories of the node by volume, mounted in the same way.
+	hostDirs map[string]string
 }
 
-// run starts the pod.
-func (n *site) run(t *testing.T, s sketch) *stack.Pod {
+// pods counts those of all nodes.
+var pods atomic.Int64
+
+// run starts the pod of a sketch.
+func run(t *testing.T, n *stack.Stack, s sketch) *stack.Pod {
 	t.Helper()
-	pod, err := n.RunPod(t.Context(), n.manifest(s))
+	return runPod(t, n, s.manifest())
+}
+
+func runPod(t *testing.T, n *stack.Stack, manifest *v1.Pod) *stack.Pod {
+	t.Helper()
+	pod, err := n.RunPod(t.Context(), manifest)
 	must(t, err)
 	return pod
 }
 
+// wantRunning wants pods to be as they were.
+func wantRunning(t *testing.T, pods ...*stack.Pod) {
+	t.Helper()
+	for _, p := range pods {
+		if running, err := p.Running(t.Context()); err != nil || !running {
+			t.Errorf("%s: running %v (%v), want it untouched", p.Key(), running, err)
+		}
+	}
+}
+
 // removePods ends all pods and removes what they had.
-func (n *site) removePods(ctx context.Context) error {
-	pods, err := n.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+func removePods(ctx context.Context, n *stack.Stack) error {
+	sandboxes, err := n.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
 		return err
 	}
-	for _, p := range pods.GetItems() {
+	for _, p := range sandboxes.GetItems() {
 		if _, err := n.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.GetId()}); err != nil {
 			return err
 		}
@@ -67,15 +91,14 @@ func (n *site) removePods(ctx context.Context) error {
 	return nil
 }
 
-func (n *site) manifest(s sketch) *v1.Pod {
-	n.pods++
+func (s sketch) manifest() *v1.Pod {
 	if len(s.containers) == 0 {
 		s.containers = map[string]string{"main": idle}
 	}
 	pod := &v1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "e2e", Name: s.name, UID: types.UID(fmt.Sprintf("e2e00000-0000-4000-8000-%012d", n.pods)),
+			Namespace: "e2e", Name: s.name, UID: types.UID(fmt.Sprintf("e2e00000-0000-4000-8000-%012d", pods.Add(1))),
 		},
 		Spec: v1.PodSpec{Priority: &s.priority},
 	}
@@ -89,8 +112,12 @@ func (n *site) manifest(s sketch) *v1.Pod {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDir: source}})
 		mounts = append(mounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
 	}
+	for _, name := range sorted(s.hostDirs) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: s.hostDirs[name]}}})
+		mounts = append(mounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+	}
 	for i, name := range sorted(s.containers) {
-		c := v1.Container{Name: name, Image: stack.PodImage, Command: []string{"/bin/sh", "-c", s.containers[name]}, VolumeMounts: mounts}
+		c := v1.Container{Name: name, Image: cmp.Or(s.image, stack.PodImage), Command: []string{"/bin/sh", "-c", s.containers[name]}, VolumeMounts: mounts}
 		if s.request != "" && i == 0 {
 			c.Resources.Requests = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse(s.request)}
 		}

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 	"github.com/evictd/evictd/test/harness/stack/agent"
 )
@@ -44,7 +43,7 @@ func TestSharedFilesystem(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			n := newSite(t, shared(e))
 			for _, of := range []resourceKind{bytesOf, inodesOf} {
-				t.Run("nodefs."+of.signal, func(t *testing.T) { n.relieve(t, "nodefs."+of.signal, "node", of) })
+				t.Run("nodefs."+of.signal, func(t *testing.T) { relieve(t, n, "nodefs."+of.signal, "node", of) })
 			}
 		})
 	}
@@ -57,8 +56,8 @@ func TestDedicatedImageFilesystem(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			n := newSite(t, dedicated(e))
 			for _, of := range []resourceKind{bytesOf, inodesOf} {
-				t.Run("imagefs."+of.signal, func(t *testing.T) { n.relieve(t, "imagefs."+of.signal, "images", of) })
-				t.Run("nodefs."+of.signal, func(t *testing.T) { n.evictStraight(t, of) })
+				t.Run("imagefs."+of.signal, func(t *testing.T) { relieve(t, n, "imagefs."+of.signal, "images", of) })
+				t.Run("nodefs."+of.signal, func(t *testing.T) { evictStraight(t, n, of) })
 			}
 		})
 	}
@@ -74,73 +73,65 @@ func engines(t *testing.T) []engine {
 }
 
 // relieve is the story of one signal: relief by reclaim alone, then an eviction.
-func (n *site) relieve(t *testing.T, signal, filesystem string, of resourceKind) {
+func relieve(t *testing.T, n *site, signal, filesystem string, of resourceKind) {
 	disk := filepath.Join(n.Dir, filesystem)
-	l := n.leave(t, of)
+	l := leave(t, n.Stack, of)
 	weight := newBallast(t, disk)
-	t.Cleanup(func() { n.clearAway(t, weight) })
+	t.Cleanup(func() { clearAway(t, n, weight) })
 	left := freeOn(t, disk, of)
 	threshold := left + l.freeable/2
 	t.Logf("  %s: %s left; unused images and dead containers hold about %s; threshold %s",
 		signal, of.show(left), of.show(l.freeable), of.show(threshold))
 	n.start(t, map[string]any{"evictionHard": map[string]string{signal: "1"}})
-	n.awaitPasses(t)
+	n.log.awaitPasses(t)
 	must(t, os.Remove(l.job.Manifest))
 
-	n.chapter(t, "below the threshold with things to throw away:")
-	n.setThreshold(t, signal, threshold)
-	n.await(t, "reclaim was enough, no pod has to go")
-	n.awaitCalm(t)
-	if got := n.evicted(); len(got) > 0 {
-		t.Errorf("evicted %v, want nobody: reclaim was enough", got)
-	}
-	l.checkGone(t, n)
+	n.log.chapter(t, "below the threshold with things to throw away:")
+	setThreshold(t, n.Stack, n.agent, signal, threshold)
+	n.log.await(t, "reclaim was enough, no pod has to go")
+	n.log.awaitCalm(t)
+	n.log.wantEvicted(t)
+	l.checkGone(t, n.Stack)
 
 	threshold = freeOn(t, disk, of) / 3
-	n.setThreshold(t, signal, threshold)
-	n.chapter(t, fmt.Sprintf("below the threshold, of %s now, with nothing to throw away:", of.show(threshold)))
-	n.awaitPasses(t)
-	pods := n.crowd(t, of, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", of.take("", units*of.unit))) })
-	n.awaitStats(t)
+	setThreshold(t, n.Stack, n.agent, signal, threshold)
+	n.log.chapter(t, fmt.Sprintf("below the threshold, of %s now, with nothing to throw away:", of.show(threshold)))
+	n.log.awaitPasses(t)
+	pods := crowd(t, n.Stack, of, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", of.take("", units*of.unit))) })
+	awaitStats(t, n.Runtime)
 	weight.fillTo(t, of, threshold+10*of.unit)
 	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/more", 20*of.unit)))
-	n.awaitVictim(t, signal, "greedy", pods)
+	n.log.awaitVictim(t, signal, "greedy", pods)
 	l.checkAlive(t)
 }
 
-// awaitPasses gives evictd the time to see what there is.
-func (n *site) awaitPasses(t *testing.T) {
-	t.Helper()
-	eventually(t, "evictd has made two passes", func() (bool, error) { return len(n.records("pass")) >= 2, nil })
-}
-
 // setThreshold has evictd reload its configuration with one hard threshold.
-func (n *site) setThreshold(t *testing.T, signal string, value int64) {
+func setThreshold(t *testing.T, n *stack.Stack, p *evictd.Process, signal string, value int64) {
 	t.Helper()
-	must(t, agent.Reload(n.Stack, n.agent, map[string]any{"evictionHard": map[string]string{signal: strconv.FormatInt(value, 10)}}))
+	must(t, agent.Reload(n, p, map[string]any{"evictionHard": map[string]string{signal: strconv.FormatInt(value, 10)}}))
 }
 
 // evictStraight is the story of nodefs where images and layers are elsewhere: what
 // pods write to volumes and logs counts, and the first answer is an eviction.
-func (n *site) evictStraight(t *testing.T, of resourceKind) {
+func evictStraight(t *testing.T, n *site, of resourceKind) {
 	disk := filepath.Join(n.Dir, "node")
 	weight := newBallast(t, disk)
-	t.Cleanup(func() { n.clearAway(t, weight) })
+	t.Cleanup(func() { clearAway(t, n, weight) })
 	left := freeOn(t, disk, of)
 	threshold := left / 2
 	n.start(t, map[string]any{"evictionHard": map[string]string{"nodefs." + of.signal: strconv.FormatInt(threshold, 10)}})
-	n.chapter(t, "below the threshold on a filesystem without images:")
-	pods := n.crowd(t, of, func(p *stack.Pod, units int64) {
+	n.log.chapter(t, "below the threshold on a filesystem without images:")
+	pods := crowd(t, n.Stack, of, func(p *stack.Pod, units int64) {
 		must(t, p.Exec(t.Context(), "main", of.take("/volume", units*of.unit/2)))
 	})
 	if of.name == bytesOf.name {
 		must(t, pods["greedy"].Exec(t.Context(), "main", linesToLog(10*of.unit)))
 	}
-	n.awaitStats(t)
+	awaitStats(t, n.Runtime)
 	weight.fillTo(t, of, threshold+10*of.unit)
 	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/volume", 20*of.unit)))
-	n.awaitVictim(t, "nodefs."+of.signal, "greedy", pods)
-	if steps := n.records("reclaim step ended"); len(steps) > 0 {
+	n.log.awaitVictim(t, "nodefs."+of.signal, "greedy", pods)
+	if steps := n.log.records(stepEnded); len(steps) > 0 {
 		t.Errorf("%d steps of reclaim ran, want none: nothing on this filesystem is theirs", len(steps))
 	}
 }
@@ -148,7 +139,7 @@ func (n *site) evictStraight(t *testing.T, of resourceKind) {
 // crowd runs pods of which only "greedy" is the right one to evict: the most
 // important uses more, the modest one stays within its request, the small one
 // uses less.
-func (n *site) crowd(t *testing.T, of resourceKind, use func(p *stack.Pod, units int64)) map[string]*stack.Pod {
+func crowd(t *testing.T, n *stack.Stack, of resourceKind, use func(p *stack.Pod, units int64)) map[string]*stack.Pod {
 	t.Helper()
 	pods := map[string]*stack.Pod{}
 	for _, c := range []struct {
@@ -163,7 +154,7 @@ func (n *site) crowd(t *testing.T, of resourceKind, use func(p *stack.Pod, units
 		name := c.name
 		c.name += "-" + of.name
 		c.emptyDirs = map[string]string{"volume": ""}
-		pods[name] = n.run(t, c.sketch)
+		pods[name] = run(t, n, c.sketch)
 		use(pods[name], c.units)
 	}
 	return pods
@@ -172,11 +163,11 @@ func (n *site) crowd(t *testing.T, of resourceKind, use func(p *stack.Pod, units
 // awaitStats waits until the runtime has looked at all writable layers. It does so
 // every second here, every ten as it comes: so old are its figures at most, for
 // evictd as for a kubelet.
-func (n *site) awaitStats(t *testing.T) {
+func awaitStats(t *testing.T, runtime runtimeapi.RuntimeServiceClient) {
 	t.Helper()
 	began := time.Now().UnixNano()
 	eventually(t, "the runtime has new figures of all containers", func() (bool, error) {
-		list, err := n.Runtime.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{})
+		list, err := runtime.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{})
 		for _, s := range list.GetStats() {
 			if s.GetWritableLayer().GetTimestamp() < began {
 				return false, err
@@ -186,49 +177,15 @@ func (n *site) awaitStats(t *testing.T) {
 	})
 }
 
-// awaitVictim waits until pressure is over and checks that one pod had to go.
-func (n *site) awaitVictim(t *testing.T, signal, want string, pods map[string]*stack.Pod) {
-	t.Helper()
-	said := n.await(t, "evicting pod")
-	n.await(t, "pod finished")
-	n.awaitCalm(t)
-	if got := n.evicted(); !slices.Equal(got, []string{pods[want].Key()}) {
-		t.Errorf("evicted %v, want only %s", got, pods[want].Key())
-	}
-	// The threshold for writable layers is derived from the one of their filesystem.
-	_, what, _ := strings.Cut(signal, ".")
-	if got := said.String("signal"); got != signal && got != "containerfs."+what {
-		t.Errorf("evicted for %s, want %s", got, signal)
-	}
-	t.Logf("    by the ranking %s", said.String("ranking"))
-	for name, p := range pods {
-		running, err := p.Running(t.Context())
-		if name != want && (err != nil || !running) {
-			t.Errorf("%s: running %v (%v), want it untouched", p.Key(), running, err)
-		}
-	}
-}
-
-// awaitCalm waits until no condition is in force, and looks on for a while.
-func (n *site) awaitCalm(t *testing.T) {
-	t.Helper()
-	eventually(t, "all conditions have cleared", func() (bool, error) {
-		changes := n.records("condition changed")
-		return len(changes) > 0 && changes[len(changes)-1].String("status") == "false", nil
-	})
-	time.Sleep(time.Second)
-	n.tell(t)
-}
-
 // clearAway ends evictd and all pods, so that the next story begins anew.
-func (n *site) clearAway(t *testing.T, weight ballast) {
+func clearAway(t *testing.T, n *site, weight ballast) {
 	t.Helper()
 	if t.Failed() && n.agent != nil {
 		t.Logf("the end of evictd's log:\n%s", n.agent.LogTail())
 	}
 	n.stop(t)
 	weight.clear(t)
-	must(t, n.removePods(context.WithoutCancel(t.Context())))
+	must(t, removePods(context.WithoutCancel(t.Context()), n.Stack))
 }
 
 func (of resourceKind) show(amount int64) string {

@@ -42,19 +42,36 @@ func TestMemoryIsBackOnASaturatedNode(t *testing.T) {
 	program, err := hog.Install(t.Context(), n.Stack)
 	must(t, err)
 	must(t, hog.WarmUp(t.Context(), n.Stack, program, reliefMiB))
-	load := n.startLoad(t)
+	load := startLoad(t, n.Stack)
 	n.start(t, map[string]any{"evictionHard": map[string]string{}})
+	ways := map[string]func(*stack.Pod){
+		"alone": func(pod *stack.Pod) { // as one does who asks the runtime, and no more
+			_, err := n.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: pod.ContainerIDs["main"], Timeout: 1})
+			must(t, err)
+		},
+		"evictd": func(pod *stack.Pod) { // it is over a limit of its own
+			must(t, os.WriteFile(filepath.Join(pod.EmptyDir("data"), "file"), make([]byte, 2*mib), 0o600))
+			n.log.await(t, "pod finished")
+			n.log.await(t, "processes killed")
+		},
+	}
 	took := map[string][]float64{}
 	for i := range rounds {
-		took["StopContainer alone"] = append(took["StopContainer alone"], n.relieved(t, load, fmt.Sprintf("plain-%d", i), n.stopAlone))
-		took["evictd"] = append(took["evictd"], n.relieved(t, load, fmt.Sprintf("evicted-%d", i), n.overflow))
+		for _, way := range sorted(ways) {
+			name := fmt.Sprintf("%s-%d", way, i)
+			n.log.chapter(t, name)
+			ms := relieved(t, n.Stack, load, name, ways[way])
+			n.log.print(t)
+			t.Logf("    %s: 90 %% back after %.0f ms", name, ms)
+			took[way] = append(took[way], ms)
+		}
 	}
 	for way, ms := range took {
 		slices.Sort(ms)
-		t.Logf("SIGKILL -> 90 %% of %d MiB back, %d processes spin on %d CPUs, %-19s: %d runs, p50 %.0f ms, p99 %.0f ms, all %.0f",
+		t.Logf("SIGKILL -> 90 %% of %d MiB back, %d processes spin on %d CPUs, %-6s: %d runs, p50 %.0f ms, p99 %.0f ms, all %.0f",
 			reliefMiB, spinners, runtime.NumCPU(), way, len(ms), ms[len(ms)/2], ms[(len(ms)*99-1)/100], ms)
 	}
-	if direct, alone := took["evictd"], took["StopContainer alone"]; direct[rounds/2] > alone[rounds/2]/5 {
+	if direct, alone := took["evictd"], took["alone"]; direct[rounds/2] > alone[rounds/2]/5 {
 		t.Errorf("median %.0f ms with evictd and %.0f without, want it five times as fast", direct[rounds/2], alone[rounds/2])
 	}
 }
@@ -70,26 +87,26 @@ func TestDirectKillsLeaveNoShims(t *testing.T) {
 	for _, e := range engines(t) {
 		t.Run(e.name, func(t *testing.T) {
 			n := newSite(t, shared(e))
-			stays := n.run(t, sketch{name: "stays", emptyDirs: hasLimit})
+			stays := run(t, n.Stack, sketch{name: "stays", emptyDirs: hasLimit})
 			before := stays.ContainerProcesses("main")
 			n.start(t, map[string]any{"evictionHard": map[string]string{}})
 			for killed := 0; killed < kills; killed += together {
-				n.chapter(t, fmt.Sprintf("%d pods that do not mind SIGTERM", together))
+				n.log.chapter(t, fmt.Sprintf("%d pods that do not mind SIGTERM", together))
 				var pods []*stack.Pod
 				for i := range together {
-					pod := n.run(t, sketch{
+					pod := run(t, n.Stack, sketch{
 						name: fmt.Sprintf("deaf-%d", killed+i), emptyDirs: hasLimit,
 						containers: map[string]string{"main": "trap '' TERM; sleep 100000 & sleep 100000 & while :; do sleep 1000; done"},
 					})
 					must(t, os.WriteFile(filepath.Join(pod.EmptyDir("data"), "file"), make([]byte, 2*mib), 0o600))
 					pods = append(pods, pod)
 				}
-				eventually(t, "all have finished", func() (bool, error) { return len(n.records("pod finished")) == together, nil })
-				n.shimsArePods(t, 1) // before they are removed, which ends shims as well
+				eventually(t, "all have finished", func() (bool, error) { return len(n.log.records("pod finished")) == together, nil })
+				shimsArePods(t, n.Socket, 1) // before they are removed, which ends shims as well
 				for _, pod := range pods {
 					must(t, pod.Remove(t.Context()))
 				}
-				if direct := len(n.records("processes killed")); direct < together/2 {
+				if direct := len(n.log.records("processes killed")); direct < together/2 {
 					t.Errorf("%d of %d pods were killed directly", direct, together)
 				}
 			}
@@ -101,14 +118,14 @@ func TestDirectKillsLeaveNoShims(t *testing.T) {
 }
 
 // shimsArePods counts the shims: one for each sandbox.
-func (n *site) shimsArePods(t *testing.T, pods int) {
+func shimsArePods(t *testing.T, socket string, pods int) {
 	t.Helper()
 	shims := 0
 	eventually(t, fmt.Sprintf("there are as many shims as pods, %d", pods), func() (bool, error) {
 		shims = 0
 		all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, file := range all {
-			if command, err := os.ReadFile(file); err == nil && strings.Contains(string(command), "containerd-shim") && strings.Contains(string(command), n.Socket) {
+			if command, err := os.ReadFile(file); err == nil && strings.Contains(string(command), "containerd-shim") && strings.Contains(string(command), socket) {
 				shims++
 			}
 		}
@@ -135,13 +152,12 @@ func (l load) signal(t *testing.T, s syscall.Signal) {
 
 // startLoad starts a pod that asks for a CPU, with the shares that a kubelet gives to it and to
 // the groups of pods, and stops it for the time being.
-func (n *site) startLoad(t *testing.T) load {
+func startLoad(t *testing.T, n *stack.Stack) load {
 	t.Helper()
 	spin := strings.Repeat("while :; do :; done & ", spinners)
-	pod := n.manifest(sketch{name: "busy", emptyDirs: hasLimit, containers: map[string]string{"main": spin + "wait"}})
+	pod := sketch{name: "busy", emptyDirs: hasLimit, containers: map[string]string{"main": spin + "wait"}}.manifest()
 	pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
-	p, err := n.RunPod(t.Context(), pod)
-	must(t, err)
+	p := runPod(t, n, pod)
 	var l load
 	eventually(t, "all spin", func() (bool, error) {
 		l = p.ContainerProcesses("main")
@@ -151,8 +167,8 @@ func (n *site) startLoad(t *testing.T) load {
 	return l
 }
 
-// shares are those of the kubelet's hierarchy: without requests a group of pods has next to none.
-func (n *site) shares(t *testing.T, of string, shares int) {
+// setShares sets those of the kubelet's hierarchy: without requests a group of pods has next to none.
+func setShares(t *testing.T, of string, shares int) {
 	t.Helper()
 	file := filepath.Join("/sys/fs/cgroup/cpu", of, "cpu.shares")
 	if _, err := os.Stat(file); err != nil {
@@ -163,25 +179,18 @@ func (n *site) shares(t *testing.T, of string, shares int) {
 
 // relieved fills a BestEffort pod with memory, has it ended while the load spins, and returns how
 // long after its SIGKILL nine tenths were back, in milliseconds.
-func (n *site) relieved(t *testing.T, l load, name string, end func(*testing.T, *stack.Pod)) float64 {
+func relieved(t *testing.T, n *stack.Stack, l load, name string, end func(*stack.Pod)) float64 {
 	t.Helper()
-	n.chapter(t, name)
-	station, err := hog.NewStation(filepath.Join(n.Dir, "stations", name))
-	must(t, err)
-	manifest := n.manifest(sketch{name: name, emptyDirs: hasLimit})
-	manifest.Spec.Volumes = append(manifest.Spec.Volumes, v1.Volume{Name: "station", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: station.Dir}}})
-	c := &manifest.Spec.Containers[0]
-	c.Image, c.VolumeMounts = hog.Image, append(c.VolumeMounts, v1.VolumeMount{Name: "station", MountPath: "/station"})
+	at := station(t, n, name)
 	// Slowly enough for pages of 4 KiB, and it minds no SIGTERM.
-	c.Command = []string{"/bin/hog", "--mib", strconv.Itoa(reliefMiB), "--rate-mib-per-s", "450", "--term-delay-ms", "3600000", "--stamp", "/station/stamps"}
-	pod, err := n.RunPod(t.Context(), manifest)
+	pod := runPod(t, n, hogManifest(sketch{name: name, emptyDirs: hasLimit}, at,
+		"--mib", strconv.Itoa(reliefMiB), "--rate-mib-per-s", "450", "--term-delay-ms", "3600000"))
+	_, err := at.WaitStamp(t.Context(), "full")
 	must(t, err)
-	_, err = station.WaitStamp(t.Context(), "full")
-	must(t, err)
-	n.shares(t, filepath.Join(n.CgroupRoot, "kubepods"), 2048)
-	n.shares(t, filepath.Join(n.CgroupRoot, "kubepods/besteffort"), 2)
-	n.shares(t, filepath.Join(n.CgroupRoot, "kubepods/burstable"), 1536)
-	n.shares(t, pod.CgroupParent, 2)
+	setShares(t, filepath.Join(n.CgroupRoot, "kubepods"), 2048)
+	setShares(t, filepath.Join(n.CgroupRoot, "kubepods/besteffort"), 2)
+	setShares(t, filepath.Join(n.CgroupRoot, "kubepods/burstable"), 1536)
+	setShares(t, pod.CgroupParent, 2)
 
 	l.signal(t, syscall.SIGCONT)
 	killed := make(chan float64, 1)
@@ -189,13 +198,11 @@ func (n *site) relieved(t *testing.T, l load, name string, end func(*testing.T, 
 	go func() {
 		killed <- timeToRelief(t, pids[0], filepath.Join("/sys/fs/cgroup/memory", pod.CgroupParent, pod.ContainerIDs["main"], "memory.usage_in_bytes"))
 	}()
-	end(t, pod)
+	end(pod)
 	ms := <-killed
 	l.signal(t, syscall.SIGSTOP) // what is left of it may end
 	must(t, pod.WaitGone(t.Context()))
 	must(t, pod.Remove(t.Context()))
-	n.tell(t)
-	t.Logf("    %s: 90 %% back after %.0f ms", name, ms)
 	return ms
 }
 
@@ -237,19 +244,4 @@ func isKilled(pid int) bool {
 		}
 	}
 	return false
-}
-
-// stopAlone ends a pod as one does who asks the runtime, and no more.
-func (n *site) stopAlone(t *testing.T, pod *stack.Pod) {
-	t.Helper()
-	_, err := n.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: pod.ContainerIDs["main"], Timeout: 1})
-	must(t, err)
-}
-
-// overflow has evictd end a pod: it is over a limit of its own.
-func (n *site) overflow(t *testing.T, pod *stack.Pod) {
-	t.Helper()
-	must(t, os.WriteFile(filepath.Join(pod.EmptyDir("data"), "file"), make([]byte, 2*mib), 0o600))
-	n.await(t, "pod finished")
-	n.await(t, "processes killed")
 }

@@ -28,7 +28,6 @@ type site struct {
 	*stack.Stack
 	agent *evictd.Process
 	log   journal
-	pods  int
 }
 
 // An engine is a containerd to run: Debian's, or the one in a directory.
@@ -92,29 +91,23 @@ func newSite(t *testing.T, o stack.Options) *site {
 // start runs evictd with the plugins that make build made, and others.
 func (n *site) start(t *testing.T, config map[string]any, others ...string) {
 	t.Helper()
-	bin, err := filepath.Abs("../../../bin")
+	options, err := agent.Built("../../../bin")
 	must(t, err)
-	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
-	must(t, err)
-	if len(plugins) == 0 {
-		t.Fatal("bin/plugins is empty: run make build first")
-	}
 	full := map[string]any{
-		"plugins":                          map[string]any{"disk": n.diskSettings()},
+		"plugins":                          map[string]any{"disk": diskSettings(n.Stack)},
 		"monitoringInterval":               interval,
 		"evictionPressureTransitionPeriod": transition,
 		"logLevel":                         "debug",
 	}
 	maps.Copy(full, config)
 	n.log.clear()
-	n.agent, err = agent.Start(t.Context(), n.Stack, agent.Options{
-		Binary: filepath.Join(bin, "evictd"), Plugins: append(plugins, others...), Config: full, OnRecord: n.onRecord,
-	})
+	options.Plugins, options.Config, options.OnRecord = append(options.Plugins, others...), full, n.onRecord
+	n.agent, err = agent.Start(t.Context(), n.Stack, options)
 	must(t, err)
 }
 
 // diskSettings are the built-in disk plugin's.
-func (n *site) diskSettings() map[string]any {
+func diskSettings(n *stack.Stack) map[string]any {
 	return map[string]any{"config": map[string]any{
 		"imageMinimumGCAge": "0s",
 		"containerLogsDir":  filepath.Join(n.Dir, "containers"),
@@ -136,7 +129,7 @@ func (n *site) stop(t *testing.T) {
 	if n.agent == nil {
 		return
 	}
-	n.tell(t)
+	n.log.print(t)
 	err := n.agent.Stop()
 	n.agent = nil
 	if err != nil {

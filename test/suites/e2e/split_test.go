@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
@@ -26,51 +27,50 @@ func TestSplitFilesystems(t *testing.T) {
 		},
 		KubeletRoot: "node/kubelet", PodLogs: "node/logs",
 	})
-	s := newSplit(t, n)
+	s := newSplit(t, n.Stack)
 
 	imageDisk, nodeDisk := filepath.Join(n.Dir, "images"), filepath.Join(n.Dir, "node")
 	images, nodes := freeOn(t, imageDisk, bytesOf), freeOn(t, nodeDisk, bytesOf)
 	n.start(t, map[string]any{"evictionHard": map[string]string{"imagefs.available": strconv.FormatInt(images+60*mib, 10)}})
-	n.chapter(t, "images' filesystem below the threshold: images go, and nothing else")
-	n.await(t, "reclaim was enough, no pod has to go")
-	n.checkSteps(t, "image-gc")
+	n.log.chapter(t, "images' filesystem below the threshold: images go, and nothing else")
+	n.log.await(t, "reclaim was enough, no pod has to go")
+	checkSteps(t, n.log.records(stepEnded), "image-gc")
 	if got := s.ImageIDs(); !slices.Equal(got, []string{"used"}) {
 		t.Errorf("images %v are left, want only the one in use", got)
 	}
 	if got := len(s.ContainerIDs()); got != 5 {
 		t.Errorf("%d containers are left, want all 5: they are not on that filesystem", got)
 	}
-	n.awaitCalm(t)
+	n.log.awaitCalm(t)
 	n.stop(t)
 
 	s.AddImage(s.image(t, "unused-3", 10))
 	n.start(t, map[string]any{"evictionHard": map[string]string{"nodefs.available": strconv.FormatInt(nodes+30*mib, 10)}})
-	n.chapter(t, "the kubelet's filesystem below the threshold: dead containers go, and nothing else")
-	n.await(t, "reclaim was enough, no pod has to go")
-	n.checkSteps(t, "container-gc")
+	n.log.chapter(t, "the kubelet's filesystem below the threshold: dead containers go, and nothing else")
+	n.log.await(t, "reclaim was enough, no pod has to go")
+	checkSteps(t, n.log.records(stepEnded), "container-gc")
 	if got := s.ContainerIDs(); len(got) != 3 {
 		t.Errorf("containers %v are left, want those that run and the last dead one", got)
 	}
 	if got := s.ImageIDs(); !slices.Contains(got, "unused-3") {
 		t.Error("an image is gone that is not on that filesystem")
 	}
-	n.awaitCalm(t)
+	n.log.awaitCalm(t)
 
-	n.chapter(t, "and again: the pod goes whose volume, log and layer are the largest")
+	n.log.chapter(t, "and again: the pod goes whose volume, log and layer are the largest")
 	weight := newBallast(t, nodeDisk)
 	weight.fillTo(t, bytesOf, nodes+20*mib)
-	said := n.await(t, "evicting pod")
-	n.await(t, "pod finished")
-	n.awaitCalm(t)
+	said := n.log.await(t, "evicting pod")
+	n.log.await(t, "pod finished")
+	n.log.awaitCalm(t)
 	t.Logf("    by the ranking %s", said.String("ranking"))
-	if got := n.evicted(); !slices.Equal(got, []string{"e2e/hoarder"}) {
-		t.Errorf("evicted %v, want only e2e/hoarder", got)
-	}
+	n.log.wantEvicted(t, "e2e/hoarder")
 }
 
-func (n *site) checkSteps(t *testing.T, want string) {
+// checkSteps wants no other step to have run.
+func checkSteps(t *testing.T, steps []evictd.Record, want string) {
 	t.Helper()
-	for _, r := range n.records("reclaim step ended") {
+	for _, r := range steps {
 		if r.String("step") != want {
 			t.Errorf("the step %s ran, want only %s", r.String("step"), want)
 		}
@@ -85,7 +85,7 @@ type split struct {
 
 // newSplit has two unused images and one in use, a pod with three dead containers, and
 // one that uses more of everything that counts.
-func newSplit(t *testing.T, n *site) *split {
+func newSplit(t *testing.T, n *stack.Stack) *split {
 	t.Helper()
 	s := &split{fakecri.New(), filepath.Join(n.Dir, "images"), filepath.Join(n.Dir, "node/layers")}
 	s.SetSandboxImage("registry.k8s.io/pause:3.10")
@@ -119,9 +119,9 @@ func (s *split) image(t *testing.T, name string, mibs int64) *runtimeapi.Image {
 
 // add runs a pod of one container with the given lives, each of which has left a
 // layer of 20 MiB if it is dead.
-func (s *split) add(t *testing.T, n *site, name string, liveMiB int64, lives ...fakecri.Container) *stack.Pod {
+func (s *split) add(t *testing.T, n *stack.Stack, name string, liveMiB int64, lives ...fakecri.Container) *stack.Pod {
 	t.Helper()
-	p, err := n.PutManifest(n.manifest(sketch{name: name, emptyDirs: map[string]string{"volume": ""}}))
+	p, err := n.PutManifest(sketch{name: name, emptyDirs: map[string]string{"volume": ""}}.manifest())
 	must(t, err, os.MkdirAll(p.EmptyDir("volume"), 0o755))
 	sizes := make([]int64, len(lives))
 	for i := range lives {

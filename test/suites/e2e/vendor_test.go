@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,20 +21,19 @@ var kubeletDefaults = map[string]string{"nodefs.available": "10%", "imagefs.avai
 // own: it was in charge of imagefs.available and never asked, since the threshold for
 // writable layers was acted on. Every pod went, the cache stayed.
 func TestAVendorOfTheImagesEmptiesItsCacheFirst(t *testing.T) {
-	n := newSite(t, dedicated(debian))
-	binary := filepath.Join(t.TempDir(), "imagecache")
-	goBuild(t, ".", binary, "./imagecache")
-	cache := newCache(t, filepath.Join(n.Dir, "images"))
-	n.vendor(t, cache, binary, map[string]any{"config": map[string]any{"dir": cache.dir}, "capabilities": []string{"DAC_OVERRIDE"}}, "acme.example/empty-cache")
+	vendorOfImages(t, newSite(t, dedicated(debian)), "images")
 }
 
 // The same where images share the kubelet's filesystem.
 func TestAVendorOfTheImagesWhereAllShareAFilesystem(t *testing.T) {
-	n := newSite(t, shared(debian))
+	vendorOfImages(t, newSite(t, shared(debian)), "node")
+}
+
+func vendorOfImages(t *testing.T, n *site, filesystem string) {
 	binary := filepath.Join(t.TempDir(), "imagecache")
 	goBuild(t, ".", binary, "./imagecache")
-	cache := newCache(t, filepath.Join(n.Dir, "node"))
-	n.vendor(t, cache, binary, map[string]any{"config": map[string]any{"dir": cache.dir}, "capabilities": []string{"DAC_OVERRIDE"}}, "acme.example/empty-cache")
+	cache := newCache(t, filepath.Join(n.Dir, filesystem))
+	vendor(t, n, cache, binary, map[string]any{"config": map[string]any{"dir": cache.dir}, "capabilities": []string{"DAC_OVERRIDE"}}, "acme.example/empty-cache")
 }
 
 // What "evictd plugins new --disk" writes, unmodified, on one filesystem for all with the
@@ -52,7 +50,7 @@ func TestTheScaffoldEmptiesItsCacheFirst(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "cache-disk")
 	goBuild(t, dir, binary, ".")
 	cache := newCache(t, filepath.Join(n.Dir, "node"))
-	n.vendor(t, cache, binary, map[string]any{
+	vendor(t, n, cache, binary, map[string]any{
 		"config": map[string]any{"cacheDir": cache.dir, "minAge": "1h", "disk": map[string]any{
 			"imageMinimumGCAge": "0s", "containerLogsDir": filepath.Join(n.Dir, "containers"),
 		}},
@@ -68,30 +66,28 @@ func TestAFilesystemThatFreesLate(t *testing.T) {
 	n := newSite(t, shared(debian))
 	weight := newBallast(t, filepath.Join(n.Dir, "node"))
 	n.start(t, map[string]any{"evictionHard": map[string]string{"nodefs.available": "10%"}})
-	n.awaitPasses(t)
-	n.chapter(t, "what the victim had is held for 8 s after its end:")
-	pods := n.crowd(t, bytesOf, func(p *stack.Pod, units int64) {
+	n.log.awaitPasses(t)
+	n.log.chapter(t, "what the victim had is held for 8 s after its end:")
+	pods := crowd(t, n.Stack, bytesOf, func(p *stack.Pod, units int64) {
 		must(t, p.Exec(t.Context(), "main", bytesIn("/volume/data", units*mib)))
 	})
-	held := n.hold(t, pods)
-	n.awaitStats(t)
+	held := hold(t, pods)
+	awaitStats(t, n.Runtime)
 	weight.fillTo(t, bytesOf, part(t, weight.dir, 10)-20*mib)
-	said := n.await(t, "pod finished")
+	said := n.log.await(t, "pod finished")
 	t.Logf("    freed %v after the end of %s", late, said.String("pod"))
 	time.Sleep(late) // this is the storage's time, not evictd's
-	if got := n.evicted(); len(got) != 1 {
+	if got := n.log.evicted(); len(got) != 1 {
 		t.Errorf("evicted %v while the storage was freeing what the first had, want only that one", got)
 	}
 	held()
-	n.awaitCalm(t)
-	if got := n.evicted(); !slices.Equal(got, []string{pods["greedy"].Key()}) {
-		t.Errorf("evicted %v, want only %s", got, pods["greedy"].Key())
-	}
+	n.log.awaitCalm(t)
+	n.log.wantEvicted(t, pods["greedy"].Key())
 }
 
 // hold keeps the files of pods open, so that their space is not free before the
 // returned function is called.
-func (n *site) hold(t *testing.T, pods map[string]*stack.Pod) (free func()) {
+func hold(t *testing.T, pods map[string]*stack.Pod) (free func()) {
 	t.Helper()
 	var files []*os.File
 	free = func() {
@@ -111,42 +107,39 @@ func (n *site) hold(t *testing.T, pods map[string]*stack.Pod) (free func()) {
 
 // vendor is the story of a plugin that has a cache on a filesystem which images are on:
 // the cache is enough and no pod goes, then it is not and one pod does.
-func (n *site) vendor(t *testing.T, cache vendorCache, binary string, settings map[string]any, step string) {
+func vendor(t *testing.T, n *site, cache vendorCache, binary string, settings map[string]any, step string) {
 	disk := filepath.Dir(cache.dir)
 	weight := newBallast(t, disk)
-	t.Cleanup(func() { n.clearAway(t, weight) })
-	pods := n.crowd(t, bytesOf, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", bytesIn("/data", units*mib))) })
+	t.Cleanup(func() { clearAway(t, n, weight) })
+	pods := crowd(t, n.Stack, bytesOf, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", bytesIn("/data", units*mib))) })
 	cache.fill(t, 60)
 	n.start(t, map[string]any{"evictionHard": kubeletDefaults, "plugins": map[string]any{
-		"disk":                n.diskSettings(),
+		"disk":                diskSettings(n.Stack),
 		filepath.Base(binary): settings,
 	}}, binary)
-	n.awaitPasses(t)
-	n.awaitStats(t)
+	n.log.awaitPasses(t)
+	awaitStats(t, n.Runtime)
 
-	n.chapter(t, "15 % are no longer available, and the cache has more than is missing:")
+	n.log.chapter(t, "15 % are no longer available, and the cache has more than is missing:")
 	weight.fillTo(t, bytesOf, part(t, disk, 15)-20*mib)
-	n.await(t, "reclaim was enough, no pod has to go")
-	n.awaitCalm(t)
-	if got := n.evicted(); len(got) > 0 {
-		t.Errorf("evicted %v, want nobody: the cache was enough", got)
-	}
-	n.checkFirstStep(t, step)
-	n.checkSteps(t, step)
+	n.log.await(t, "reclaim was enough, no pod has to go")
+	n.log.awaitCalm(t)
+	n.log.wantEvicted(t)
+	checkFirstStep(t, n.log.records(stepEnded), step)
+	checkSteps(t, n.log.records(stepEnded), step)
 	cache.checkEmpty(t)
 
 	cache.fill(t, 10)
-	n.chapter(t, "and again, when it has not:")
+	n.log.chapter(t, "and again, when it has not:")
 	weight.fillTo(t, bytesOf, part(t, disk, 15)-20*mib)
-	n.awaitVictim(t, "imagefs.available", "greedy", pods)
-	n.checkFirstStep(t, step)
+	n.log.awaitVictim(t, "imagefs.available", "greedy", pods)
+	checkFirstStep(t, n.log.records(stepEnded), step)
 	cache.checkEmpty(t)
 }
 
 // checkFirstStep wants a step to be the first of this chapter.
-func (n *site) checkFirstStep(t *testing.T, want string) {
+func checkFirstStep(t *testing.T, steps []evictd.Record, want string) {
 	t.Helper()
-	steps := n.records("reclaim step ended")
 	if len(steps) == 0 || steps[0].String("step") != want || steps[0].String("error") != "" {
 		t.Errorf("steps %v, want %s first", stepsOf(steps), want)
 	}

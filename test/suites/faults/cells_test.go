@@ -48,53 +48,28 @@ const (
 	noDeadlines = 0
 )
 
-var kinds = []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Lie, fault.Flood, fault.Oversized, fault.Late, fault.Slow}
-
-var calls = []fault.Call{fault.Describe, fault.Configure, fault.Observe, fault.Measure, fault.Watch, fault.Rank, fault.Reclaim}
-
-var lies = map[fault.Call][]string{
-	fault.Describe:  {"not its own", "other signals"},
-	fault.Configure: {"not applied"},
-	fault.Observe:   {"available > capacity", "negative capacity", "negative available", "future", "old", "other signals", "twice", "missing", "plenty", "absent", "constant", "yesterday's figure"},
-	fault.Measure:   {"foreign uids", "protected uids", "twice", "missing uids", "negative", "other signals", "future", "old"},
-	fault.Watch:     {"other signals", "silent", "spurious"},
-	fault.Rank:      {"foreign uids", "protected uids", "twice", "missing uids"},
-	fault.Reclaim:   {"freed 2^62", "freed -2^62"},
-}
-
-// plausible are the lies that no check of a figure can find.
-var plausible = []string{"plenty", "absent", "constant", "yesterday's figure"}
-
 // cells is the whole matrix.
 func cells() []cell {
 	var all []cell
-	for _, call := range calls {
-		for _, kind := range kinds {
-			variants := []string{""}
-			if kind == fault.Lie {
-				variants = lies[call]
-			}
-			for _, v := range variants {
-				base := "memory"
-				if call == fault.Reclaim {
-					base = "disk"
-				}
-				all = append(all, newCell(builtin, base, call, kind, v))
-				if call == fault.Reclaim {
-					base = "trim"
-				}
-				all = append(all, newCell(custom, base, call, kind, v))
-				if call == fault.Describe || call == fault.Configure || call == fault.Observe {
-					all = append(all, newCell(only, "spare", call, kind, v))
-				}
-			}
+	for _, f := range fault.All() {
+		base := "memory"
+		if f.Call == fault.Reclaim {
+			base = "disk"
+		}
+		all = append(all, newCell(builtin, base, f.Call, f.Kind, f.Variant))
+		if f.Call == fault.Reclaim {
+			base = "trim"
+		}
+		all = append(all, newCell(custom, base, f.Call, f.Kind, f.Variant))
+		if f.Call == fault.Describe || f.Call == fault.Configure || f.Call == fault.Observe {
+			all = append(all, newCell(only, "spare", f.Call, f.Kind, f.Variant))
 		}
 	}
 	for _, who := range []string{builtin, custom} {
 		all = append(all, newCell(who, "memory", fault.Waited, fault.Slow, ""))
 	}
 	for _, base := range []string{"disk", "pid"} {
-		for _, v := range plausible {
+		for _, v := range fault.Plausible {
 			all = append(all, newCell(custom, base, fault.Observe, fault.Lie, v))
 		}
 		for _, kind := range []fault.Kind{fault.Hang, fault.Crash, fault.Error, fault.Late} {
@@ -107,7 +82,7 @@ func cells() []cell {
 func newCell(who, base string, call fault.Call, kind fault.Kind, variant string) cell {
 	c := cell{who: who, Fault: fault.Fault{Base: base, Call: call, Kind: kind, Variant: variant}, outcome: evicted, victims: []string{greedy}}
 	switch {
-	case slices.Contains(plausible, variant) && (who != custom || base == "disk"):
+	case slices.Contains(fault.Plausible, variant) && (who != custom || base == "disk"):
 		c.believed()
 	case who == builtin:
 		c.builtin()

@@ -39,7 +39,7 @@ func TestMatrix(t *testing.T) {
 	}
 	wg.Wait()
 	var table strings.Builder
-	for _, call := range append(calls, fault.Waited) {
+	for _, call := range append(slices.Clone(fault.Calls), fault.Waited) {
 		for i, c := range all {
 			if c.Call == call {
 				fmt.Fprintf(&table, "%-10s %-28s %-14s %-7s %-9s %6.1f s of %.2f s (%s)\n", c.Call, c.row(), c.who, c.Base, c.outcome, took[i].Seconds(), c.budget.Seconds(), c.sum)
@@ -130,8 +130,8 @@ func TestNoCellIsEmpty(t *testing.T) {
 		}
 		seen[c.name()] = true
 	}
-	for _, call := range calls {
-		for _, kind := range kinds {
+	for _, call := range fault.Calls {
+		for _, kind := range fault.Kinds {
 			for _, who := range []string{builtin, custom} {
 				if !slices.ContainsFunc(cells(), func(c cell) bool { return c.Call == call && c.Kind == kind && c.who == who }) {
 					t.Errorf("no cell of %s, %s, %s", call, kind, who)

@@ -98,7 +98,7 @@ func (c cell) install(t *testing.T, w *world) (pressed string) {
 // awaitPass waits until the daemon has concluded something.
 func (c cell) awaitPass(t *testing.T, d *daemon.Daemon) {
 	t.Helper()
-	eventually(t, 10*time.Second, func() error {
+	daemon.Eventually(t, 10*time.Second, func() error {
 		if _, status := d.Get("/status"); !strings.Contains(status, `"passes": `) || strings.Contains(status, `"passes": 0,`) {
 			return fmt.Errorf("no pass yet: %s", status)
 		}
@@ -109,7 +109,7 @@ func (c cell) awaitPass(t *testing.T, d *daemon.Daemon) {
 // awaitStrike waits for the pass in which the fault strikes.
 func (c cell) awaitStrike(t *testing.T) {
 	t.Helper()
-	eventually(t, interval+slack, func() error {
+	daemon.Eventually(t, interval+slack, func() error {
 		_, err := os.Stat(c.Struck)
 		return err
 	})
@@ -133,7 +133,7 @@ func passes(t *testing.T, d *daemon.Daemon) (n uint64) {
 func (c cell) awaitPasses(t *testing.T, d *daemon.Daemon, n uint64) {
 	t.Helper()
 	before := passes(t, d)
-	eventually(t, c.budget+slack, func() error {
+	daemon.Eventually(t, c.budget+slack, func() error {
 		if now := passes(t, d); now < before+n {
 			return fmt.Errorf("%d passes, want %d more than %d", now, n, before)
 		}
@@ -155,7 +155,7 @@ func (c cell) awaitStandby(t *testing.T, d *daemon.Daemon) {
 	if r.String("plugin") != name {
 		t.Errorf("%s is slow, want %s", r.String("plugin"), name)
 	}
-	eventually(t, slack, func() error {
+	daemon.Eventually(t, slack, func() error {
 		if _, status := d.Get("/status"); !strings.Contains(status, `"standby": {`) {
 			return fmt.Errorf("status does not say so: %s", status)
 		}
@@ -198,7 +198,7 @@ func (c cell) awaitReport(t *testing.T, d *daemon.Daemon) {
 	d.Await("the log names the signal", c.budget+2*slack, func(r evictd.Record) bool {
 		return strings.Contains(r.Msg, "is not observed") && r.String("signal") == signal
 	})
-	eventually(t, slack, func() error {
+	daemon.Eventually(t, slack, func() error {
 		if _, status := d.Get("/status"); !strings.Contains(status, `"unobserved": true`) || !strings.Contains(status, `"state": "unknown"`) {
 			return fmt.Errorf("status does not say that %s is not observed:\n%s", signal, status)
 		}
@@ -212,18 +212,5 @@ func (c cell) awaitReport(t *testing.T, d *daemon.Daemon) {
 	})
 	if n := len(d.Records("evicting pod")); n != 0 {
 		t.Errorf("%d decisions, want none", n)
-	}
-}
-
-func eventually(t *testing.T, within time.Duration, f func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %v", within, err)
-		}
 	}
 }

@@ -118,11 +118,9 @@ func (r *row) awaitEventBy(t *testing.T, c *cluster.Cluster, uid types.UID, who 
 func TestTwoEvictdOnANode(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	spec, station := newHog(t, c, "hog", 1536)
-	must(t, c.Apply(t.Context(), deployment("hog", spec)))
-	hog := awaitAvailable(soon(t), t, c, "hog")
+	hog := deploy(t, c, "hog", spec)
 	rights, hard := account(t, c), leaveToEvictd(t, c, kubelet)
 	first, second := beside(t, c, rights, map[string]any{"evictionHard": hard}), beside(t, c, rights, map[string]any{"evictionHard": hard})
 	awaitMeasured(soon(t), t, c, calm, hog)

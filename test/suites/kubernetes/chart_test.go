@@ -113,8 +113,7 @@ func TestTheChartOnACluster(t *testing.T) {
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	spec, station := newHog(t, c, "hog", 1536, "--stubborn", "--term-delay-ms", "60000")
 	must(t, c.Apply(t.Context(), deployment("hog", spec)))
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	awaitAvailable(soon(t), t, c, "hog")
 	h := newChart(t, c)
 	config := map[string]any{
@@ -211,8 +210,7 @@ func TestAnUpgradeInTheMiddleOfAKill(t *testing.T) {
 		t.Skip("the memory of the whole machine decides: part of make nightly, where nothing else runs")
 	}
 	c := start(t, cluster.Options{})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	h := newChart(t, c)
 	h.values["dryRun"] = false
 	config := map[string]any{
@@ -230,8 +228,7 @@ func TestAnUpgradeInTheMiddleOfAKill(t *testing.T) {
 	h.helm(t, "upgrade")
 	spec, station := newHog(t, c, "hog", 1536, "--term-delay-ms", "20000")
 	spec = strings.Replace(spec, "terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 30", 1)
-	must(t, c.Apply(t.Context(), deployment("hog", spec)))
-	awaitAvailable(soon(t), t, c, "hog")
+	deploy(t, c, "hog", spec)
 	pods := begin(t, c)
 	must(t, station.Release(soon(t)))
 	awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.Annotations["evictd.io/evicted"] != "" })
@@ -273,8 +270,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
       {name: main, image: %s, imagePullPolicy: Never, command: [sleep, "100000"], resources: {requests: {memory: 1Mi}}}]}`, stack.PodImage))))
 	elder := awaitAvailable(soon(t), t, c, "elder")
 	spec, station := newHog(t, c, "hog", 1536)
-	must(t, c.Apply(t.Context(), deployment("hog", spec)))
-	awaitAvailable(soon(t), t, c, "hog")
+	deploy(t, c, "hog", spec)
 	h.values["dryRun"] = false
 	h.helm(t, "upgrade")
 	must(t, station.Release(soon(t)))

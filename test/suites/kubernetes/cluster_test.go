@@ -17,8 +17,7 @@ import (
 // when each part is restarted. Every user is whom the API server should take it for.
 func TestClusterRunsADeployment(t *testing.T) {
 	c := start(t, cluster.Options{})
-	must(t, c.Apply(t.Context(), deployment("web", sleeper())))
-	pod := awaitAvailable(soon(t), t, c, "web")
+	pod := deploy(t, c, "web", sleeper())
 	t.Logf("  pod %s runs", pod.Name)
 	if out, err := c.Kubectl(soon(t), "", "exec", pod.Name, "--", "echo", "here"); err != nil || out != "here\n" {
 		t.Errorf("kubectl exec: %q, %v", out, err)
@@ -47,8 +46,7 @@ func TestClusterRunsADeployment(t *testing.T) {
 	}
 	must(t, c.RestartPart(soon(t), "kubelet"))
 	must(t, c.RestartPart(soon(t), "containerd"))
-	must(t, c.Apply(soon(t), deployment("after", sleeper())))
-	awaitAvailable(soon(t), t, c, "after")
+	deploy(t, c, "after", sleeper())
 	pod = awaitPod(soon(t), t, c, "web", func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning })
 	if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 {
 		t.Errorf("pod %s was restarted %d times while the parts were, want 0", pod.Name, restarts)

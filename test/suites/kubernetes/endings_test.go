@@ -24,8 +24,7 @@ import (
 func TestPodsEndAsTheyWant(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	awaitAvailable(soon(t), t, c, "calm")
+	deploy(t, c, "calm", sleeper())
 	leaveToEvictd(t, c, kubelet)
 	// Of what all pods together may use there is no soft threshold: it is the machine's.
 	available, err := crossing.Available()

@@ -66,8 +66,7 @@ func leaveToEvictd(t *testing.T, c *cluster.Cluster, kubelet map[string]any) (ha
 // What the account may do is enough, and check says so; without a verb it says which.
 func TestCheckSaysWhichRightIsMissing(t *testing.T) {
 	c := start(t, cluster.Options{})
-	must(t, c.Apply(t.Context(), deployment("web", sleeper())))
-	awaitAvailable(soon(t), t, c, "web")
+	deploy(t, c, "web", sleeper())
 	kubeconfig := account(t, c)
 	awaitCheck(t, c, kubeconfig, 0, "")
 	awaitCheck(t, c, c.KubeletKubeconfig, 0, "deploy/rbac/policy.yaml is not in force") // which may do all, and more
@@ -133,11 +132,9 @@ func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, s
 func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	spec, station := newHog(t, c, "hog", 1536)
-	must(t, c.Apply(t.Context(), deployment("hog", spec)))
-	hog := awaitAvailable(soon(t), t, c, "hog")
+	hog := deploy(t, c, "hog", spec)
 	p := beside(t, c, account(t, c), map[string]any{"evictionHard": leaveToEvictd(t, c, kubelet)})
 	awaitMeasured(soon(t), t, c, calm, hog)
 

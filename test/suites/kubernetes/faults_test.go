@@ -40,8 +40,7 @@ func stage(t *testing.T, c *cluster.Cluster, calm *v1.Pod, name string, p *evict
 	s := &scene{Cluster: c, t: t, config: config, evictd: p, lives: []*evictd.Process{p}}
 	var spec string
 	spec, s.station = newHog(t, c, name, 1536)
-	must(t, c.Apply(t.Context(), deployment(name, spec)))
-	s.hog = awaitAvailable(soon(t), t, c, name)
+	s.hog = deploy(t, c, name, spec)
 	awaitMeasured(soon(t), t, c, calm, s.hog)
 	return s
 }
@@ -338,8 +337,7 @@ func playAll(t *testing.T, n int, next func(i int) (name string, at []moment, wi
 func eachScene(t *testing.T, n int, name func(i int) string, play func(s *scene, i int, calm *v1.Pod)) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	config := map[string]any{
 		"mode": "kubernetes", "kubeconfig": account(t, c), "evictionPressureTransitionPeriod": "1s",
 		"evictionHard": leaveToEvictd(t, c, kubelet), "runDir": filepath.Join(c.Dir, "evictd-run"),

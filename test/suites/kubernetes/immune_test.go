@@ -43,8 +43,7 @@ type shield struct {
 func TestNoPodIsImmune(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	evictShielded(t, c, calm, nil, shield{name: "the kubelet alone, of full annotations", raise: annotateFully, within: maxWait})
 
 	config := map[string]any{
@@ -74,8 +73,7 @@ func evictShielded(t *testing.T, c *cluster.Cluster, calm *v1.Pod, p *evictd.Pro
 	t.Helper()
 	app := "immune-" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	spec, station := newHog(t, c, app, 1536)
-	must(t, c.Apply(t.Context(), deployment(app, spec)))
-	hog := awaitAvailable(soon(t), t, c, app)
+	hog := deploy(t, c, app, spec)
 	awaitMeasured(soon(t), t, c, calm, hog)
 	s.raise(t, c, hog)
 	began := time.Now()

@@ -25,8 +25,7 @@ func TestInsideAKubeletFullDisksAreRelieved(t *testing.T) {
 		KubeletRoot: "node/kubelet", PodLogs: "node/logs", RuntimeRoot: "node/containerd",
 	})
 	pods := begin(t, c)
-	must(t, c.Apply(soon(t), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	var disk unix.Statfs_t
 	must(t, unix.Statfs(c.KubeletRootDir, &disk))
 	hard := cluster.CalmThresholds()

@@ -24,8 +24,7 @@ func TestInsideAKubeletKilledInTheMiddleOfAKill(t *testing.T) {
 	r := newRow(t, c, "--stubborn", "--term-delay-ms", "60000")
 	run(t, c, inside(t, c), keys)
 	other, holds := newHog(t, c, "other", 200)
-	must(t, c.Apply(soon(t), deployment("other", other)))
-	bystander := awaitAvailable(soon(t), t, c, "other")
+	bystander := deploy(t, c, "other", other)
 	must(t, holds.Release(soon(t)))
 	for round := range number(t, "EVICTD_RUNS", 3) {
 		r.add(t, c, barePod)

@@ -2,12 +2,12 @@ package kubernetes_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 	"github.com/evictd/evictd/test/suites/kubernetes/record"
 )
@@ -50,20 +50,9 @@ func forking(processes int) string {
        command: [sh, -c, "i=0; while [ $i -lt %d ]; do sleep 100000 & i=$((i+1)); done; wait"]}]}`, stack.PodImage, processes)
 }
 
-// tasksAvailable is pid.available by the kubelet's formula (stats/pidlimit).
 func tasksAvailable(t *testing.T) int {
 	t.Helper()
-	number := func(file string) int {
-		raw, err := os.ReadFile(file)
-		must(t, err)
-		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		must(t, err)
-		return n
-	}
-	raw, err := os.ReadFile("/proc/loadavg")
+	n, err := crossing.TasksAvailable()
 	must(t, err)
-	_, total, _ := strings.Cut(strings.Fields(string(raw))[3], "/")
-	tasks, err := strconv.Atoi(total)
-	must(t, err)
-	return min(number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")) - tasks
+	return n
 }

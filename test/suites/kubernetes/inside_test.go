@@ -212,7 +212,7 @@ var counted = regexp.MustCompile(`^((?:# (?:HELP|TYPE) )?kubelet_(?:evictions|ev
 // are of how long something took.
 func countsOfKubelet(t *testing.T, c *cluster.Cluster) map[string]string {
 	t.Helper()
-	page, err := c.AskKubelet(soon(t), "/metrics")
+	page, err := c.Kubelet.Ask(soon(t), "/metrics")
 	must(t, err)
 	counts := map[string]string{}
 	for line := range strings.SplitSeq(string(page), "\n") {

@@ -22,8 +22,7 @@ func TestTheKubeletKeepsTheCondition(t *testing.T) {
 	const transition = 5 * time.Second
 	c := start(t, cluster.Options{})
 	pods := begin(t, c)
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	spec, station := newHog(t, c, "hog", 2304)
 	must(t, c.Apply(t.Context(), deployment("hog", spec)))
 	rights := account(t, c)

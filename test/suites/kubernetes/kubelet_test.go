@@ -22,8 +22,7 @@ func TestKubeletEvictsAHog(t *testing.T) {
 		t.Skip("the kubelet without evictd is part of make nightly")
 	}
 	c := start(t, cluster.Options{Kubelet: narrow(t)})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 
 	first, second := evictsAHog(t, c, calm, "first"), evictsAHog(t, c, calm, "second")
 	for path, want := range map[string]string{
@@ -70,8 +69,7 @@ var byChance = func() (out []record.Allowed) {
 func evictsAHog(t *testing.T, c *cluster.Cluster, calm *v1.Pod, name string) record.Fields {
 	t.Helper()
 	spec, station := newHog(t, c, name, 1536)
-	must(t, c.Apply(t.Context(), deployment(name, spec)))
-	awaitMeasured(soon(t), t, c, calm, awaitAvailable(soon(t), t, c, name))
+	awaitMeasured(soon(t), t, c, calm, deploy(t, c, name, spec))
 	must(t, station.Release(soon(t)))
 	victim := awaitPod(soon(t), t, c, name, ended)
 	awaitEvent(soon(t), t, c, victim, "Evicted")
@@ -131,8 +129,7 @@ func confined(t *testing.T, leaves, mayUse int64) map[string]any {
 // evictd runs beside the kubelet and finds the cgroups of the kubelet's pods.
 func TestEvictdRunsBesideTheKubelet(t *testing.T) {
 	c := start(t, cluster.Options{})
-	must(t, c.Apply(t.Context(), deployment("web", sleeper())))
-	awaitAvailable(soon(t), t, c, "web")
+	deploy(t, c, "web", sleeper())
 	p := startEvictd(t, c, map[string]any{"podManifestDir": c.ManifestDir, "evictionHard": map[string]any{"memory.available": "1Mi"}})
 	found, err := p.Await(soon(t), func(r evictd.Record) bool { return r.Msg == "cgroups of pods" })
 	must(t, err)

@@ -27,8 +27,7 @@ func TestLeakingWorkloadsCostNoMorePodsThanWithTheKubelet(t *testing.T) {
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	must(t, hog.WarmUp(soon(t), c.Stack, c.Hog, 2*leakMiB))
-	must(t, c.Apply(soon(t), deployment("calm", sleeper())))
-	calm, pods := awaitAvailable(soon(t), t, c, "calm"), begin(t, c)
+	calm, pods := deploy(t, c, "calm", sleeper()), begin(t, c)
 	watch, err := crossing.Start(t.Context(), c.Stack, crossing.Pods(c.Stack))
 	must(t, err)
 	t.Cleanup(func() { _ = watch.Stop() }) // its context has ended, and with it the sampler

@@ -117,19 +117,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: %[1]s}}}
 	}},
 }
 
-func statefulSet(name, podSpec string) string {
-	return fmt.Sprintf(`
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: %[1]s}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: %[1]s}}
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec: %[2]s
-`, name, podSpec)
-}
+func statefulSet(name, podSpec string) string { return controller("StatefulSet", name, podSpec) }
 
 func barePod(name, podSpec string) string {
 	return fmt.Sprintf(`
@@ -317,8 +305,7 @@ func TestAnEvictionLooksAsTheKubelets(t *testing.T) {
 	runs := number(t, "EVICTD_RUNS", 5)
 	kubelet := confined(t, 5<<10, 512)
 	c := start(t, cluster.Options{Kubelet: kubelet})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	s := &owners{c: c, calm: awaitAvailable(soon(t), t, c, "calm"), pods: begin(t, c)}
+	s := &owners{c: c, calm: deploy(t, c, "calm", sleeper()), pods: begin(t, c)}
 	rights := account(t, c)
 	compared := map[string]*comparison{}
 	for run := range runs {

@@ -22,17 +22,28 @@ import (
 
 // deployment is one of one pod, whose label app is the name.
 func deployment(name, podSpec string) string {
+	return controller("Deployment", name, podSpec)
+}
+
+func controller(kind, name, podSpec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s}
+kind: %[1]s
+metadata: {name: %[2]s}
 spec:
   replicas: 1
-  selector: {matchLabels: {app: %[1]s}}
+  selector: {matchLabels: {app: %[2]s}}
   template:
-    metadata: {labels: {app: %[1]s}}
-    spec: %[2]s
-`, name, podSpec)
+    metadata: {labels: {app: %[2]s}}
+    spec: %[3]s
+`, kind, name, podSpec)
+}
+
+// deploy applies a deployment, and returns its pod when that runs.
+func deploy(t *testing.T, c *cluster.Cluster, name, podSpec string) *v1.Pod {
+	t.Helper()
+	must(t, c.Apply(soon(t), deployment(name, podSpec)))
+	return awaitAvailable(soon(t), t, c, name)
 }
 
 // sleeper is the spec of a pod that does nothing. It asks for so much more than it uses
@@ -92,8 +103,8 @@ func awaitMeasured(ctx context.Context, t *testing.T, c *cluster.Cluster, pods .
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		known, err := c.KubeletPods(ctx) // just after a start of the kubelet an error
-		measured, failed := c.Summary(ctx)
+		known, err := c.Kubelet.Pods(ctx) // just after a start of the kubelet an error
+		measured, failed := c.Kubelet.Summary(ctx)
 		missing := slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool {
 			return measured[p.UID] > 0 && slices.ContainsFunc(known, func(k v1.Pod) bool { return k.UID == p.UID })
 		})

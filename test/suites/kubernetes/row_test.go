@@ -106,8 +106,7 @@ type row struct {
 func newRow(t *testing.T, c *cluster.Cluster, flags ...string) *row {
 	t.Helper()
 	r := &row{pods: begin(t, c), crossed: make(chan crossing.Sample, 1)}
-	must(t, c.Apply(soon(t), deployment("calm", sleeper())))
-	r.calm = awaitAvailable(soon(t), t, c, "calm")
+	r.calm = deploy(t, c, "calm", sleeper())
 	spec, station := newHog(t, c, "hog", rowMiB, flags...)
 	r.spec, r.station = with(spec, tolerant), station
 	var err error

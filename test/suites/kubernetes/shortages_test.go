@@ -33,8 +33,7 @@ const writes1GiB = "dd if=/dev/zero of=/data/file bs=1M count=1024 2>/dev/null"
 func TestEveryShortageOnACluster(t *testing.T) {
 	// The kubelet leaves all of them to evictd.
 	c := start(t, cluster.Options{Kubelet: map[string]any{"evictionHard": cluster.CalmThresholds(), "localStorageCapacityIsolation": false}})
-	must(t, c.Apply(t.Context(), deployment("calm", sleeper())))
-	calm := awaitAvailable(soon(t), t, c, "calm")
+	calm := deploy(t, c, "calm", sleeper())
 	rights := account(t, c)
 	for i, s := range []shortage{
 		{

@@ -76,12 +76,10 @@ func startEvictd(t *testing.T, c *cluster.Cluster, config map[string]any) *evict
 	t.Helper()
 	full := map[string]any{"nodeName": c.Node, "logLevel": "debug", "podManifestDir": nil}
 	maps.Copy(full, config)
-	bin := "../../../bin"
-	p, err := agent.Start(t.Context(), c.Stack, agent.Options{
-		Binary:  filepath.Join(bin, "evictd"),
-		Plugins: []string{filepath.Join(bin, "plugins/memory"), filepath.Join(bin, "plugins/disk"), filepath.Join(bin, "plugins/pid")},
-		Config:  full,
-	})
+	options, err := agent.Built("../../../bin")
+	must(t, err)
+	options.Config = full
+	p, err := agent.Start(t.Context(), c.Stack, options)
 	must(t, err)
 	t.Cleanup(func() {
 		p.Kill()

@@ -221,7 +221,7 @@ func TestBrokenNodesAreNamedByCheckAndRun(t *testing.T) {
 			if !c.starts {
 				return
 			}
-			eventually(t, 30*time.Second, func() error {
+			daemon.Eventually(t, 30*time.Second, func() error {
 				_, status, err := d.Process.Get(t.Context(), "/status")
 				var s struct {
 					NotReady   string                               `json:"notReady"`

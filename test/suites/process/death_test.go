@@ -16,7 +16,7 @@ import (
 func pluginPID(t *testing.T, d *daemon.Daemon, name string) int {
 	t.Helper()
 	var pid int
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		var ok bool
 		if pid, ok = d.Plugins()[name]; !ok {
 			return fmt.Errorf("no process of plugin %s among %v", name, d.Plugins())
@@ -44,7 +44,7 @@ func TestPluginsAreGoneWithinASecondOfTheHostsDeath(t *testing.T) {
 		t.Fatalf("plugins = %v, want three", pids)
 	}
 	d.Signal(syscall.SIGKILL)
-	eventually(t, time.Second, func() error {
+	daemon.Eventually(t, time.Second, func() error {
 		for name, pid := range pids {
 			if daemon.Alive(pid) {
 				return fmt.Errorf("plugin %s (pid %d) lives", name, pid)
@@ -69,7 +69,7 @@ func TestAPassWhosePluginsDieStillEvictsAndTheyComeBackWithinASecond(t *testing.
 	if line.String("pod") != "default/big" || line.String("ranker") != "evictd" {
 		t.Errorf("victim %s ranked by %s, want default/big by the host's own comparators", line.String("pod"), line.String("ranker"))
 	}
-	eventually(t, time.Second-time.Since(killed), func() error {
+	daemon.Eventually(t, time.Second-time.Since(killed), func() error {
 		for name, former := range map[string]int{"memory": memory, "rival-hangs-in-rank": ranker} {
 			if pid := d.Plugins()[name]; pid == 0 || pid == former {
 				return fmt.Errorf("plugin %s is not back", name)
@@ -90,7 +90,7 @@ func TestAStoppedPluginIsReplacedAfterThreeDeadlinesAndTheEvictionHappens(t *tes
 	if line.String("pod") != "default/big" {
 		t.Errorf("victim %s, want default/big", line.String("pod"))
 	}
-	eventually(t, 8*time.Second, func() error {
+	daemon.Eventually(t, 8*time.Second, func() error {
 		if daemon.Alive(former) {
 			return fmt.Errorf("the stopped process %d lives on", former)
 		}

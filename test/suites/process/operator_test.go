@@ -124,7 +124,7 @@ func TestBadPlugins(t *testing.T) {
 			if got := d.AwaitMsg("evicting pod", 5*time.Second); got.String("pod") != "default/big" || got.String("ranker") != "memory" {
 				t.Errorf("victim %s by %s, want default/big by memory", got.String("pod"), got.String("ranker"))
 			}
-			eventually(t, 5*time.Second, func() error {
+			daemon.Eventually(t, 5*time.Second, func() error {
 				_, status := d.Get("/status")
 				return saysAll(status, append(c.says, c.plugin)...)
 			})
@@ -146,7 +146,7 @@ func TestAPluginWithoutASource(t *testing.T) {
 	d := w.startReady()
 	w.pressure()
 	d.AwaitMsg("evicting pod", 5*time.Second)
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		if code, body := d.Get("/healthz"); code != http.StatusOK {
 			return fmt.Errorf("/healthz is %d: %s", code, body)
 		}
@@ -255,7 +255,7 @@ func TestARequiredSignalWithoutObserverMakesTheHostNotReady(t *testing.T) {
 	w.config["requiredSignals"] = []string{"nodefs.available"}
 	w.config["evictionHard"] = map[string]string{"memory.available": "1Gi", "nodefs.available": "10%"}
 	d := w.startReady()
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		if code, text := d.Get("/healthz"); code != 503 || !strings.Contains(text, "nodefs.available") {
 			return fmt.Errorf("/healthz = %d %q, want 503 and the signal's name", code, text)
 		}
@@ -275,7 +275,7 @@ func TestPodsWithoutAManifestMakeTheHostNotReadyWhileMemoryIsShort(t *testing.T)
 	d := w.startReady()
 	awaitHealth := func(want int, says string) {
 		t.Helper()
-		eventually(t, 10*time.Second, func() error {
+		daemon.Eventually(t, 10*time.Second, func() error {
 			if code, text := d.Get("/healthz"); code != want || !strings.Contains(text, says) {
 				return fmt.Errorf("/healthz = %d %q, want %d and %q", code, text, want, says)
 			}
@@ -389,7 +389,7 @@ func TestShadowsAreToldAndChangeNothing(t *testing.T) {
 		return string(out)
 	}
 	wantAll(t, "evictd plugins", run("plugins", "--listen-address", d.Address()), "SHADOW", "rival-hangs-in-rank  memory.available  0       0         1", "rival-ranks-foreign  memory.available  0       0         1")
-	eventually(t, 20*time.Second, func() error { // it is kept when all is known
+	daemon.Eventually(t, 20*time.Second, func() error { // it is kept when all is known
 		return saysAll(run("explain", "--config", d.ConfigFile, got.String("record")), "shadows       rival", "rival-hangs-in-rank 1.0.0 had no answer", "never-sent")
 	})
 	// A reload makes one of them the ranker in charge, and a shadow again.
@@ -398,7 +398,7 @@ func TestShadowsAreToldAndChangeNothing(t *testing.T) {
 		config["plugins"].(map[string]any)["rival"] = map[string]bool{"shadow": is}
 		d.WriteConfig(config)
 		d.Signal(syscall.SIGHUP)
-		eventually(t, 10*time.Second, func() error {
+		daemon.Eventually(t, 10*time.Second, func() error {
 			want := map[bool]string{false: "rank rival custom before built-in memory (shadowed), rival-hangs-in-rank (shadow)", true: "rank memory only provider rival (shadow)"}[is]
 			return saysAll(strings.Join(strings.Fields(run("plugins", "--listen-address", d.Address())), " "), want)
 		})

@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
 )
 
 func TestWithoutARuntimeItSaysSoAndEvictsWhenTheRuntimeComes(t *testing.T) {
@@ -20,7 +21,7 @@ func TestWithoutARuntimeItSaysSoAndEvictsWhenTheRuntimeComes(t *testing.T) {
 	wantAll(t, "the log", line.String("finding"), w.runtime.Endpoint(), "is the runtime running?")
 	health := func(want int, says string) {
 		t.Helper()
-		eventually(t, 5*time.Second, func() error {
+		daemon.Eventually(t, 5*time.Second, func() error {
 			if code, text := d.Get("/healthz"); code != want || !strings.Contains(text, says) {
 				return fmt.Errorf("/healthz = %d %q, want %d and %q", code, text, want, says)
 			}
@@ -68,10 +69,10 @@ func TestManifestsThatCannotBeUsedAreNamedAndTheRestWorks(t *testing.T) {
 	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("pod"); got != "default/big" {
 		t.Errorf("victim %s, want default/big: broken has no usable manifest", got)
 	}
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		return saysAll(d.LogText(), "broken.yaml", "z-duplicate.yaml", "the running pod default/big, the manifest says default/other")
 	})
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		_, status := d.Get("/status")
 		return saysAll(status, "broken.yaml", "z-duplicate.yaml", "unmanagedPods", "default/broken")
 	})

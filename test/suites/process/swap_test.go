@@ -89,11 +89,11 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, 10*time.Second, observed)
+	daemon.Eventually(t, 10*time.Second, observed)
 	memory := pluginPID(t, d, "memory")
 	w.pressure()
 	var since time.Time
-	eventually(t, 2*time.Second, func() error {
+	daemon.Eventually(t, 2*time.Second, func() error {
 		if since, _ = metSince(statusOf(t, d), "memory.available"); since.IsZero() {
 			return fmt.Errorf("the threshold of memory is not met")
 		}
@@ -103,7 +103,7 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "disk")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Second, func() error {
+	daemon.Eventually(t, time.Second, func() error {
 		s := statusOf(t, d)
 		state, why := observation(s, "nodefs.available")
 		if _, unobserved := metSince(s, "nodefs.available"); state != "unknown" || !unobserved || !strings.Contains(why, "no running plugin observes it") {
@@ -122,7 +122,7 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 	}
 
 	replace(t, "disk", filepath.Join(dir, "disk"), "")
-	eventually(t, 2*time.Second, observed)
+	daemon.Eventually(t, 2*time.Second, observed)
 	got := d.AwaitMsg("evicting pod", 2*grace)
 	if waited := time.Since(since); waited < grace || waited > grace+2*time.Second {
 		t.Errorf("evicted %v after the threshold was met, want %v as if nothing had been", waited, grace)
@@ -150,7 +150,7 @@ func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 	if got.String("rankReason") != "slow-in-rank" {
 		t.Errorf("ranked by %s (%s), want the process that had begun to", got.String("ranker"), got.String("rankReason"))
 	}
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		if daemon.Alive(old) {
 			return fmt.Errorf("the former process %d lives", old)
 		}
@@ -164,7 +164,7 @@ func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 
 	replace(t, "broken", file, "exits")
 	d.AwaitMsg("plugin was not replaced, the former process stays", 5*time.Second)
-	eventually(t, 5*time.Second, func() error { // the log tells it before the status does
+	daemon.Eventually(t, 5*time.Second, func() error { // the log tells it before the status does
 		p := statusOf(t, d).Plugins[1]
 		if p.PID != next || p.State != "running" || p.Replacement == nil || !strings.Contains(p.Replacement.Reason, "exit status 3") {
 			return fmt.Errorf("%+v, want process %d and why it was not replaced", p, next)
@@ -185,7 +185,7 @@ func TestAPluginIsReplacedWhereFiguresAreOfAPass(t *testing.T) {
 	w.config["monitoringInterval"] = "1s"
 	file := filepath.Join(w.plugins("memory"), "memory")
 	d := w.startReady()
-	eventually(t, 5*time.Second, func() error {
+	daemon.Eventually(t, 5*time.Second, func() error {
 		if state, why := observation(statusOf(t, d), "memory.available"); state != "observed" {
 			return fmt.Errorf("memory.available is %s: %s", state, why)
 		}
@@ -193,7 +193,7 @@ func TestAPluginIsReplacedWhereFiguresAreOfAPass(t *testing.T) {
 	})
 	former := pluginPID(t, d, "memory")
 	replace(t, "memory", file, "")
-	eventually(t, 10*time.Second, func() error {
+	daemon.Eventually(t, 10*time.Second, func() error {
 		if p := statusOf(t, d).Plugins[0]; p.Swaps == 0 || p.PID == former {
 			return fmt.Errorf("not replaced: %+v %+v", p, p.Replacement)
 		}

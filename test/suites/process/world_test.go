@@ -119,28 +119,12 @@ func (w *world) kills() int { return len(w.runtime.Calls(fakecri.StopContainer))
 // gone waits until a pod runs no more.
 func (w *world) gone(name string, within time.Duration) {
 	w.t.Helper()
-	eventually(w.t, within, func() error {
+	daemon.Eventually(w.t, within, func() error {
 		if w.runtime.Running("uid-" + name) {
 			return fmt.Errorf("pod %s still runs", name)
 		}
 		return nil
 	})
-}
-
-// eventually polls until f is content.
-func eventually(t *testing.T, within time.Duration, f func() error) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %v", within, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 func wantAll(t *testing.T, what, text string, parts ...string) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/child"
 )
 
 // The hog is a second process of this program in the cgroup of a pod. It fills
@@ -42,7 +44,7 @@ func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hog{cmd: exec.Command(self)}
+	h := &hog{cmd: inGroup(exec.Command(self))}
 	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%s:%d", hogEnv, pod, all, levelBytes))
 	h.cmd.Stderr = os.Stderr
 	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
@@ -54,7 +56,7 @@ func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	}
 	defer func() { _ = stdout.Close() }() // the hog has its own
 	h.cmd.Stdout, h.answers, h.lines = stdout, answers, bufio.NewReader(answers)
-	if err := start(h.cmd); err != nil {
+	if err := child.Start(h.cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start hog: %w", err), answers.Close())
 	}
 	return h, nil

@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
@@ -53,29 +51,11 @@ func build(ctx context.Context, out, pkg string) error {
 	return nil
 }
 
-// starter starts processes that die with this one. The kernel ends a child when
-// the thread that started it ends, so it keeps one thread for that.
-var starter struct {
-	once sync.Once
-	jobs chan func()
-}
-
-// start starts cmd in a process group of its own, so that Ctrl-C reaches only
-// us and things end in order, and such that it gets SIGTERM when we die.
-func start(cmd *exec.Cmd) error {
-	starter.once.Do(func() {
-		starter.jobs = make(chan func())
-		go func() {
-			runtime.LockOSThread()
-			for job := range starter.jobs {
-				job()
-			}
-		}()
-	})
+// inGroup puts cmd into a process group of its own, so that Ctrl-C reaches only us and
+// things end in order, with SIGTERM when we die.
+func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started := make(chan error)
-	starter.jobs <- func() { started <- cmd.Start() }
-	return <-started
+	return cmd
 }
 
 // endTimeout bounds the end of a process that was asked to end.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -77,7 +78,10 @@ func (s *site) start(config map[string]any) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := evictd.Start(evictd.Options{Binary: s.b.programs.evictd, ConfigFile: file, Spawn: start})
+	p, err := evictd.Start(evictd.Options{
+		Binary: s.b.programs.evictd, ConfigFile: file,
+		Command: func(name string, args ...string) *exec.Cmd { return inGroup(exec.Command(name, args...)) },
+	})
 	if err != nil {
 		return nil, err
 	}

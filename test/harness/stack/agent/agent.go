@@ -30,6 +30,19 @@ type Options struct {
 	OnRecord func(evictd.Record)
 }
 
+// Built returns Options with the evictd and the plugins of a directory that make build made.
+func Built(bin string) (Options, error) {
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return Options{}, err
+	}
+	plugins, err := filepath.Glob(filepath.Join(bin, "plugins", "*"))
+	if err == nil && len(plugins) == 0 {
+		err = fmt.Errorf("%s/plugins is empty: run make build first", bin)
+	}
+	return Options{Binary: filepath.Join(bin, "evictd"), Plugins: plugins}, err
+}
+
 // Start copies the plugins, writes the configuration, starts evictd and waits
 // until it is ready. The stack's Close ends whatever Stop does not.
 func Start(ctx context.Context, s *stack.Stack, o Options) (*evictd.Process, error) {

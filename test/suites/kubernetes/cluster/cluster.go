@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/test/harness/hog"
 	"github.com/evictd/evictd/test/harness/stack"
@@ -59,6 +59,8 @@ type Cluster struct {
 	*Access
 	// Hog is the path of the program that hog.Image has.
 	Hog string
+	// Kubelet answers as long as it runs.
+	Kubelet Kubelet
 	// Program is the kubelet that its next start runs: the released one if it is empty.
 	Program KubeletProgram
 
@@ -103,7 +105,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	progress("containerd")
-	c := &Cluster{Stack: s, Access: &Access{Node: cmp.Or(o.Node, "node")}, options: o}
+	c := &Cluster{Stack: s, options: o}
 	if err := c.start(ctx, progress); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Close()) //nolint:contextcheck // removing must work after ctx has ended
 	}
@@ -133,8 +135,12 @@ func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 		}
 		*port = free
 	}
-	c.server = fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver)
-	if err := errors.Join(c.writeFiles(), c.prepareNode(ctx)); err != nil {
+	access, err := newAccess(filepath.Join(c.Dir, "pki"), cmp.Or(c.options.Node, "node"), fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiserver))
+	if err != nil {
+		return err
+	}
+	c.Access, c.Kubelet = access, Kubelet{fmt.Sprintf("https://127.0.0.1:%d", c.ports.kubelet), access.admin}
+	if err := errors.Join(c.writeKubeletConfig(c.options.Kubelet), prepareNode(ctx, c.Stack, c.Node)); err != nil {
 		return err
 	}
 	c.parts = c.programs() //nolint:contextcheck // they live until they are stopped
@@ -156,49 +162,15 @@ func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 	return nil
 }
 
-// writeFiles writes all that the parts read.
-func (c *Cluster) writeFiles() (err error) {
-	dir := filepath.Join(c.Dir, "pki")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	if c.authority, err = newAuthority(dir); err != nil {
-		return err
-	}
-	if err := c.authority.signingKey("accounts.key"); err != nil {
-		return err
-	}
-	for name, user := range map[string]User{
-		"apiserver":      {Name: "kube-apiserver"},
-		"apiserver-node": {Name: "kube-apiserver-kubelet-client", Groups: Admin.Groups},
-		"kubelet":        c.NodeUser(),
-	} {
-		if err := c.authority.issueFiles(name, user, c.Node); err != nil {
-			return err
-		}
-	}
-	for _, user := range []User{controllerManager, scheduler} {
-		if _, err := c.Kubeconfig(user); err != nil {
-			return err
-		}
-	}
-	if c.KubeletKubeconfig, err = c.Kubeconfig(c.NodeUser()); err != nil {
-		return err
-	}
-	if c.AdminKubeconfig, err = c.Kubeconfig(Admin); err != nil {
-		return err
-	}
-	config, err := c.Config(Admin)
+// awaitNode waits until the node takes pods, and pods can be made.
+func (c *Cluster) awaitNode(ctx context.Context) error {
+	_, err := c.AwaitNode(ctx, func(n *v1.Node) bool {
+		return NodeCondition(n, v1.NodeReady) == v1.ConditionTrue && len(n.Spec.Taints) == 0
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %s", err, c.parts[len(c.parts)-1].tail())
 	}
-	if c.admin, err = rest.HTTPClientFor(config); err != nil {
-		return err
-	}
-	if c.Client, err = kubernetes.NewForConfigAndClient(config, c.admin); err != nil {
-		return err
-	}
-	return c.writeKubeletConfig(c.options.Kubelet)
+	return c.AwaitNamespace(ctx, metav1.NamespaceDefault)
 }
 
 // FreePort returns a port of loopback that nobody uses. It is below those that the kernel

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"sync"
-	"syscall"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/child"
 )
 
 // A part is one program of the cluster, which may be stopped and started again.
@@ -37,7 +36,7 @@ func (p *part) start(ctx context.Context) error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := p.command()
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := startBound(cmd); err != nil {
+	if err := child.Start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.process, p.ended = cmd.Process, make(chan struct{})
@@ -102,25 +101,4 @@ func (p *part) tail() string {
 		return err.Error()
 	}
 	return string(bytes.TrimSpace(raw[max(0, len(raw)-3000):]))
-}
-
-// startJobs are for the thread that starts programs.
-var startJobs = sync.OnceValue(func() chan<- func() {
-	jobs := make(chan func())
-	go func() { // lives as long as this process
-		runtime.LockOSThread()
-		for job := range jobs {
-			job()
-		}
-	}()
-	return jobs
-})
-
-// startBound starts a program that the kernel kills when this process dies. To the
-// kernel the parent is the thread that started it, so that must live as long.
-func startBound(cmd *exec.Cmd) error {
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	done := make(chan error)
-	startJobs() <- func() { done <- cmd.Start() }
-	return <-done
 }

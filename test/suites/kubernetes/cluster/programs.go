@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/test/harness/stack"
 )
 
 // Whom the API server takes the parts of the control plane for: it knows their rights.
@@ -23,16 +24,25 @@ var (
 
 // programs are the parts other than containerd, in the order in which they start.
 func (c *Cluster) programs() []*part {
+	etcd, etcdPeer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcd), fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcdPeer)
+	apiserverServes := serves(c.admin, c.server+"/readyz")
+	program := func(name, dir string, command func(context.Context, string, ...string) *exec.Cmd, ready func(context.Context) error, args ...string) *part {
+		return &part{
+			name: name, ready: ready, log: c.Log(name),
+			// Not bound to a context: it lives until it is stopped.
+			command: func() *exec.Cmd { return command(context.Background(), filepath.Join(dir, name), args...) },
+		}
+	}
 	return []*part{
-		c.program("etcd", c.options.Etcd, c.Command, c.etcdServes,
+		program("etcd", c.options.Etcd, c.Command, serves(http.DefaultClient, etcd+"/health"),
 			"--data-dir", filepath.Join(c.Dir, "etcd"), "--log-level=warn",
 			// What is lost when the machine stops is thrown away anyway.
 			"--unsafe-no-fsync",
-			"--listen-client-urls", c.etcd(), "--advertise-client-urls", c.etcd(),
-			"--listen-peer-urls", loopback(c.ports.etcdPeer), "--initial-advertise-peer-urls", loopback(c.ports.etcdPeer),
-			"--initial-cluster", "default="+loopback(c.ports.etcdPeer)),
-		c.program("kube-apiserver", c.options.Kubernetes, c.Inside, c.apiserverServes, append([]string{
-			"--etcd-servers=" + c.etcd(),
+			"--listen-client-urls", etcd, "--advertise-client-urls", etcd,
+			"--listen-peer-urls", etcdPeer, "--initial-advertise-peer-urls", etcdPeer,
+			"--initial-cluster", "default="+etcdPeer),
+		program("kube-apiserver", c.options.Kubernetes, c.Inside, apiserverServes, append([]string{
+			"--etcd-servers=" + etcd,
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.apiserver),
 			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 			"--service-cluster-ip-range=10.0.0.0/24",
@@ -45,17 +55,17 @@ func (c *Cluster) programs() []*part {
 			"--kubelet-client-certificate=" + c.authority.file("apiserver-node.crt"), "--kubelet-client-key=" + c.authority.file("apiserver-node.key"),
 			"--kubelet-certificate-authority=" + c.authority.file("ca.crt"), "--kubelet-preferred-address-types=Hostname",
 		}, c.options.APIServer...)...),
-		c.program("kube-controller-manager", c.options.Kubernetes, c.Command, c.apiserverServes, append([]string{
+		program("kube-controller-manager", c.options.Kubernetes, c.Command, apiserverServes, append([]string{
 			"--kubeconfig=" + c.kubeconfigFile(controllerManager.Name),
 			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
 			"--service-account-private-key-file=" + c.authority.file("accounts.key"), "--root-ca-file=" + c.authority.file("ca.crt"),
 			"--use-service-account-credentials=true",
 		}, c.options.ControllerManager...)...),
-		c.program("kube-scheduler", c.options.Kubernetes, c.Command, c.apiserverServes, append([]string{
+		program("kube-scheduler", c.options.Kubernetes, c.Command, apiserverServes, append([]string{
 			"--kubeconfig=" + c.kubeconfigFile(scheduler.Name),
 			"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false",
 		}, c.options.Scheduler...)...),
-		{name: "kubelet", ready: c.kubeletServes, log: c.Log("kubelet"), command: func() *exec.Cmd {
+		{name: "kubelet", ready: serves(c.admin, c.Kubelet.URL+"/healthz"), log: c.Log("kubelet"), command: func() *exec.Cmd {
 			cmd := c.Inside(context.Background(), cmp.Or(c.Program.Path, filepath.Join(c.options.Kubernetes, "kubelet")), append([]string{
 				"--config=" + c.KubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
 				"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
@@ -67,73 +77,24 @@ func (c *Cluster) programs() []*part {
 	}
 }
 
-func (c *Cluster) program(name, dir string, command func(context.Context, string, ...string) *exec.Cmd, ready func(context.Context) error, args ...string) *part {
-	return &part{
-		name: name, ready: ready, log: c.Log(name),
-		// Not bound to a context: it lives until it is stopped.
-		command: func() *exec.Cmd { return command(context.Background(), filepath.Join(dir, name), args...) },
-	}
-}
-
 // prepareNode lets the API server find the kubelet by the node's name, and makes mounts of the
 // node visible in pods that want so, as systemd does.
-func (c *Cluster) prepareNode(ctx context.Context) error {
-	if out, err := c.Inside(ctx, "mount", "-n", "--make-rshared", "/").CombinedOutput(); err != nil {
+func prepareNode(ctx context.Context, s *stack.Stack, node string) error {
+	if out, err := s.Inside(ctx, "mount", "-n", "--make-rshared", "/").CombinedOutput(); err != nil {
 		return fmt.Errorf("share the node's mounts: %w: %s", err, bytes.TrimSpace(out))
 	}
 	hosts, err := os.ReadFile("/etc/hosts")
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(c.Dir, "hosts")
-	if err := os.WriteFile(file, fmt.Appendf(hosts, "\n127.0.0.1 %s\n", c.Node), 0o644); err != nil {
+	file := filepath.Join(s.Dir, "hosts")
+	if err := os.WriteFile(file, fmt.Appendf(hosts, "\n127.0.0.1 %s\n", node), 0o644); err != nil {
 		return err
 	}
-	if out, err := c.Inside(ctx, "mount", "-n", "--bind", file, "/etc/hosts").CombinedOutput(); err != nil {
+	if out, err := s.Inside(ctx, "mount", "-n", "--bind", file, "/etc/hosts").CombinedOutput(); err != nil {
 		return fmt.Errorf("name the node in /etc/hosts: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
-}
-
-func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
-
-func (c *Cluster) etcd() string { return loopback(c.ports.etcd) }
-
-// KubeletURL is where the kubelet serves; Config has what a client needs for it. The API
-// server's proxy to nodes refuses loopback, exec and logs do not.
-func (c *Cluster) KubeletURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.kubelet) }
-
-func (c *Cluster) etcdServes(ctx context.Context) error {
-	_, err := get(ctx, http.DefaultClient, c.etcd()+"/health")
-	return err
-}
-
-func (c *Cluster) apiserverServes(ctx context.Context) error {
-	_, err := get(ctx, c.admin, c.server+"/readyz")
-	return err
-}
-
-func (c *Cluster) kubeletServes(ctx context.Context) error {
-	_, err := get(ctx, c.admin, c.KubeletURL()+"/healthz")
-	return err
-}
-
-// get returns a page; anything but 200 is an error.
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	page, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", url, answer.Status, bytes.TrimSpace(page))
-	}
-	return page, err
 }
 
 // CalmThresholds are an evictionHard that names every signal and is crossed only when

@@ -40,6 +40,50 @@ type Access struct {
 	admin     *http.Client // as Admin
 }
 
+// newAccess makes the authority of a cluster in dir, with the certificates and kubeconfigs of its
+// parts, and the clients.
+func newAccess(dir, node, server string) (_ *Access, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	a := &Access{Node: node, server: server}
+	if a.authority, err = newAuthority(dir); err != nil {
+		return nil, err
+	}
+	if err := a.authority.signingKey("accounts.key"); err != nil {
+		return nil, err
+	}
+	for name, user := range map[string]User{
+		"apiserver":      {Name: "kube-apiserver"},
+		"apiserver-node": {Name: "kube-apiserver-kubelet-client", Groups: Admin.Groups},
+		"kubelet":        a.NodeUser(),
+	} {
+		if err := a.authority.issueFiles(name, user, node); err != nil {
+			return nil, err
+		}
+	}
+	for _, user := range []User{controllerManager, scheduler} {
+		if _, err := a.Kubeconfig(user); err != nil {
+			return nil, err
+		}
+	}
+	if a.KubeletKubeconfig, err = a.Kubeconfig(a.NodeUser()); err != nil {
+		return nil, err
+	}
+	if a.AdminKubeconfig, err = a.Kubeconfig(Admin); err != nil {
+		return nil, err
+	}
+	config, err := a.Config(Admin)
+	if err != nil {
+		return nil, err
+	}
+	if a.admin, err = rest.HTTPClientFor(config); err != nil {
+		return nil, err
+	}
+	a.Client, err = kubernetes.NewForConfigAndClient(config, a.admin)
+	return a, err
+}
+
 // NodeUser returns the identity of the node's kubelet.
 func (a *Access) NodeUser() User { return NodeUser(a.Node) }
 

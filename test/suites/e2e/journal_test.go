@@ -10,81 +10,130 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/stack"
 )
+
+// stepEnded is logged for each step of reclaim.
+const stepEnded = "reclaim step ended"
 
 // A journal is evictd's log as the test reads it.
 type journal struct {
-	mu      sync.Mutex
-	records []evictd.Record
-	// reported counts the records that were printed, from is where the chapter begins.
-	reported, from int
+	mu  sync.Mutex
+	all []evictd.Record
+	// printed counts the records that were, from is where the chapter begins.
+	printed, from int
 }
 
 func (j *journal) add(r evictd.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.records = append(j.records, r)
+	j.all = append(j.all, r)
 }
 
 func (j *journal) clear() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.records, j.reported, j.from = nil, 0, 0
+	j.all, j.printed, j.from = nil, 0, 0
 }
 
 // since returns the records from index i on.
 func (j *journal) since(i int) []evictd.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.records[i:])
+	return slices.Clone(j.all[i:])
 }
 
 // chapter begins a new part of the story: what is awaited and counted from here
 // on has happened in it.
-func (n *site) chapter(t *testing.T, title string) {
+func (j *journal) chapter(t *testing.T, title string) {
 	t.Helper()
-	n.tell(t)
+	j.print(t)
 	t.Log("  " + title)
-	n.log.from = len(n.log.since(0))
+	j.from = len(j.since(0))
 }
 
-// tell prints what evictd did since the last time.
-func (n *site) tell(t *testing.T) {
+// print prints what evictd did since the last time.
+func (j *journal) print(t *testing.T) {
 	t.Helper()
-	fresh := n.log.since(n.log.reported)
+	fresh := j.since(j.printed)
 	for _, r := range fresh {
 		if text := line(r); text != "" {
 			t.Log("    " + text)
 		}
 	}
-	n.log.reported += len(fresh)
+	j.printed += len(fresh)
 }
 
 // records are those with the message in this chapter.
-func (n *site) records(msg string) []evictd.Record {
-	return slices.DeleteFunc(n.log.since(n.log.from), func(r evictd.Record) bool { return r.Msg != msg })
+func (j *journal) records(msg string) []evictd.Record {
+	return slices.DeleteFunc(j.since(j.from), func(r evictd.Record) bool { return r.Msg != msg })
 }
 
 // await waits for a record with the message in this chapter.
-func (n *site) await(t *testing.T, msg string) evictd.Record {
+func (j *journal) await(t *testing.T, msg string) evictd.Record {
 	t.Helper()
-	return n.awaitWithin(t, maxWait, msg)
+	return j.awaitWithin(t, maxWait, msg)
 }
 
-func (n *site) awaitWithin(t *testing.T, maxWait time.Duration, msg string) evictd.Record {
+func (j *journal) awaitWithin(t *testing.T, maxWait time.Duration, msg string) evictd.Record {
 	t.Helper()
 	var found []evictd.Record
 	eventuallyWithin(t, maxWait, fmt.Sprintf("evictd says %q", msg), func() (bool, error) {
-		found = n.records(msg)
+		found = j.records(msg)
 		return len(found) > 0, nil
 	})
 	return found[0]
 }
 
+// awaitPasses gives evictd the time to see what there is.
+func (j *journal) awaitPasses(t *testing.T) {
+	t.Helper()
+	eventually(t, "evictd has made two passes", func() (bool, error) { return len(j.records("pass")) >= 2, nil })
+}
+
+// awaitCalm waits until no condition is in force, and looks on for a while.
+func (j *journal) awaitCalm(t *testing.T) {
+	t.Helper()
+	eventually(t, "all conditions have cleared", func() (bool, error) {
+		changes := j.records("condition changed")
+		return len(changes) > 0 && changes[len(changes)-1].String("status") == "false", nil
+	})
+	time.Sleep(time.Second)
+	j.print(t)
+}
+
+// awaitVictim waits until pressure is over and checks that one of the pods had to go.
+func (j *journal) awaitVictim(t *testing.T, signal, want string, pods map[string]*stack.Pod) {
+	t.Helper()
+	said := j.await(t, "evicting pod")
+	j.await(t, "pod finished")
+	j.awaitCalm(t)
+	j.wantEvicted(t, pods[want].Key())
+	// The threshold for writable layers is derived from the one of their filesystem.
+	_, what, _ := strings.Cut(signal, ".")
+	if got := said.String("signal"); got != signal && got != "containerfs."+what {
+		t.Errorf("evicted for %s, want %s", got, signal)
+	}
+	t.Logf("    by the ranking %s", said.String("ranking"))
+	for name, p := range pods {
+		if name != want {
+			wantRunning(t, p)
+		}
+	}
+}
+
+// wantEvicted wants this chapter's evictions to be those of the pods, one of each.
+func (j *journal) wantEvicted(t *testing.T, pods ...string) {
+	t.Helper()
+	if got := j.evicted(); !slices.Equal(got, pods) {
+		t.Errorf("evicted %q, want only %q", got, pods)
+	}
+}
+
 // evicted are the pods that this chapter's evictions chose.
-func (n *site) evicted() []string {
+func (j *journal) evicted() []string {
 	var out []string
-	for _, r := range n.records("evicting pod") {
+	for _, r := range j.records("evicting pod") {
 		out = append(out, r.String("pod"))
 	}
 	return out
@@ -97,7 +146,7 @@ func line(r evictd.Record) string {
 		return fmt.Sprintf("%s is below %s: %s", r.String("signal"), r.String("threshold"), amount(r.String("signal"), r.String("available")))
 	case "threshold satisfied":
 		return fmt.Sprintf("%s is no longer below %s: %s", r.String("signal"), r.String("threshold"), amount(r.String("signal"), r.String("available")))
-	case "reclaim step ended":
+	case stepEnded:
 		out := fmt.Sprintf("%s: %s", r.String("step"), r.String("message"))
 		if problem := r.String("error"); problem != "" {
 			out += "; " + problem

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Kubelet answers over HTTP. The API server's proxy to nodes refuses loopback, exec and
+// logs do not.
+type Kubelet struct {
+	// URL is where it serves; Access.Config has what a client needs for it.
+	URL    string
+	client *http.Client
+}
+
+// Summary asks the kubelet for the working sets of its pods, in bytes. A pod that it has
+// not measured yet is not among them.
+func (k Kubelet) Summary(ctx context.Context) (map[types.UID]uint64, error) {
+	var summary struct {
+		Pods []struct {
+			PodRef struct{ UID types.UID }
+			Memory struct{ WorkingSetBytes uint64 }
+		}
+	}
+	page, err := k.Ask(ctx, "/stats/summary")
+	if err == nil {
+		err = json.Unmarshal(page, &summary)
+	}
+	if err != nil {
+		return nil, err
+	}
+	measured := map[types.UID]uint64{}
+	for _, pod := range summary.Pods {
+		measured[pod.PodRef.UID] = pod.Memory.WorkingSetBytes
+	}
+	return measured, nil
+}
+
+// Pods returns the pods that the kubelet has received from the API server, and its
+// static ones.
+func (k Kubelet) Pods(ctx context.Context) ([]v1.Pod, error) {
+	var pods v1.PodList
+	page, err := k.Ask(ctx, "/pods")
+	if err == nil {
+		err = json.Unmarshal(page, &pods)
+	}
+	return pods.Items, err
+}
+
+// Ask returns the page that the kubelet serves at a path.
+func (k Kubelet) Ask(ctx context.Context, path string) ([]byte, error) {
+	page, err := get(ctx, k.client, k.URL+path)
+	if err != nil {
+		return nil, fmt.Errorf("%s of the kubelet: %w", path, err)
+	}
+	return page, nil
+}
+
+// get returns a page; anything but 200 is an error.
+func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, answer.Status, bytes.TrimSpace(page))
+	}
+	return page, err
+}
+
+// serves reports an error until there is a page.
+func serves(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := get(ctx, client, url)
+		return err
+	}
+}
