@@ -3,7 +3,6 @@
 package structure_test
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -124,7 +123,9 @@ func types(all []file) (methods, inFiles map[string]int) {
 	sum = func(name string) int {
 		n := own[name]
 		for _, e := range embedded[name] {
-			n += sum(e)
+			if !slices.Contains(fakes, e) {
+				n += sum(e)
+			}
 		}
 		return n
 	}
@@ -165,7 +166,11 @@ func (f file) full(e ast.Expr) string {
 	case *ast.SelectorExpr:
 		for _, i := range f.tree.Imports {
 			at, _ := strconv.Unquote(i.Path.Value)
-			if dir, ours := strings.CutPrefix(at, module); ours && fmt.Sprint(e.X) == cmp.Or(i.Name.String(), path.Base(at)) {
+			name := path.Base(at)
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			if dir, ours := strings.CutPrefix(at, module); ours && fmt.Sprint(e.X) == name {
 				return dir + "." + e.Sel.Name
 			}
 		}
