@@ -25,6 +25,7 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 		Pacing:                   loop.Pacing(c.Pacing),
 		RankVeto:                 loop.RankVeto(c.RankVeto),
 		LocalStorageLimits:       c.LocalStorageCapacityIsolation,
+		LocalRules:               policy.LocalRules{Sidecars: c.Since(config.Kubernetes137), MemoryVolumes: c.Feature(config.FeatureMemoryVolumes)},
 		PodLevelResources:        c.Feature(config.FeaturePodLevelResources),
 		ID:                       configID(c),
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ type replayer struct {
 	pluginDir, builtin string
 	// reclaim also runs the steps of plugins that the scenario does not stand in for.
 	reclaim bool
-	log     *slog.Logger
+	// compatibility is of scenarios that do not have their own.
+	compatibility string
+	log           *slog.Logger
 	// read reads what is replayed, by its name. It is replay.Read if nil.
 	read func(name string) (*replay.Trace, error)
 	// say tells what the log would, if it is not shown: which plugins did not start,
@@ -48,6 +51,8 @@ func (r *replayer) replay(ctx context.Context, file string) replayed {
 	if done.trace, done.err = read(file); done.err != nil {
 		return done
 	}
+	c := &done.trace.Scenario.Config
+	c.Compatibility = cmp.Or(c.Compatibility, r.compatibility)
 	if done.replay, done.err = r.run(ctx, done.trace.Scenario); done.err != nil {
 		done.err = failure{fmt.Errorf("%s: %w", file, done.err)}
 	}

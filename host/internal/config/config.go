@@ -75,6 +75,8 @@ type Config struct {
 	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable" kubelet:"enforceNodeAllocatable" is:"allocatables" default:"pods" flag:"with pods in it, hard memory thresholds hold for all pods together too"`
 	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" default:"true" flag:"let the kernel wake evictd when memory runs short"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
+	// Compatibility is the version of Kubernetes whose kubelet decides alike.
+	Compatibility string `json:"compatibility" oneof:"1.35 1.36 1.37" default:"1.36" reload:"no" flag:"version of Kubernetes whose kubelet decides alike: 1.35, 1.36 or 1.37"`
 	// FeatureGates are the kubelet's, as given; see Feature.
 	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
 
@@ -204,12 +206,25 @@ func (c *Config) PossibleLayouts() []eviction.Layout {
 	return eviction.Layouts()
 }
 
+// Kubernetes137 is a value of Compatibility.
+const Kubernetes137 = "1.37"
+
+// Since reports whether Compatibility is a version or a later one.
+func (c *Config) Since(version string) bool { return c.Compatibility >= version }
+
 // Feature reports whether one of the features of warn.go is on: as its gate
-// says, else as AllBeta does, else yes, as all that are asked for are beta and on in
-// the kubelet.
+// says, else as AllAlpha or AllBeta does, else if it is beta, as those are on in the
+// kubelet. One that the version of Compatibility does not have is off.
 func (c *Config) Feature(name string) bool {
+	f := newFeatures[name]
+	if !c.Since(f.since) {
+		return false
+	}
 	if on, ok := c.FeatureGates[name]; ok {
 		return on
+	}
+	if f.alpha {
+		return c.FeatureGates[allAlpha]
 	}
 	on, ok := c.FeatureGates[allBeta]
 	return on || !ok

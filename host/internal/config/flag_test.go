@@ -140,7 +140,7 @@ func TestFilesAndFlagsSayTheSame(t *testing.T) {
 		case f.usage == "" || f.name == "evictionSoft": // which needs another
 			continue
 		case len(texts) > 0:
-			sample = [2]string{texts[len(texts)-1], texts[len(texts)-1]}
+			sample = [2]string{strconv.Quote(texts[len(texts)-1]), texts[len(texts)-1]}
 		case f.typ.Kind() == reflect.Bool:
 			other := strconv.FormatBool(f.def != "true")
 			sample = [2]string{other, other}

@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +137,29 @@ func TestFeature(t *testing.T) {
 		if got := c2.Feature(FeaturePodLevelResources); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+func TestFeaturesByVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		gates   map[string]bool
+		want    []bool // FeatureFixQOSClass, FeatureMemoryVolumes
+	}{
+		"before they came":                       {"1.36", map[string]bool{FeatureFixQOSClass: true, FeatureMemoryVolumes: true}, []bool{false, false}},
+		"beta is on, alpha off":                  {Kubernetes137, nil, []bool{true, false}},
+		"as named":                               {Kubernetes137, map[string]bool{FeatureFixQOSClass: false, FeatureMemoryVolumes: true}, []bool{false, true}},
+		"all of a kind":                          {Kubernetes137, map[string]bool{"AllBeta": false, "AllAlpha": true}, []bool{false, true}},
+		"named ones, which go before all others": {Kubernetes137, map[string]bool{"AllAlpha": true, FeatureMemoryVolumes: false}, []bool{true, false}},
+	} {
+		config := Config{Compatibility: c.version, FeatureGates: c.gates}
+		if got := []bool{config.Feature(FeatureFixQOSClass), config.Feature(FeatureMemoryVolumes)}; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	old := Config{Compatibility: "1.36", FeatureGates: map[string]bool{FeatureFixQOSClass: true}}
+	if got := featureWarnings(&old); len(got) != 1 || !strings.Contains(got[0], "it came with Kubernetes 1.37, compatibility is 1.36") {
+		t.Errorf("warnings %q", got)
 	}
 }
 

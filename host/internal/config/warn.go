@@ -95,19 +95,35 @@ const (
 	FeaturePodLevelResources = "PodLevelResources"
 	// FeatureSeparateDiskGC tells the filesystem of containers from that of images.
 	FeatureSeparateDiskGC = "KubeletSeparateDiskGC"
+	// FeatureFixQOSClass has empty resources at pod level not decide the class of a pod.
+	FeatureFixQOSClass = "PodLevelResourcesFixKubeletQOSClass"
+	// FeatureMemoryVolumes leaves emptyDirs in memory to the size of their tmpfs.
+	FeatureMemoryVolumes = "InPlacePodVerticalScalingMemoryBackedVolumes"
 
 	allAlpha = "AllAlpha"
 	// allBeta switches all beta features that are not named themselves.
 	allBeta = "AllBeta"
 )
 
-// features are the gates of the kubelet v1.36 that have to do with evictions. Those
+// newFeatures are the gates that a version of Kubernetes has brought. Alpha ones are off by
+// default.
+var newFeatures = map[string]struct {
+	since string
+	alpha bool
+}{
+	FeatureFixQOSClass:   {since: Kubernetes137},
+	FeatureMemoryVolumes: {since: Kubernetes137, alpha: true},
+}
+
+// features are the gates of the kubelet that have to do with evictions. Those
 // without a constant change nothing that evictd does: they are locked, or off and
 // of no consequence (a toleration cannot compare the empty value of a pressure
 // taint), or about things that evictd does not have.
 var features = []string{
 	FeaturePodLevelResources,
 	FeatureSeparateDiskGC,
+	FeatureFixQOSClass,
+	FeatureMemoryVolumes,
 	allAlpha,
 	allBeta,
 	"InPlacePodLevelResourcesVerticalScaling",
@@ -122,7 +138,10 @@ var features = []string{
 func featureWarnings(c *Config) []string {
 	var warnings []string
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
-		if !slices.Contains(features, name) {
+		switch since := newFeatures[name].since; {
+		case !c.Since(since):
+			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: it came with Kubernetes %s, compatibility is %s", name, since, c.Compatibility))
+		case !slices.Contains(features, name):
 			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: no gate of this name changes what is evicted", input.Shown(name)))
 		}
 	}

@@ -138,7 +138,7 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return ending[p.Row.UID] != nil || later && l.victims.EndedSince(p.Row.UID, c.began)
 	})
 	for _, pod := range left {
-		limit, over := policy.CheckLocalLimits(pod.API, c.measured[pod.Row.UID], l.observer.Thresholds.Layout)
+		limit, over := policy.CheckLocalLimits(pod.API, c.measured[pod.Row.UID], l.observer.Thresholds.Layout, l.Settings.LocalRules)
 		if !over {
 			continue
 		}

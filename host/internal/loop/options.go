@@ -73,6 +73,7 @@ type Settings struct {
 	// LocalStorageLimits has pods evicted that are over a limit of their own on
 	// local storage (localStorageCapacityIsolation of the kubelet).
 	LocalStorageLimits bool
+	LocalRules         policy.LocalRules
 	// ID tells this configuration from others, for records.
 	ID string
 	// PodLevelResources counts what is requested for a pod as a whole (the

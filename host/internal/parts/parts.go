@@ -72,7 +72,7 @@ func confine(c config.Plugin) func(*sandbox.Policy) {
 
 // Rules say what pods request.
 func Rules(c *config.Config) pods.Rules {
-	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources)}
+	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources), EmptyPodLevel: c.Feature(config.FeatureFixQOSClass)}
 }
 
 // Manifests reads the pods of a node without an API server.

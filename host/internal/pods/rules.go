@@ -21,6 +21,9 @@ type Rules struct {
 	// for the whole pod before the sum of its containers', but for each resource
 	// on its own, and no longer for the class.
 	PodLevelResources bool
+	// EmptyPodLevel: pod-level resources that are there but empty do not decide the class
+	// (PodLevelResourcesFixKubeletQOSClass).
+	EmptyPodLevel bool
 	// Wanted has the labels and annotations that a pod source keeps.
 	Wanted *Wanted
 }
@@ -34,7 +37,7 @@ func (r Rules) QoSClass(pod *v1.Pod) eviction.QoSClass {
 	if pod.Status.QOSClass != "" {
 		return eviction.QoSClass(pod.Status.QOSClass)
 	}
-	if r.PodLevelResources && pod.Spec.Resources != nil {
+	if r.PodLevelResources && pod.Spec.Resources != nil && (!r.EmptyPodLevel || resource.IsPodLevelResourcesSet(pod)) {
 		return classOf(pod.Spec.Resources)
 	}
 	all := make([]*v1.ResourceRequirements, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))

@@ -33,6 +33,16 @@ type LocalViolation struct {
 // LocalStorage is the threshold whose shortage the victim of a limit of its own relieves.
 var LocalStorage = Threshold{Signal: eviction.NodeFsAvailable}
 
+// LocalRules are the differences between versions of the kubelet, and its feature gates, in
+// the limits on local storage.
+type LocalRules struct {
+	// Sidecars have limits of their own, not only a part in the pod's (from Kubernetes 1.37 on).
+	Sidecars bool
+	// MemoryVolumes are left to the size of their tmpfs
+	// (InPlacePodVerticalScalingMemoryBackedVolumes).
+	MemoryVolumes bool
+}
+
 // HasLocalLimits reports whether pod could ever be evicted for its use of local
 // storage. Others need not be measured for it: it is cheap, for all pods of the node.
 func HasLocalLimits(pod *v1.Pod) bool {
@@ -59,23 +69,22 @@ func HasLocalLimits(pod *v1.Pod) bool {
 // pod, then those of its containers (localStorageEviction). m has containers,
 // volumes and the pod's ephemeral storage. A pod that is not measured is over
 // none, and a critical pod never is.
-func CheckLocalLimits(pod *v1.Pod, m eviction.Measurement, layout eviction.Layout) (LocalViolation, bool) {
+func CheckLocalLimits(pod *v1.Pod, m eviction.Measurement, layout eviction.Layout, rules LocalRules) (LocalViolation, bool) {
 	if !Evictable(pod) || m.State != eviction.Measured {
 		return LocalViolation{}, false
 	}
-	if v, ok := emptyDirViolation(pod, m.Volumes); ok {
+	if v, ok := emptyDirViolation(pod, m.Volumes, rules); ok {
 		return v, true
 	}
 	if v, ok := podStorageViolation(pod, m.EphemeralStorageUsedBytes); ok {
 		return v, true
 	}
-	return containerStorageViolation(pod, m.Containers, layout)
+	return containerStorageViolation(pod, m.Containers, layout, rules)
 }
 
-// emptyDirViolation finds the first volume of the spec that is over its limit, of
-// any medium. Of several figures for a volume the last one counts. A volume
+// emptyDirViolation finds the first volume of the spec that is over its limit. Of several figures for a volume the last one counts. A volume
 // without a figure, which the kubelet cannot stand, is not over any limit.
-func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement) (LocalViolation, bool) {
+func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement, rules LocalRules) (LocalViolation, bool) {
 	used := make(map[string]int64, len(volumes))
 	for _, v := range volumes {
 		if v.UsedBytes.OK {
@@ -85,6 +94,9 @@ func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement) (Local
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		limit := emptyDirLimit(volume)
+		if rules.MemoryVolumes && limit != nil && volume.EmptyDir.Medium == v1.StorageMediumMemory {
+			continue
+		}
 		if usedBytes, ok := used[volume.Name]; ok && limit != nil && limit.CmpInt64(usedBytes) < 0 {
 			message := fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit)
 			return LocalViolation{LabelEmptyDirLimit, message}, true
@@ -116,16 +128,24 @@ func podStorageViolation(pod *v1.Pod, used eviction.Figure) (LocalViolation, boo
 }
 
 // containerStorageViolation finds the first container of the figures that is over
-// its limit. Init containers, with sidecars, have none of their own, and 0 is
+// its limit. Init containers have none of their own, but for sidecars by LocalRules, and 0 is
 // no limit. Writable layers count if images are not on a filesystem of their own:
 // as in the kubelet they do not where only images are, although they share the
 // disk with the logs then.
-func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasurement, layout eviction.Layout) (LocalViolation, bool) {
+func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasurement, layout eviction.Layout, rules LocalRules) (LocalViolation, bool) {
 	limits := make(map[string]*resource.Quantity, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
+	add := func(c *v1.Container) {
 		if limit := limitOf(c.Resources.Limits); limit != nil && !limit.IsZero() {
 			limits[c.Name] = limit
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if rules.Sidecars && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			add(c)
 		}
 	}
 	for _, c := range containers {

@@ -20,8 +20,8 @@ func TestLocalLimitsHoldTheirRules(t *testing.T) {
 		pod, use := randomLimits(r), randomUse(r)
 		layout := eviction.Layout(r.IntN(4))
 		before := pod.DeepCopy()
-		got, ok := CheckLocalLimits(pod, use, layout)
-		again, _ := CheckLocalLimits(pod, use, layout)
+		got, ok := CheckLocalLimits(pod, use, layout, LocalRules{})
+		again, _ := CheckLocalLimits(pod, use, layout, LocalRules{})
 		found[got.Label]++
 		switch {
 		case got != again:
@@ -46,7 +46,7 @@ func TestNoUseIsOverNoLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
 		pod := randomLimits(r)
-		if v, ok := CheckLocalLimits(pod, eviction.Measurement{State: eviction.Measured}, eviction.LayoutShared); ok {
+		if v, ok := CheckLocalLimits(pod, eviction.Measurement{State: eviction.Measured}, eviction.LayoutShared, LocalRules{}); ok {
 			t.Fatalf("%q for %+v", v, pod.Spec)
 		}
 	}

@@ -67,7 +67,7 @@ func (s localStory) check(t *testing.T) {
 	if s.layout == 0 {
 		s.layout = eviction.LayoutShared
 	}
-	got, ok := CheckLocalLimits(s.pod, s.use, s.layout)
+	got, ok := CheckLocalLimits(s.pod, s.use, s.layout, LocalRules{})
 	if diff := cmp.Diff(LocalViolation{s.label, s.message}, got); diff != "" || ok != (s.label != "") {
 		t.Errorf("over a limit: %v (-want +got):\n%s", ok, diff)
 	}
@@ -226,4 +226,34 @@ func TestHasLocalLimits(t *testing.T) {
 func critical(pod *v1.Pod) *v1.Pod {
 	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 	return pod
+}
+
+// A sidecar's own limit counts from Kubernetes 1.37 on, an emptyDir in memory not with its gate.
+func TestLocalLimitsByVersion(t *testing.T) {
+	side := containers(limited("a", "1Gi"))
+	side.Spec.InitContainers = []v1.Container{limited("setup", "1"), sidecar("proxy", "1Ki")}
+	ofSide := eviction.Measurement{State: eviction.Measured, Containers: []eviction.ContainerMeasurement{
+		usedContainer("setup", gibibyte, 0), usedContainer("proxy", 1024, 1), usedContainer("a", gibibyte, 1),
+	}}
+	inMemory := eviction.Measurement{State: eviction.Measured, Volumes: []eviction.VolumeMeasurement{usedVolume("v", gibibyte)}}
+	for name, c := range map[string]struct {
+		pod    *v1.Pod
+		use    eviction.Measurement
+		layout eviction.Layout
+		rules  LocalRules
+		want   string
+	}{
+		"a sidecar over its limit":               {side, ofSide, eviction.LayoutShared, LocalRules{Sidecars: true}, `Container proxy exceeded its local ephemeral storage limit "1Ki". `},
+		"has none before":                        {side, ofSide, eviction.LayoutShared, LocalRules{}, `Container a exceeded its local ephemeral storage limit "1Gi". `},
+		"its layer does not count beside images": {side, ofSide, eviction.LayoutContainerFs, LocalRules{Sidecars: true}, ""},
+		"a volume in memory":                     {volumes(emptyDir("v", "1Ki", v1.StorageMediumMemory)), inMemory, eviction.LayoutShared, LocalRules{}, `Usage of EmptyDir volume "v" exceeds the limit "1Ki". `},
+		"is its tmpfs's business":                {volumes(emptyDir("v", "1Ki", v1.StorageMediumMemory)), inMemory, eviction.LayoutShared, LocalRules{MemoryVolumes: true}, ""},
+		"huge pages are not": {
+			volumes(emptyDir("v", "1Ki", "HugePages-2Mi")), inMemory, eviction.LayoutShared, LocalRules{MemoryVolumes: true}, `Usage of EmptyDir volume "v" exceeds the limit "1Ki". `,
+		},
+	} {
+		if got, ok := CheckLocalLimits(c.pod, c.use, c.layout, c.rules); got.Message != c.want || ok != (c.want != "") {
+			t.Errorf("%s: %q, want %q", name, got.Message, c.want)
+		}
+	}
 }

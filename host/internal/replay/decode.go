@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +52,16 @@ func Decode(data []byte) (*Trace, error) {
 	if len(d.problems) > 0 {
 		return nil, input.ClipAll(d.problems, maxErrors)
 	}
+	if c := &trace.Scenario.Config; c.Compatibility == "" && trace.Decisions != nil {
+		if v := kubernetesVersion.FindStringSubmatch(trace.Decisions.Oracle); v != nil {
+			c.Compatibility = v[1]
+		}
+	}
 	return trace, nil
 }
+
+// kubernetesVersion matches the oracle of a recorded trace, such as "k8s.io/kubernetes v1.37.2".
+var kubernetesVersion = regexp.MustCompile(`^k8s\.io/kubernetes v(\d+\.\d+)\.`)
 
 func blank() *Scenario {
 	return &Scenario{

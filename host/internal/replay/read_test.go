@@ -117,7 +117,7 @@ steps[1].reclaim.imageGcError: unknown field, want one of containerGCError, imag
 			`{"startTime": "noon", "pods": {}, "config": [], "quirks": "x", "steps": [null, {"summary": 3, "cleanupSeconds": []}]}`,
 			`quirks: "x": json: cannot unmarshal string into Go value of type []string: want a list of texts
 startTime: "noon": parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006": want a time such as 2026-01-31T12:00:00Z
-config: []: want an object with some of evictionHard, evictionSoft, evictionSoftGracePeriod, evictionMinimumReclaim, evictionPressureTransitionPeriod, evictionMaxPodGracePeriod, enforceNodeAllocatable, localStorageCapacityIsolation, plugins, featureGates
+config: []: want an object with some of evictionHard, evictionSoft, evictionSoftGracePeriod, evictionMinimumReclaim, evictionPressureTransitionPeriod, evictionMaxPodGracePeriod, enforceNodeAllocatable, localStorageCapacityIsolation, plugins, compatibility, featureGates
 pods: {}: want a list
 steps[0]: null: want a step
 steps[1].summary: 3: want the kubelet's stats summary, an object

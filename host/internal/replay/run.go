@@ -75,6 +75,7 @@ func Configuration(s *Scenario) (config.Config, error) {
 	c.EnforceNodeAllocatable = s.Config.EnforceNodeAllocatable
 	c.LocalStorageCapacityIsolation = s.Config.LocalStorageCapacityIsolation
 	c.FeatureGates = s.Config.FeatureGates
+	c.Compatibility = cmp.Or(s.Config.Compatibility, c.Compatibility)
 	c.Plugins = map[string]config.Plugin{}
 	for name, p := range s.Config.Plugins {
 		c.Plugins[name] = config.Plugin{Config: p.Config}

@@ -70,6 +70,9 @@ type Config struct {
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation"`
 	// Plugins are settings of plugins, by name.
 	Plugins map[string]Plugin `json:"plugins,omitempty"`
+	// Compatibility is the version of Kubernetes whose kubelet decides alike, such as 1.37; of a
+	// trace it is that of the oracle.
+	Compatibility string `json:"compatibility,omitempty"`
 	// FeatureGates of the kubelet that are not at their default.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }

@@ -198,7 +198,7 @@ func TestTheTableOfWritesHasTheMessagesOfEvictions(t *testing.T) {
 		{Containers: []eviction.ContainerMeasurement{{Name: "main", LogsUsedBytes: much}}},
 	} {
 		m.State = eviction.Measured
-		v, over := policy.CheckLocalLimits(p, m, eviction.LayoutShared)
+		v, over := policy.CheckLocalLimits(p, m, eviction.LayoutShared, policy.LocalRules{})
 		if !over {
 			t.Fatalf("%+v is over no limit", m)
 		}

@@ -112,6 +112,36 @@ func TestEveryRecordedDecision(t *testing.T) {
 	}
 }
 
+// Each trace is decided by the rules of the version that recorded it; with those of 1.36 a trace
+// of what 1.37 changed by default differs.
+func TestEveryDecisionOfKubernetes137(t *testing.T) {
+	p := install(t)
+	files, err := filepath.Glob("../../traces137/*.json*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	if code, out, errs := p.run(append([]string{"--check"}, files...)...); code != 0 || out != "48 passed, 0 failed, 0 skipped\n" {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	trace, err := os.ReadFile("../../traces137/rule-sidecar-limit.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for oracle, c := range map[string]struct {
+		flags []string
+		code  int
+	}{"k8s.io/kubernetes v1.36.3": {nil, 1}, "unknown": {nil, 1}, "unnamed": {[]string{"--compatibility", "1.37"}, 0}} {
+		file := filepath.Join(filepath.Dir(p.binary), "trace.json")
+		other := strings.ReplaceAll(string(trace), "k8s.io/kubernetes v1.37.2 pkg/kubelet/eviction", oracle)
+		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errs := p.run(append(c.flags, "--check", file)...); code != c.code {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", oracle, code, c.code, out, errs)
+		}
+	}
+}
+
 func TestDecisionsAsJSON(t *testing.T) {
 	p := install(t)
 	files := traces(t, "rule-reclaim-*.json")
