@@ -13,10 +13,10 @@ type config struct {
 	NestedNode bool `json:"nestedNode"`
 }
 
-// node is the machine as one configuration describes it. Its descriptors are
-// closed by the garbage collector once it is replaced and no call uses it.
+// node holds the sources of one configuration. The garbage collector closes its descriptors
+// after it has been replaced and no call uses it any more.
 type node struct {
-	// summary stands in for all of the machine if it is not nil.
+	// summary, if not nil, replaces all native sources.
 	summary *summary.Source
 
 	gauge *nodefs.PIDGauge

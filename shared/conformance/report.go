@@ -26,7 +26,7 @@ const (
 type Check struct {
 	// Name is unique and stays the same from version to version.
 	Name string `json:"name"`
-	// RPC is the call that is checked, or the part of the life of the process.
+	// RPC is the call that is checked, or the phase in the life of the process.
 	RPC string `json:"rpc"`
 	// Input says what the plugin was given, Expected what the contract asks for.
 	Input    string `json:"input"`
