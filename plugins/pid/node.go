@@ -7,9 +7,9 @@ import (
 
 // config is the plugin's own configuration.
 type config struct {
-	// NestedNode says that the node is a container itself (kind, LXC), so that its
-	// processes are not in the machine's first pid namespace. It is needed only
-	// where the node's root directory is "/".
+	// NestedNode means that the node is itself a container (kind, LXC), so that its
+	// processes are not in the machine's initial pid namespace. It is needed only if
+	// the node's root directory is "/".
 	NestedNode bool `json:"nestedNode"`
 }
 

@@ -15,9 +15,9 @@ type MemorySample struct {
 	// CapacityBytes is the limit. The kubelet adds the available amount and the working
 	// set, with the same result.
 	CapacityBytes int64
-	// AvailableBytes is the limit less the working set. The kubelet computes it
-	// unsigned and casts, so that it is negative while the use is over the limit;
-	// here that reads as zero. It is at most MemAvailableBytes if Capped.
+	// AvailableBytes is the limit minus the working set, at most MemAvailableBytes if Capped. The
+	// kubelet computes it unsigned and casts, so it is negative while the usage exceeds the
+	// limit; here it is then zero.
 	AvailableBytes int64
 	// MemAvailableBytes is MemAvailable from /proc/meminfo, 0 unless Capped.
 	MemAvailableBytes int64

@@ -78,7 +78,7 @@ func (o overlays) add(m nodefs.Mount) {
 func readRootDevice(mounts string) (device uint64) {
 	eachMount(mounts, maxMountsBytes, func(m nodefs.Mount) {
 		if m.Point == "/" {
-			device = m.Device // the last one hides those before it
+			device = m.Device // the last mount hides those before it
 		}
 	})
 	return device

@@ -20,10 +20,10 @@ type Options struct {
 	// MaxEntries limits the directory entries of one Continue; 0 means no limit. Further links
 	// to a remembered inode are skipped and do not count towards it.
 	MaxEntries int
-	// MaxOpen bounds the directories that are held open at once, at least 4. In deeper trees
-	// the directories halfway are closed and found again through ".."; if a directory below
-	// them is moved elsewhere meanwhile, they are not, and the walk goes on higher up without
-	// what was left in them.
+	// MaxOpen limits the directories that are open at once; the minimum is 4. In deeper trees those
+	// in between are closed and found again through "..". If a directory below them is moved
+	// elsewhere meanwhile, that fails: the walk continues higher up and loses their unread
+	// rest.
 	MaxOpen int
 	// MaxLinks limits the inodes with several links that are remembered, at some 20 bytes each.
 	// Beyond it each link of a file counts as its share (one of three links a third): exact if
