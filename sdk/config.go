@@ -16,8 +16,7 @@ import (
 
 // DecodeConfig decodes the plugin's configuration into a struct with json tags. Field names are
 // case-sensitive. Unknown and duplicate fields are errors; it reports all of them at once, with
-// their paths. Empty input leaves into unchanged, so pass it with the defaults
-// set.
+// their paths. Empty input leaves into unchanged, so pass it with the defaults set.
 func DecodeConfig(raw []byte, into any) error {
 	_, err := decode(raw, into)
 	return err
@@ -64,11 +63,10 @@ func wrongFields(raw []byte, into any, whole error) []error {
 	return errs
 }
 
-// Configure returns a Configurer that strictly decodes the plugin's configuration into a new T
-// and passes it to apply. The zero value of each field of T must be its default. An error of
-// apply leaves the former configuration in force, so apply must check first and change the
-// plugin last. Its errors are not reported together with unknown fields: for that use
-// ConfigureChecked.
+// Configure returns a Configurer that strictly decodes the plugin's configuration into a new T and
+// passes it to apply. The zero value of each field of T must be its default. An error of apply
+// leaves the former configuration in force, so apply must check first and change the plugin last.
+// Its errors are not reported together with unknown fields: for that use ConfigureChecked.
 func Configure[T any](apply func(ctx context.Context, node eviction.NodeFacts, config T) error) eviction.Configurer {
 	return ConfigureChecked(func(*T, eviction.NodeFacts) error { return nil }, apply)
 }

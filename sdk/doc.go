@@ -12,13 +12,11 @@
 //		})
 //	}
 //
-// The contract is in package eviction, which this package only serves; package
-// eviction/rank has the kubelet's orders, package summary the kubelet's stats
-// summary, and package sdktest the tests that every plugin has to pass. Put the
-// executable into the host's plugin directory and it takes over what it offers.
-// The command "evictd plugins new" writes a module to start from, and
-// docs/plugin-authors.md leads from an empty directory to a pod that a plugin has
-// ranked.
+// The contract is in package eviction, which this package only serves; package eviction/rank has
+// the kubelet's orders, package summary the kubelet's stats summary, and package sdktest the tests
+// that every plugin has to pass. Put the executable into the host's plugin directory and it takes
+// over what it offers. The command "evictd plugins new" writes a module to start from, and
+// docs/plugin-authors.md leads from an empty directory to a pod that a plugin has ranked.
 //
 // This package decides nothing about pods, starts no goroutine for a call, and has
 // no state that a plugin could share with another.
@@ -26,12 +24,11 @@
 // # Capabilities
 //
 // [eviction.Configurer] receives the node's facts and the plugin's configuration.
-// [eviction.Observer] reads the node's figures in every pass. [eviction.Measurer]
-// reads those of pods when a threshold is met, [eviction.Ranker] then decides which pod
-// is evicted first, and [eviction.Reclaimer] frees resources before a pod is evicted.
-// [eviction.Watcher] waits for the kernel, so that a pass begins at once. The host uses
-// each capability separately: a plugin that only ranks gets the figures that other
-// plugins have measured.
+// [eviction.Observer] reads the node's figures in every pass. [eviction.Measurer] reads those of
+// pods when a threshold is met, [eviction.Ranker] then decides which pod is evicted first, and
+// [eviction.Reclaimer] frees resources before a pod is evicted. [eviction.Watcher] waits for the
+// kernel, so that a pass begins at once. The host uses each capability separately: a plugin that
+// only ranks gets the figures that other plugins have measured.
 //
 // If a signal's plugin lacks a capability or fails, the next in line takes over: a
 // custom plugin, then the built-in one, then the host itself.
@@ -62,11 +59,10 @@
 //
 // # Errors
 //
-// An error from a method means that the plugin has no answer: the host logs the text
-// (at most 4 KiB of it) and turns to the next in line. It does not restart the plugin.
-// If only some signals or pods have no answer, answer the others and set the reason in
-// the Err of these. An error of Configure leaves the former configuration in force, so
-// check everything first and change last.
+// An error from a method means that the plugin has no answer: the host logs the text (at most 4 KiB
+// of it) and turns to the next in line. It does not restart the plugin. If only some signals or
+// pods have no answer, answer the others and set the reason in the Err of these. An error of
+// Configure leaves the former configuration in force, so check everything first and change last.
 //
 // A panic ends the process, which counts as a crash: the host restarts it after 0.2 s,
 // later after up to 30 s, and after five crashes in ten minutes waits for ten minutes.
@@ -74,22 +70,20 @@
 //
 // # Concurrency
 //
-// Every method may be called while any method, including itself, is running: calls of a
-// pass that the host has given up may still run when the next pass begins, and Configure
-// can be called at any time. Data that methods share must be safe for this; the simplest
-// way is an atomic.Pointer to an immutable value. A request belongs
-// to the call: do not change it, and do not keep it. The functions emit, wake and
-// progress may be called from any goroutine until the method returns.
+// Every method may be called while any method, including itself, is running: calls of a pass that
+// the host has given up may still run when the next pass begins, and Configure can be called at any
+// time. Data that methods share must be safe for this; the simplest way is an atomic.Pointer to an
+// immutable value. A request belongs to the call: do not change it, and do not keep it. The
+// functions emit, wake and progress may be called from any goroutine until the method returns.
 //
 // # Deadlines
 //
-// Each call's context has the host's deadline: 1 s for Observe and Rank, 2 s for
-// Configure, 5 s for Measure. The host does not wait longer, and after three timeouts
-// in a row ends the process, so whatever may hang (a filesystem, a socket) must be
-// bound to the context, or be in a goroutine that is left behind. Emit each pod's answer
-// in Measure as soon as it is known: answers emitted before the deadline count.
-// Reclaim may take ten minutes as long as it calls progress at least every 30 s. Watch
-// runs until its context ends.
+// Each call's context has the host's deadline: 1 s for Observe and Rank, 2 s for Configure, 5 s for
+// Measure. The host does not wait longer, and after three timeouts in a row ends the process, so
+// whatever may hang (a filesystem, a socket) must be bound to the context, or be in a goroutine
+// that is left behind. Emit each pod's answer in Measure as soon as it is known: answers emitted
+// before the deadline count. Reclaim may take ten minutes as long as it calls progress at least
+// every 30 s. Watch runs until its context ends.
 //
 // Observe is called in every pass, up to twenty times a second, and its cost must not
 // depend on the number of pods. Rank does no I/O. Aim for a millisecond.

@@ -13,9 +13,8 @@ import (
 // It is absent if the plugin was started by hand.
 const parentVariable = "EVICTD_PARENT_FD"
 
-// leaveWithHost makes the process exit as soon as the host is dead. Otherwise the plugin would
-// keep its sockets and memory and, during a Reclaim, act on a node without a
-// host.
+// leaveWithHost makes the process exit as soon as the host is dead. Otherwise the plugin would keep
+// its sockets and memory and, during a Reclaim, act on a node without a host.
 //
 // Its goroutine ends with the process.
 func leaveWithHost() error {

@@ -78,8 +78,7 @@ func (n *node) close() {
 	_ = n.client.Close() // no call waits for an answer
 }
 
-// detect inspects the images in the background if it is time, and then runs the periodic
-// GC.
+// detect inspects the images in the background if it is time, and then runs the periodic GC.
 func detect(ctx context.Context, h *sdk.Held[*node]) {
 	n := h.Value
 	n.mu.Lock()

@@ -85,8 +85,7 @@ func (o observer) observe(ctx context.Context, req eviction.ObserveRequest) []ev
 	return slices.DeleteFunc(slices.Clone(reply.Observations), func(s eviction.Observation) bool { return !slices.Contains(mine.Signals, s.Signal) })
 }
 
-// withSources adds the signals from which a containerfs signal may get its figure, in any
-// layout.
+// withSources adds the signals from which a containerfs signal may get its figure, in any layout.
 func withSources(signals []eviction.Signal) []eviction.Signal {
 	all := slices.Clone(signals)
 	for _, s := range signals {

@@ -28,8 +28,7 @@ const (
 //
 // Setting a level blocks in the kernel for some 16 ms (it waits for RCU readers), in which memory
 // fills by 50 MiB. So a separate goroutine sets it, while the watcher continues to look, and the
-// old level stays in force until the new one is
-// set.
+// old level stays in force until the new one is set.
 type alarm struct {
 	// dir returns the directory of the cgroup.
 	dir func() (string, error)
@@ -50,8 +49,7 @@ func newAlarm(dir func() (string, error)) *alarm {
 	return &alarm{dir: dir, want: make(chan int64, 1), rings: make(chan struct{}, 1)}
 }
 
-// follow requests a new level if the last one no longer serves. Only the watcher calls
-// it.
+// follow requests a new level if the last one no longer serves. Only the watcher calls it.
 func (a *alarm) follow(now time.Time, level, usage int64) {
 	if !a.serves(level, usage) || a.failed() && now.Sub(a.askedAt) >= retryAfter {
 		a.asked, a.askedAt = level, now
@@ -63,9 +61,8 @@ func (a *alarm) follow(now time.Time, level, usage int64) {
 	}
 }
 
-// serves reports whether the last requested level is close enough to the wanted one. A level at
-// or below the usage has been crossed already: the kernel would notify only when the usage
-// falls.
+// serves reports whether the last requested level is close enough to the wanted one. A level at or
+// below the usage has been crossed already: the kernel would notify only when the usage falls.
 func (a *alarm) serves(level, usage int64) bool {
 	if level == 0 || a.asked == 0 || a.asked == level {
 		return a.asked == level
@@ -113,8 +110,7 @@ func (a *alarm) ring() {
 	}
 }
 
-// registration is one level registered with the kernel. Closing the eventfd removes
-// it.
+// registration is one level registered with the kernel. Closing the eventfd removes it.
 type registration struct {
 	event *os.File
 	ended chan struct{}

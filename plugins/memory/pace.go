@@ -18,10 +18,9 @@ const (
 	fillRate = 4
 	// armedInterval is the maximum time between looks with a level set.
 	armedInterval = time.Second
-	// Near a threshold the watcher looks every tightInterval, after tightLooks such looks
-	// every closeInterval, and after closeLooks every patientInterval: a look costs up to
-	// 0.2 ms of CPU, and a node may stay there for
-	// days.
+	// Near a threshold the watcher looks every tightInterval, after tightLooks such looks every
+	// closeInterval, and after closeLooks every patientInterval: a look costs up to 0.2 ms of CPU,
+	// and a node may stay there for days.
 	tightInterval   = 2 * time.Millisecond
 	closeInterval   = 10 * time.Millisecond
 	patientInterval = 25 * time.Millisecond
@@ -37,9 +36,8 @@ const (
 	wakeInterval = 200 * time.Millisecond
 )
 
-// pace decides when to wake the host, when to look again, and at which usage the kernel
-// should notify. It does no I/O and has no clock. It is not safe for concurrent
-// use.
+// pace decides when to wake the host, when to look again, and at which usage the kernel should
+// notify. It does no I/O and has no clock. It is not safe for concurrent use.
 type pace struct {
 	thresholds []eviction.Threshold
 	// interval is the maximum time between looks while the kernel does not notify.

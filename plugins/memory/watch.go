@@ -58,8 +58,7 @@ func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Thres
 
 // watchSignal looks at the signal's memory repeatedly. Each look reads fresh figures and sets the
 // level for the kernel's next notification, so another one follows if a notification comes too
-// early: the page cache moves the crossing, while the kernel knows only a
-// usage.
+// early: the page cache moves the crossing, while the kernel knows only a usage.
 func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []eviction.Threshold, wakes chan<- eviction.Wake) {
 	gauge := n.gauge(s)
 	var a *alarm

@@ -36,8 +36,7 @@ type Options struct {
 	Module string
 	// Dir is the directory to create, NAME in the working directory if empty.
 	Dir string
-	// SDKDir is a checkout of evictd to build with; empty means the published
-	// module.
+	// SDKDir is a checkout of evictd to build with; empty means the published module.
 	SDKDir string
 	// Version is the version of the evictd that writes the module.
 	Version string
@@ -56,8 +55,7 @@ var (
 // builtins are the file names of evictd's own plugins.
 var builtins = []string{"memory", "disk", "pid"}
 
-// Validate returns all errors in the options themselves. It does not look at the files on
-// disk.
+// Validate returns all errors in the options themselves. It does not look at the files on disk.
 func (o Options) Validate() error {
 	var errs []error
 	switch {

@@ -16,10 +16,9 @@ const (
 )
 
 // Decode decodes the JSON of a summary. A value that the kubelet's types cannot hold is an error
-// with its path, not a missing figure, since a missing figure would end the pressure. For the
-// same reason JSON without a node, such as an error object, is an error. Decode ignores
-// unknown fields; field names are
-// case-sensitive.
+// with its path, not a missing figure, since a missing figure would end the pressure. For the same
+// reason JSON without a node, such as an error object, is an error. Decode ignores unknown fields;
+// field names are case-sensitive.
 //
 // Decode does not retain data.
 func Decode(data []byte) (*Summary, error) {

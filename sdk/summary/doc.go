@@ -6,9 +6,8 @@
 // It does not talk to the kubelet: tokens and certificates stay in the host. It
 // does not rank, and it knows no thresholds.
 //
-// On each Configure, make a Source for eviction.NodeFacts.SummarySocket, keep it in an
-// sdk.Current and use it as Observer and Measurer; an empty socket means that the node
-// has no summary.
+// On each Configure, make a Source for eviction.NodeFacts.SummarySocket, keep it in an sdk.Current
+// and use it as Observer and Measurer; an empty socket means that the node has no summary.
 //
 // # Protocol
 //

@@ -158,8 +158,7 @@ func Add(a, b int64) int64 {
 	}
 }
 
-// timeFor returns the sample time for the first signal. Counts of processes have
-// none.
+// timeFor returns the sample time for the first signal. Counts of processes have none.
 func timeFor(signals []eviction.Signal) func(*Pod) time.Time {
 	condition := eviction.MemoryPressure
 	if len(signals) > 0 {

@@ -56,8 +56,7 @@ type answered struct {
 	failed error
 }
 
-// Get returns the summary of a pass and view. The error wraps ErrNoSummary if the host has
-// none.
+// Get returns the summary of a pass and view. The error wraps ErrNoSummary if the host has none.
 func (s *Source) Get(ctx context.Context, at eviction.PassView) (*Summary, error) {
 	a, err := s.answer(ctx, at)
 	if err != nil {
@@ -169,8 +168,7 @@ func (s *Source) settle(at eviction.PassView, a *answer) {
 	close(a.done)
 }
 
-// forget drops the answers of all but the latest passes. Callers that wait for one still get
-// it.
+// forget drops the answers of all but the latest passes. Callers that wait for one still get it.
 func (s *Source) forget() {
 	passes := make([]uint64, 0, len(s.asked))
 	for at := range s.asked {

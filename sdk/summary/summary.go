@@ -9,8 +9,7 @@ import (
 // Summary is the part of a decoded stats summary that eviction needs. It is shared between
 // calls, so callers must not change it.
 //
-// A missing section is the same as one whose figures are all missing, as in the
-// kubelet.
+// A missing section is the same as one whose figures are all missing, as in the kubelet.
 type Summary struct {
 	Node Node
 	// Pods are in the source's order.

@@ -26,8 +26,7 @@ type Options struct {
 	Node *eviction.NodeFacts
 	// RuntimeEndpoint of this machine, if it is not a usual one. Ignored if Node is set.
 	RuntimeEndpoint string
-	// Reclaim also runs the plugin's reclaim steps, which really free resources of this
-	// machine.
+	// Reclaim also runs the plugin's reclaim steps, which really free resources of this machine.
 	Reclaim bool
 	// NoTLS connects without certificates, like the host with autoMTLS: false.
 	NoTLS bool
@@ -68,8 +67,7 @@ func (o *Options) runs(group string) bool {
 
 func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }
 
-// thisNode describes this machine. Directories of a node that are missing here are made in
-// dir.
+// thisNode describes this machine. Directories of a node that are missing here are made in dir.
 func (o *Options) thisNode(dir string) eviction.NodeFacts {
 	name, err := os.Hostname()
 	if err != nil {

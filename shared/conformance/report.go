@@ -10,8 +10,7 @@ import (
 // A Result is the outcome of a check.
 type Result string
 
-// The results. A Note is something that the plugin's author should know but that breaks
-// nothing.
+// The results. A Note is something that the plugin's author should know but that breaks nothing.
 const (
 	Passed  Result = "ok"
 	Failed  Result = "FAIL"

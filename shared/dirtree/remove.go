@@ -20,11 +20,10 @@ var errStopped = errors.New("there is more of it")
 // mark separates the original name from the addition in the names of moved directories.
 const mark = "~"
 
-// Remove removes name in dir with all below it, while goOn returns true. However deep the tree
-// is, at most three descriptors are open: directories that are not empty are moved up into dir,
-// under the name with an addition, and removed there. So no other program may write to dir.
-// Leftovers must be removed by further calls, one for each name in dir. A missing name is no
-// error.
+// Remove removes name in dir with all below it, while goOn returns true. However deep the tree is,
+// at most three descriptors are open: directories that are not empty are moved up into dir, under
+// the name with an addition, and removed there. So no other program may write to dir. Leftovers
+// must be removed by further calls, one for each name in dir. A missing name is no error.
 func Remove(dir, name string, goOn func() bool) error {
 	top, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,8 +54,7 @@ type remover struct {
 
 func (r *remover) name(n int) string { return fmt.Sprint(r.prefix, n) }
 
-// remove removes one name of a directory. It returns ENOTEMPTY for a directory that is not
-// empty.
+// remove removes one name of a directory. It returns ENOTEMPTY for a directory that is not empty.
 func (r *remover) remove(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {

@@ -2,8 +2,7 @@ package eviction
 
 import "time"
 
-// The deadlines of calls to a plugin: the host's defaults, which the conformance suite
-// enforces.
+// The deadlines of calls to a plugin: the host's defaults, which the conformance suite enforces.
 const (
 	// HandshakeDeadline is the time from the start of a plugin's process until it must be ready.
 	HandshakeDeadline = 10 * time.Second

@@ -3,9 +3,8 @@ package eviction
 // Layouts lists the layouts that the kubelet knows.
 func Layouts() []Layout { return []Layout{LayoutShared, LayoutImageFs, LayoutContainerFs} }
 
-// where returns the canonical name of a filesystem with several names: the kubelet's if
-// there is one, else the image filesystem's. In an unknown layout each name stands for
-// itself.
+// where returns the canonical name of a filesystem with several names: the kubelet's if there is
+// one, else the image filesystem's. In an unknown layout each name stands for itself.
 func (l Layout) where(fs Filesystem) Filesystem {
 	switch {
 	case l == LayoutShared, l == LayoutContainerFs && fs == ContainerFs:

@@ -35,8 +35,7 @@ const (
 	LayoutShared Layout = iota + 1
 	// LayoutImageFs has images and writable layers together on a separate filesystem.
 	LayoutImageFs
-	// LayoutContainerFs has images on a separate filesystem, writable layers on the
-	// kubelet's.
+	// LayoutContainerFs has images on a separate filesystem, writable layers on the kubelet's.
 	LayoutContainerFs
 )
 

@@ -7,11 +7,10 @@ import (
 
 // Measurer measures how much pods use.
 type Measurer interface {
-	// Measure calls emit once for each requested pod that it has an answer for, in
-	// any order and from any goroutine, until it returns. emit is safe for concurrent
-	// use and copies its argument, so the caller may reuse the memory. Answers emitted
-	// before the deadline count even if Measure never returns. A pod without an answer
-	// by then is unknown.
+	// Measure calls emit once for each requested pod that it has an answer for, in any order and
+	// from any goroutine, until it returns. emit is safe for concurrent use and copies its
+	// argument, so the caller may reuse the memory. Answers emitted before the deadline count even
+	// if Measure never returns. A pod without an answer by then is unknown.
 	Measure(ctx context.Context, req MeasureRequest, emit func(Measurement)) error
 }
 

@@ -24,9 +24,8 @@ type PassView struct {
 
 // Observer reads the node's figures.
 type Observer interface {
-	// Observe reads each requested signal now. It is called in every pass and must
-	// be cheap, fresh and independent of the number of pods. A signal missing from
-	// the reply counts as unknown.
+	// Observe reads each requested signal now. It is called in every pass and must be cheap, fresh
+	// and independent of the number of pods. A signal missing from the reply counts as unknown.
 	Observe(ctx context.Context, req ObserveRequest) (ObserveReply, error)
 }
 

@@ -4,9 +4,8 @@ package eviction
 // capability that the plugin lacks. The SDK serves such a value; the host holds
 // one whose fields are calls to the plugin's process.
 //
-// Every method may be called concurrently with every other one. A method gets
-// a context with a deadline and must return soon after the context ends; the host
-// does not wait for it longer.
+// Every method may be called concurrently with every other one. A method gets a context with a
+// deadline and must return soon after the context ends; the host does not wait for it longer.
 type Plugin struct {
 	// Name appears in logs; the host identifies the plugin by its file name.
 	Name string

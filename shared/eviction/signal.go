@@ -84,9 +84,8 @@ const (
 )
 
 // ValidCustom returns an error unless s may name a vendor's signal: "domain/name" of letters,
-// digits, '.', '-' and '_', at most 253 bytes. The domain has a dot and is not one of
-// Kubernetes. Other names would not fit into the kubelet's flags and the types of node
-// conditions.
+// digits, '.', '-' and '_', at most 253 bytes. The domain has a dot and is not one of Kubernetes.
+// Other names would not fit into the kubelet's flags and the types of node conditions.
 func (s Signal) ValidCustom() error { return validCustomName("signal", string(s)) }
 
 // ValidCustom returns an error unless d may define a vendor's signal: it needs a unit and a

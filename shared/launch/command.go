@@ -105,8 +105,7 @@ func notStarted(err error) error {
 	}
 }
 
-// onOwnThread runs f in a new goroutine on a thread that ends with f. It does not wait for
-// f.
+// onOwnThread runs f in a new goroutine on a thread that ends with f. It does not wait for f.
 func onOwnThread(f func()) {
 	go func() {
 		// Never unlocked: the runtime ends a thread whose goroutine ends while locked to it.

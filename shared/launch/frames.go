@@ -22,9 +22,8 @@ const (
 	frameHeaders = 1
 )
 
-// A frameCounter counts the frames of an HTTP/2 stream and refuses a flood: each frame costs
-// the host as much as the plugin, and gRPC clients do not limit
-// them.
+// A frameCounter counts the frames of an HTTP/2 stream and refuses a flood: each frame costs the
+// host as much as the plugin, and gRPC clients do not limit them.
 type frameCounter struct {
 	since        time.Time
 	control, all int

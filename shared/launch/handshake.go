@@ -36,8 +36,7 @@ const (
 	parts
 )
 
-// Faults is the error of an invalid handshake: for each part its fault, nil if the part is
-// right.
+// Faults is the error of an invalid handshake: for each part its fault, nil if the part is right.
 type Faults [parts]error
 
 func (f Faults) Error() string { return errors.Join(f[:]...).Error() }

@@ -45,9 +45,8 @@ func paced(over <-chan struct{}, tell func(line []byte, cut bool)) *splitter {
 	}}
 }
 
-// A splitter cuts what is written to it into lines. If a line is longer than max, its beginning
-// is emitted with cut set and the rest is dropped. emit must not keep the
-// line.
+// A splitter cuts what is written to it into lines. If a line is longer than max, its beginning is
+// emitted with cut set and the rest is dropped. emit must not keep the line.
 type splitter struct {
 	max  int
 	emit func(line []byte, cut bool)

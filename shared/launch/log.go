@@ -59,9 +59,8 @@ func (l *Log) Mark() int {
 	return l.written
 }
 
-// Since returns the last n lines written after mark. If a crash was reported after mark, they
-// are preceded by the beginning of the report: the end of a stack trace does not contain the
-// reason.
+// Since returns the last n lines written after mark. If a crash was reported after mark, they are
+// preceded by the beginning of the report: the end of a stack trace does not contain the reason.
 func (l *Log) Since(mark, n int) []string {
 	l.mu.Lock()
 	end, report, reported := l.written, l.report, l.reported

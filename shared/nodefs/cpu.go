@@ -11,8 +11,7 @@ import (
 // A CPUShare is the weight of a cgroup among its siblings on a busy CPU.
 type CPUShare struct {
 	// File is the file that sets the weight. Shares is the weight in the units of cpu.shares of
-	// version 1: a cgroup has 1024 by default, a container 1024 times its CPU
-	// request.
+	// version 1: a cgroup has 1024 by default, a container 1024 times its CPU request.
 	File   string
 	Shares int64
 }

@@ -27,9 +27,8 @@ type MemorySample struct {
 // A MemoryGauge reads how much memory is available to a cgroup.
 type MemoryGauge = Gauge[MemorySample]
 
-// A Gauge reads a figure of the node. It keeps its files open, and reopens them if their cgroup
-// was removed and created again. It may be used concurrently, with a Buffer for each
-// caller.
+// A Gauge reads a figure of the node. It keeps its files open, and reopens them if their cgroup was
+// removed and created again. It may be used concurrently, with a Buffer for each caller.
 type Gauge[T any] struct {
 	open func() (gaugeFiles[T], error)
 

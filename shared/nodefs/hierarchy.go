@@ -43,9 +43,8 @@ func (f FS) MemoryHierarchy() (Hierarchy, error) { return f.hierarchy(memoryCont
 // PIDsHierarchy finds the hierarchy that has the pids controller.
 func (f FS) PIDsHierarchy() (Hierarchy, error) { return f.hierarchy(pidsController) }
 
-// hierarchy searches the usual mount points for a controller. Version 1 comes first: on a
-// hybrid node both are mounted, and version 2 does not list a controller that a version 1
-// hierarchy uses.
+// hierarchy searches the usual mount points for a controller. Version 1 comes first: on a hybrid
+// node both are mounted, and version 2 does not list a controller that a version 1 hierarchy uses.
 func (f FS) hierarchy(c controller) (Hierarchy, error) {
 	var errs []error
 	for _, h := range []Hierarchy{

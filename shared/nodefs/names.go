@@ -50,8 +50,7 @@ func (n CgroupNames) Pod(uid, qosClass string) (string, error) {
 
 // join returns the kubelet's cgroup for root and parts. With systemd a slice is nested in the
 // slices that its name lists: a-b.slice in a.slice. A dash inside a part would look like such a
-// list, so it becomes an underscore
-// (cm/cgroup_manager_linux.go:ToSystemd).
+// list, so it becomes an underscore (cm/cgroup_manager_linux.go:ToSystemd).
 func (n CgroupNames) join(parts ...string) string {
 	all := slices.Concat(n.root, parts)
 	if !n.systemd {

@@ -70,8 +70,7 @@ type FoundDriver struct {
 
 // FindCgroupDriver detects the driver from the cgroups below the kubelet's --cgroup-root: the
 // parent of all pods is kubepods or kubepods.slice. If both exist, the one that contains pods
-// counts. The error wraps ErrGone if neither
-// exists.
+// counts. The error wraps ErrGone if neither exists.
 func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 	h, err := f.MemoryHierarchy()
 	if err != nil {
@@ -136,8 +135,7 @@ func (h Hierarchy) hasChild(cgroup, prefix string) bool {
 }
 
 // AllPodsMemory returns the gauge of all pods together: their usage against the limit of their
-// common cgroup. A read returns an error that wraps ErrGone while that cgroup does not
-// exist.
+// common cgroup. A read returns an error that wraps ErrGone while that cgroup does not exist.
 func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		names, err := naming.Names()
@@ -168,8 +166,7 @@ func (h Hierarchy) FindPod(names CgroupNames, uid, qosClass string) (string, err
 }
 
 // FindContainer returns the cgroup of a container below its pod's. All runtimes name it by the
-// container's ID, with different prefixes and suffixes. The error wraps ErrGone if there is
-// none.
+// container's ID, with different prefixes and suffixes. The error wraps ErrGone if there is none.
 func (h Hierarchy) FindContainer(pod, id string) (string, error) {
 	if err := validName(id); err != nil {
 		return "", fmt.Errorf("container id %w", err)

@@ -7,9 +7,8 @@ import (
 	"math"
 )
 
-// unlimitedAbove is the value above which a limit counts as none, as in the kubelet: the
-// kernel rounds the largest value down to whole pages
-// (stats/helper.go:isMemoryUnlimited).
+// unlimitedAbove is the value above which a limit counts as none, as in the kubelet: the kernel
+// rounds the largest value down to whole pages (stats/helper.go:isMemoryUnlimited).
 const unlimitedAbove = 1 << 62
 
 // Keys of memory.stat and /proc/meminfo with the surrounding characters: a key counts only at

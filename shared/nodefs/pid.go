@@ -77,8 +77,7 @@ func (f FS) ReadPIDs(naming *Naming) (PIDSample, error) {
 	return g.Read(&Buffer{})
 }
 
-// openPIDs opens the files that exist. As in the kubelet, one of the two limits is
-// enough.
+// openPIDs opens the files that exist. As in the kubelet, one of the two limits is enough.
 func (f FS) openPIDs(naming *Naming) (gaugeFiles[PIDSample], error) {
 	files := &pidFiles{pods: f.allPodsTasks(naming)}
 	var pidMaxErr, threadsMaxErr, loadavgErr error
@@ -126,8 +125,7 @@ func (p *pidFiles) close() {
 	}
 }
 
-// podsTasks has the limit on the tasks of all pods together, 0 if there is none, and their
-// number.
+// podsTasks has the limit on the tasks of all pods together, 0 if there is none, and their number.
 type podsTasks struct{ max, running int64 }
 
 type podsTasksFiles struct {

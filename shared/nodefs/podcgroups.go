@@ -9,8 +9,7 @@ import (
 
 // PodCgroups reads one kind of figure from the cgroups of pods. It keeps the files open: opening
 // them costs three times as much as reading, which would delay an eviction. It may be used
-// concurrently, with a Buffer for each
-// caller.
+// concurrently, with a Buffer for each caller.
 type PodCgroups[T any] struct {
 	names *Naming
 	open  func(cgroup string) (podCgroup[T], error)

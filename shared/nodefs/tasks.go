@@ -21,9 +21,8 @@ const (
 )
 
 // TasksCgroup reads the number of tasks in a cgroup and its descendants through a descriptor that
-// it keeps open. The kernel's pids controller counts tasks: threads, not processes. It may be
-// used concurrently, with a Buffer for each
-// caller.
+// it keeps open. The kernel's pids controller counts tasks: threads, not processes. It may be used
+// concurrently, with a Buffer for each caller.
 type TasksCgroup struct {
 	current *File
 }

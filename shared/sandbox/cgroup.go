@@ -43,8 +43,7 @@ func (g *cgroup) open() (err error) {
 	return err
 }
 
-// prepare makes the kernel create the process in the cgroup (version 2
-// only).
+// prepare makes the kernel create the process in the cgroup (version 2 only).
 func (g *cgroup) prepare(attr *syscall.SysProcAttr) {
 	if g != nil && g.handle != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(g.handle.Fd())
@@ -187,8 +186,7 @@ func (d cgroupDir) processes() []int {
 	return pids
 }
 
-// killOne kills a process if it is still in the cgroup: its PID may have been reused
-// meanwhile.
+// killOne kills a process if it is still in the cgroup: its PID may have been reused meanwhile.
 func (d cgroupDir) killOne(pid int) {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // Linux before 5.3, or a seccomp profile

@@ -32,8 +32,7 @@ type cgroups struct {
 }
 
 // findCgroups finds out where cgroups can be made, and makes none yet. key distinguishes this
-// host's cgroups from those of other hosts; it must be the same after a restart of the
-// host.
+// host's cgroups from those of other hosts; it must be the same after a restart of the host.
 func findCgroups(key string) *cgroups {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -88,9 +87,8 @@ func hierarchiesOf(mountinfo, membership, name string) ([]hierarchy, error) {
 	return nil, errors.Join(append(errs, errors.New("no cgroup hierarchy is mounted with one of the controllers "+strings.Join(limiters, ", ")))...)
 }
 
-// make makes the cgroup of one start; it returns nil for a process without limits. The error
-// says which limits could not be set; the cgroup has the others, and is nil if there is none at
-// all.
+// make makes the cgroup of one start; it returns nil for a process without limits. The error says
+// which limits could not be set; the cgroup has the others, and is nil if there is none at all.
 func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
 	wanted := slices.DeleteFunc(slices.Clone(limiters), func(controller string) bool { return !p.limits(controller) })
 	if len(wanted) == 0 {
@@ -165,8 +163,7 @@ func leaves(base string) []string {
 	return all
 }
 
-// staleAfter is far longer than the time between making a cgroup and starting a process in
-// it.
+// staleAfter is far longer than the time between making a cgroup and starting a process in it.
 const staleAfter = time.Minute
 
 // removeStale removes an old empty cgroup. If it belongs to a living host, that host makes it

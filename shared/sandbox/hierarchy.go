@@ -34,8 +34,7 @@ func (h hierarchy) first() string {
 	return h.controllers[0]
 }
 
-// has reports whether the hierarchy may have a controller; for version 2 only enable finds
-// out.
+// has reports whether the hierarchy may have a controller; for version 2 only enable finds out.
 func (h hierarchy) has(controller string) bool {
 	return h.v2() || slices.Contains(h.controllers, controller)
 }
@@ -111,10 +110,9 @@ func (h hierarchy) mkdir(leaf string) (cgroupDir, error) {
 	return cgroupDir(dir), nil
 }
 
-// enable enables controllers for the cgroups below base, as version 2 requires. The kernel
-// refuses that while the parent of base has processes. For some controllers it would not
-// refuse, but turn the cgroup into a type that no process can enter, so enable checks that
-// first.
+// enable enables controllers for the cgroups below base, as version 2 requires. The kernel refuses
+// that while the parent of base has processes. For some controllers it would not refuse, but turn
+// the cgroup into a type that no process can enter, so enable checks that first.
 func (h hierarchy) enable(controllers []string) error {
 	if !h.v2() {
 		return nil
@@ -197,8 +195,7 @@ type limit struct {
 }
 
 // limitsOf returns the limits for p in the order in which the kernel accepts them. It allows no
-// swap on top of the memory: what is swapped out would be slow when it is
-// needed.
+// swap on top of the memory: what is swapped out would be slow when it is needed.
 func limitsOf(p Policy, v2 bool) []limit {
 	memory, quota, period := strconv.FormatInt(p.MemoryBytes, 10), strconv.FormatInt(p.MilliCPU*cpuPeriodMicros/1000, 10), strconv.Itoa(cpuPeriodMicros)
 	if v2 {

@@ -21,8 +21,7 @@ type Policy struct {
 	// explicitly, and one that the caller lacks is an error.
 	Capabilities Capabilities `json:"capabilities"`
 	Asked        bool         `json:"-"`
-	// MemoryBytes and MilliCPU limit the process and its children together; 0 means no
-	// limit.
+	// MemoryBytes and MilliCPU limit the process and its children together; 0 means no limit.
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	MilliCPU    int64 `json:"milliCPU,omitempty"`
 	// Custom processes are also limited in tasks and open files, and lose the OOM protection

@@ -102,8 +102,7 @@ func (r *Root) MkdirTemp(what string) (string, error) {
 }
 
 // Prepare returns a sandbox for one start of the named plugin and takes over program, which it
-// closes on an error. The error is an Impossible if another attempt would fail
-// too.
+// closes on an error. The error is an Impossible if another attempt would fail too.
 func (r *Root) Prepare(name string, start uint64, program Program, p Policy) (*Sandbox, error) {
 	s, err := confine(p)
 	if err == nil {

@@ -30,8 +30,7 @@ const (
 	// HeaderLayout is the layout in force, as eviction.Layout.String returns it. Absent while
 	// it is not known.
 	HeaderLayout = "X-Evictd-Layout"
-	// HeaderImageFsError says why it is not known whether images have a separate
-	// filesystem.
+	// HeaderImageFsError says why it is not known whether images have a separate filesystem.
 	HeaderImageFsError = "X-Evictd-Image-Fs-Error"
 	// HeaderContainerFsError says why it is not known whether writable layers have a separate
 	// filesystem.

@@ -46,8 +46,7 @@ func (c *answered) add(m eviction.Measurement) {
 	c.open--
 }
 
-// close returns the rows and whether all of them have an answer. Later calls of add are
-// ignored.
+// close returns the rows and whether all of them have an answer. Later calls of add are ignored.
 func (c *answered) close() (rows []eviction.Candidate, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,9 +17,8 @@ type bound struct {
 	in    []bound
 }
 
-// The maximum sizes of names and of texts for people. A description, which is read once, is
-// refused if it exceeds them; in replies that recur, the host truncates the
-// texts.
+// The maximum sizes of names and of texts for people. A description, which is read once, is refused
+// if it exceeds them; in replies that recur, the host truncates the texts.
 const (
 	maxNameBytes = 253
 	maxKeyBytes  = 253 + 1 + 63 // of a label or annotation

@@ -95,10 +95,9 @@ func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	return decodeObserveReply(w), nil
 }
 
-// Measure calls emit on the caller's goroutine as answers arrive. Answers for pods that were
-// not requested, and repeated ones, are dropped and reported in the error; the others count.
-// After too many dropped answers it stops reading from the
-// plugin.
+// Measure calls emit on the caller's goroutine as answers arrive. Answers for pods that were not
+// requested, and repeated ones, are dropped and reported in the error; the others count. After too
+// many dropped answers it stops reading from the plugin.
 func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	_, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods}, emit)
 	return err

@@ -15,8 +15,7 @@ type outgoing interface{ encode(b []byte) []byte }
 // incoming is a message that decodes itself. It may keep s.
 type incoming interface{ decode(s string) error }
 
-// codec is gRPC's protobuf codec, except for messages that encode and decode
-// themselves.
+// codec is gRPC's protobuf codec, except for messages that encode and decode themselves.
 type codec struct{ generated encoding.CodecV2 }
 
 func newCodec() codec { return codec{generated: encoding.GetCodecV2("proto")} }

@@ -14,9 +14,8 @@ import (
 // errMalformed means that the bytes are not a message of the expected type.
 var errMalformed = errors.New("malformed message")
 
-// reader reads the fields of one message. The strings that it returns share the memory of
-// the whole message, which saves thousands of allocations: clone a string to keep it for
-// long.
+// reader reads the fields of one message. The strings that it returns share the memory of the whole
+// message, which saves thousands of allocations: clone a string to keep it for long.
 type reader struct {
 	rest string
 	// outer holds the unread rest of each of the depth enclosing messages.
@@ -205,8 +204,7 @@ func roomFor[T any](first []T, more int) []T {
 	return slices.Grow(first, len(first)*more)
 }
 
-// since returns the elements appended to list after its first n, with no spare
-// capacity.
+// since returns the elements appended to list after its first n, with no spare capacity.
 func since[T any](list []T, n int) []T {
 	if len(list) == n {
 		return nil

@@ -29,8 +29,7 @@ func encodePlugin(p *eviction.Plugin) *pluginv1.DescribeResponse {
 	}
 }
 
-// decodePlugin returns the description alone; the client sets the fields that are
-// calls.
+// decodePlugin returns the description alone; the client sets the fields that are calls.
 func decodePlugin(w *pluginv1.DescribeResponse) eviction.Plugin {
 	p := eviction.Plugin{
 		Name:            w.GetName(),

@@ -7,8 +7,7 @@ import "google.golang.org/protobuf/encoding/protowire"
 // pods this is most of the cost of a pass, and generated messages would need 15 000
 // allocations. Tests compare it with the generated code in both directions.
 //
-// Each of the functions below appends one field. As in proto3, a zero value is
-// omitted.
+// Each of the functions below appends one field. As in proto3, a zero value is omitted.
 
 func appendText(b []byte, n protowire.Number, s string) []byte {
 	if s == "" {
@@ -25,8 +24,7 @@ func appendInt(b []byte, n protowire.Number, v int64) []byte {
 	return appendUvarint(appendTag(b, n, protowire.VarintType), uint64(v))
 }
 
-// appendTag and appendUvarint are protowire's, with the common case of one byte
-// inlined.
+// appendTag and appendUvarint are protowire's, with the common case of one byte inlined.
 func appendTag(b []byte, n protowire.Number, t protowire.Type) []byte {
 	return appendUvarint(b, protowire.EncodeTag(n, t))
 }
@@ -42,8 +40,7 @@ func appendBool(b []byte, n protowire.Number, v bool) []byte {
 	return appendInt(b, n, int64(protowire.EncodeBool(v)))
 }
 
-// beginMessage starts a nested message; its content is everything appended until
-// endMessage(b, at).
+// beginMessage starts a nested message; its content is everything appended until endMessage(b, at).
 func beginMessage(b []byte, n protowire.Number) (out []byte, at int) {
 	b = append(appendTag(b, n, protowire.BytesType), 0)
 	return b, len(b)

@@ -10,9 +10,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// Local serves a plugin in this process over in-memory connections. The plugin shares no
-// memory with its callers, and a call ends with its context, but a method that hangs cannot be
-// stopped.
+// Local serves a plugin in this process over in-memory connections. The plugin shares no memory
+// with its callers, and a call ends with its context, but a method that hangs cannot be stopped.
 type Local struct {
 	server   *grpc.Server
 	listener *bufconn.Listener

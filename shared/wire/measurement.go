@@ -94,9 +94,8 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 	m.Usage = since(l.usage, usage)
 }
 
-// ownStrings copies the strings of a measurement: the strings of all pods share the memory of
-// the message, which may be many times as large as the part that is
-// kept.
+// ownStrings copies the strings of a measurement: the strings of all pods share the memory of the
+// message, which may be many times as large as the part that is kept.
 func ownStrings(m *eviction.Measurement) {
 	m.UID, m.Err = strings.Clone(m.UID), strings.Clone(text(m.Err[:min(len(m.Err), maxTextBytes)]))
 	for i := range m.Usage {

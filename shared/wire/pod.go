@@ -6,8 +6,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// podEncoder encodes pod rows with only those labels and annotations that the receiver
-// wants.
+// podEncoder encodes pod rows with only those labels and annotations that the receiver wants.
 type podEncoder struct {
 	labels, annotations []string
 }

@@ -2,8 +2,7 @@ package wire
 
 import "time"
 
-// encodeRows converts a list of any length with two allocations for the
-// messages.
+// encodeRows converts a list of any length with two allocations for the messages.
 func encodeRows[D, W any](in []D, encode func(*W, *D)) []*W {
 	if len(in) == 0 {
 		return nil

@@ -83,8 +83,7 @@ func (b *batch) hurry() {
 	}
 }
 
-// close waits for a send in progress, sends what is left and returns the first error of
-// all sends.
+// close waits for a send in progress, sends what is left and returns the first error of all sends.
 func (b *batch) close() error {
 	if b.late != nil {
 		b.late.Stop()

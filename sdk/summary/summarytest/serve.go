@@ -1,6 +1,5 @@
-// Package summarytest provides the host's side of package summary for tests of plugins: a
-// private socket with summaries from a function. It keeps the host's protocol, but shares no
-// code with it.
+// Package summarytest provides the host's side of package summary for tests of plugins: a private
+// socket with summaries from a function. It keeps the host's protocol, but shares no code with it.
 package summarytest
 
 import (

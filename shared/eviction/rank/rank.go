@@ -29,8 +29,7 @@ func orderFor(s eviction.Signal) []criterion {
 const mostCriteria = 3
 
 // For returns the kubelet's order for one of its signals. For any other signal it is lower
-// priority, then larger usage, then BestEffort before Burstable before
-// Guaranteed.
+// priority, then larger usage, then BestEffort before Burstable before Guaranteed.
 func For(s eviction.Signal) Compare { return by(orderFor(s)...) }
 
 // Kubelet returns the same as Sort with For(s), but is faster: it rates each candidate once.
@@ -53,9 +52,8 @@ func Kubelet(candidates []eviction.Candidate, s eviction.Signal) []eviction.Rank
 	}))
 }
 
-// Sort returns the candidates in the order of eviction; equal ones keep their order. The first
-// ones get their key figures as the reason. It does not change its
-// input.
+// Sort returns the candidates in the order of eviction; equal ones keep their order. The first ones
+// get their key figures as the reason. It does not change its input.
 func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
 	return ranking(candidates, order(len(candidates), between(candidates, compare)))
 }

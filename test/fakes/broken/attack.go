@@ -78,8 +78,7 @@ var attacks = []struct {
 	}},
 }
 
-// escape starts a process in a new session and moves it to the root of each cgroup
-// hierarchy.
+// escape starts a process in a new session and moves it to the root of each cgroup hierarchy.
 func escape() (*exec.Cmd, error) {
 	child := exec.Command("/proc/self/exe", "child")
 	child.Env = []string{"NOTHING=1"}

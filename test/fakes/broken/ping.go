@@ -13,8 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// pinged is the connection of a plugin that can write its own frames between those of its
-// server.
+// pinged is the connection of a plugin that can write its own frames between those of its server.
 var pinged pingConn
 
 type pingConn struct {

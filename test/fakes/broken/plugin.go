@@ -98,8 +98,7 @@ func (b *broken) own() eviction.Plugin {
 	}}}}
 }
 
-// ownCalls observes no pressure unless the file pressure exists, and reclaims
-// nothing.
+// ownCalls observes no pressure unless the file pressure exists, and reclaims nothing.
 type ownCalls struct{ pressure string }
 
 func (ownCalls) Configure(context.Context, eviction.ConfigureRequest) error { return nil }

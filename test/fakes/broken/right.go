@@ -17,8 +17,7 @@ import (
 // cacheSignal is the custom signal of right.
 const cacheSignal eviction.Signal = "faults.example/cache"
 
-// right is a plugin with all capabilities that keeps the contract; the wrong ones are made from
-// it.
+// right is a plugin with all capabilities that keeps the contract; the wrong ones are made from it.
 type right struct {
 	config   atomic.Pointer[rightConfig]
 	released atomic.Int64

@@ -30,8 +30,7 @@ func (s *Server) ImageIDs() []string {
 	return ids
 }
 
-// SetSandboxImage sets the sandbox image in the verbose status, as containerd 1 reports
-// it.
+// SetSandboxImage sets the sandbox image in the verbose status, as containerd 1 reports it.
 func (s *Server) SetSandboxImage(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

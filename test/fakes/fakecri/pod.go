@@ -34,8 +34,7 @@ type Container struct {
 	ID      string
 	Name    string
 	Attempt uint32
-	// Exited, Created and Lost (unknown to the runtime) select a state other than
-	// running.
+	// Exited, Created and Lost (unknown to the runtime) select a state other than running.
 	Exited, Created, Lost bool
 	// DiesAfter is the time from SIGTERM to the end of the container.
 	DiesAfter time.Duration
@@ -49,8 +48,7 @@ type Container struct {
 	CreatedAt time.Time
 	// Annotations are the container's.
 	Annotations map[string]string
-	// Image is the name in the spec; ImageID and ImageRef are what the runtime resolved it
-	// to.
+	// Image is the name in the spec; ImageID and ImageRef are what the runtime resolved it to.
 	Image, ImageID, ImageRef string
 	// ImageVolumes are the images that the container mounts.
 	ImageVolumes []string
@@ -80,8 +78,7 @@ type container struct {
 	termed bool
 }
 
-// Add runs a pod. Each sandbox and container is created a millisecond after the previous
-// one.
+// Add runs a pod. Each sandbox and container is created a millisecond after the previous one.
 func (s *Server) Add(p Pod) Added {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,8 +31,7 @@ func (s *Server) ContainerIDs() []string {
 	return ids
 }
 
-// OnRemove makes the server call f for each container or image that is removed, before it
-// answers.
+// OnRemove makes the server call f for each container or image that is removed, before it answers.
 func (s *Server) OnRemove(f func(m Method, id string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +88,7 @@ func (s *Server) ListContainerStats(_ context.Context, req *runtimeapi.ListConta
 	return out, nil
 }
 
-// RemoveContainer implements CRI: it kills a running container first; a missing one is no
-// error.
+// RemoveContainer implements CRI: it kills a running container first; a missing one is no error.
 func (s *Server) RemoveContainer(_ context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	id := req.GetContainerId()
 	s.mu.Lock()

@@ -90,8 +90,7 @@ type Call struct {
 	Time    time.Time
 }
 
-// Calls returns the calls so far in the order of their arrival, of the given methods or
-// all.
+// Calls returns the calls so far in the order of their arrival, of the given methods or all.
 func (s *Server) Calls(of ...Method) []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +173,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 		<-f.Deaf
 	}
 	if f.Die {
-		// In a goroutine: stopping waits for this handler, which waits for its connection to
-		// break.
+		// In a goroutine: stopping waits for this handler, which waits for its connection to break.
 		go s.end(p)
 	}
 	if f.Hang || f.Die {

@@ -48,8 +48,7 @@ func New() *Server {
 	return &Server{changed: make(chan struct{}), now: time.Now().UnixNano()}
 }
 
-// Start returns a runtime that listens on a new socket until the test
-// ends.
+// Start returns a runtime that listens on a new socket until the test ends.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "fakecri-")

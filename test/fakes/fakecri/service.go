@@ -112,9 +112,8 @@ func (s *Server) ExecSync(_ context.Context, req *runtimeapi.ExecSyncRequest) (*
 	return &runtimeapi.ExecSyncResponse{ExitCode: code, Stderr: []byte("output of " + command)}, nil
 }
 
-// StopContainer implements CRI: SIGTERM, and SIGKILL after the timeout. As with containerd, if
-// the caller's context ends first, the container has got SIGTERM and gets no
-// SIGKILL.
+// StopContainer implements CRI: SIGTERM, and SIGKILL after the timeout. As with containerd, if the
+// caller's context ends first, the container has got SIGTERM and gets no SIGKILL.
 func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	id := req.GetContainerId()
 	s.mu.Lock()

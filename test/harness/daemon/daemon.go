@@ -99,8 +99,7 @@ func (d *Daemon) Wait(within time.Duration) int {
 	return code
 }
 
-// Await waits for a log line that match accepts. It fails the test if none comes in
-// time.
+// Await waits for a log line that match accepts. It fails the test if none comes in time.
 func (d *Daemon) Await(what string, within time.Duration, match func(evictd.Record) bool) evictd.Record {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), within)
@@ -144,8 +143,7 @@ func (d *Daemon) Signal(s syscall.Signal) {
 	}
 }
 
-// Plugins returns the PIDs of the daemon's living children by the name of their
-// binary.
+// Plugins returns the PIDs of the daemon's living children by the name of their binary.
 func (d *Daemon) Plugins() map[string]int {
 	d.t.Helper()
 	pids, err := evictd.Children(d.PID())

@@ -21,8 +21,7 @@ func RunDir(t testing.TB) string {
 	return dir
 }
 
-// PluginDir makes a plugin directory with the named programs, by default the memory
-// plugin.
+// PluginDir makes a plugin directory with the named programs, by default the memory plugin.
 func PluginDir(t testing.TB, names ...string) string {
 	t.Helper()
 	if len(names) == 0 {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Children returns the PIDs of a process's living children by program name, for example the
-// plugins of evictd. It reads /proc, so it also finds children that evictd does not
-// report.
+// Children returns the PIDs of a process's living children by program name, for example the plugins
+// of evictd. It reads /proc, so it also finds children that evictd does not report.
 func Children(parent int) (map[string]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -65,8 +65,7 @@ func Start(o Options) (*Process, error) {
 // PID returns evictd's process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Await returns the first record that match accepts, among those already read and those to
-// come.
+// Await returns the first record that match accepts, among those already read and those to come.
 func (p *Process) Await(ctx context.Context, match func(Record) bool) (Record, error) {
 	return p.log.await(ctx, match)
 }

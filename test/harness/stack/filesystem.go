@@ -54,9 +54,8 @@ func (f Filesystem) mount(ctx context.Context, dir string) error {
 	return nil
 }
 
-// PrivateMounts executes this program again in a private mount namespace: all mounts made in it
-// end with the last of its processes, however that ends. Call it first in main or
-// TestMain.
+// PrivateMounts executes this program again in a private mount namespace: all mounts made in it end
+// with the last of its processes, however that ends. Call it first in main or TestMain.
 func PrivateMounts() error {
 	if os.Getenv(privateEnv) != "" {
 		return os.Unsetenv(privateEnv) // children may call PrivateMounts themselves

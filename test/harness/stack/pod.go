@@ -121,8 +121,7 @@ func (p *Pod) Exec(ctx context.Context, name, script string) error {
 	return nil
 }
 
-// LimitProcesses sets the maximum number of processes of the pod, like the kubelet's
-// podPidsLimit.
+// LimitProcesses sets the maximum number of processes of the pod, like the kubelet's podPidsLimit.
 func (p *Pod) LimitProcesses(most int) error {
 	for _, h := range p.stack.hierarchies {
 		if h.v2 && len(p.stack.hierarchies) == 1 || h.has("pids") {
@@ -142,8 +141,7 @@ func (p *Pod) LogDir() string {
 	return filepath.Join(p.stack.PodLogsDir, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID))
 }
 
-// PutManifest puts the pod's manifest into the manifest directory. It starts
-// nothing.
+// PutManifest puts the pod's manifest into the manifest directory. It starts nothing.
 func (s *Stack) PutManifest(manifest *v1.Pod) (*Pod, error) {
 	p := &Pod{
 		Pod: manifest, stack: s, ContainerIDs: map[string]string{},

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// Process identifies a process uniquely: PIDs are reused, but not together with their start
-// time.
+// Process identifies a process uniquely: PIDs are reused, but not together with their start time.
 type Process struct {
 	PID int `json:"pid"`
 	// StartTicks is field 22 of /proc/PID/stat.

@@ -13,8 +13,7 @@ import (
 
 // AdoptOrphans makes this process the parent of orphans among its descendants. Otherwise a dead
 // shim stays in the process list until init reaps it, which may take seconds. Call it in main or
-// TestMain, but not if tests watch orphans
-// themselves.
+// TestMain, but not if tests watch orphans themselves.
 func AdoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)

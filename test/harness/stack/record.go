@@ -35,8 +35,7 @@ func (r record) save() error {
 	if err := os.MkdirAll(recordDir, 0o755); err != nil {
 		return fmt.Errorf("make stack record: %w", err)
 	}
-	// Write a temporary file first, so that a run killed while it writes leaves no
-	// half record.
+	// Write a temporary file first, so that a run killed while it writes leaves no half record.
 	if err := os.WriteFile(r.path()+".tmp", raw, 0o644); err != nil {
 		return fmt.Errorf("write stack record: %w", err)
 	}

@@ -39,8 +39,7 @@ const (
 type Options struct {
 	// Name starts the names of the stack's directory, cgroup and record.
 	Name string
-	// Filesystems are mounted below the stack's directory before anything else is created
-	// there.
+	// Filesystems are mounted below the stack's directory before anything else is created there.
 	Filesystems []Filesystem
 	// KubeletRoot, PodLogs and RuntimeRoot are the kubelet's root directory, the logs of pods and
 	// containerd's root, relative to the stack's directory. The defaults are "kubelet", "logs"
@@ -214,16 +213,14 @@ const (
 	toolsGroup   = "tools"
 )
 
-// qosGroups are the cgroups of pods by QoS class, as the kubelet's cgroupfs driver names
-// them.
+// qosGroups are the cgroups of pods by QoS class, as the kubelet's cgroupfs driver names them.
 var qosGroups = []string{"kubepods", "kubepods/burstable", "kubepods/besteffort"}
 
 // joinScript moves the shell into a cgroup before it executes the program, so that all processes
 // that the program ever starts are inside.
 const joinScript = `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`
 
-// Processes returns the PIDs of the programs started with Command, and of their
-// descendants.
+// Processes returns the PIDs of the programs started with Command, and of their descendants.
 func (s *Stack) Processes() []int {
 	return slices.Sorted(maps.Keys(cgroupProcesses([]hierarchy{s.tracked}, filepath.Join(s.CgroupRoot, toolsGroup))))
 }
@@ -241,9 +238,8 @@ func (s *Stack) command(ctx context.Context, script, group, name string, args ..
 	return cmd
 }
 
-// LimitPods limits the memory of all pods together, like a kubelet that enforces node
-// allocatable. On cgroup v2 a pod must have run before, since the runtime enables the
-// controllers.
+// LimitPods limits the memory of all pods together, like a kubelet that enforces node allocatable.
+// On cgroup v2 a pod must have run before, since the runtime enables the controllers.
 func (s *Stack) LimitPods(bytes int64) error {
 	file := "memory.limit_in_bytes"
 	if s.tracked.v2 {

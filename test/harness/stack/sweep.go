@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Sweep removes what dead owners left behind. It does not touch the stacks of living
-// owners.
+// Sweep removes what dead owners left behind. It does not touch the stacks of living owners.
 func Sweep(ctx context.Context) error {
 	records, err := abandoned()
 	if err != nil || len(records) == 0 {
@@ -59,8 +58,7 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 	return r.forget()
 }
 
-// unmountBelow unmounts what a test has mounted; containerd's mounts end with their
-// namespace.
+// unmountBelow unmounts what a test has mounted; containerd's mounts end with their namespace.
 func unmountBelow(dir string) error {
 	var errs []error
 	for _, point := range slices.Backward(mountsBelow(dir)) {

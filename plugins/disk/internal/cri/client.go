@@ -25,9 +25,8 @@ type Client struct {
 }
 
 // Dial returns a client of the runtime at two endpoints, each an absolute path with or without
-// unix://. An empty image endpoint means the runtime endpoint; equal endpoints share a
-// connection. An error means that an endpoint can never
-// work.
+// unix://. An empty image endpoint means the runtime endpoint; equal endpoints share a connection.
+// An error means that an endpoint can never work.
 func Dial(runtimeEndpoint, imageEndpoint string) (*Client, error) {
 	runtimeEndpoint, imageEndpoint = withScheme(runtimeEndpoint), withScheme(imageEndpoint)
 	if imageEndpoint == "" {

@@ -51,9 +51,8 @@ func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 
 // Observe reads the figures of those signals that have a filesystem, and reports the layout. It
 // returns well before the deadline of ctx with what it has: a signal whose filesystem does not
-// answer is Unknown, and so are those of images and writable layers until the runtime has
-// named their directories once. It returns an error only after
-// Close.
+// answer is Unknown, and so are those of images and writable layers until the runtime has named
+// their directories once. It returns an error only after Close.
 func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([]eviction.Observation, eviction.LayoutReport, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

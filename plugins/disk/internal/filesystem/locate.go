@@ -43,8 +43,7 @@ func (l *location) holds(path string, dev uint64) bool {
 }
 
 // locate finds the device and the mount of a directory on the device dev. It reads the table of
-// mounts, which grows with the number of pods, so it is called only when a directory has
-// moved.
+// mounts, which grows with the number of pods, so it is called only when a directory has moved.
 //
 // cAdvisor finds no device for kinds of filesystems that it does not know (fuse, 9p), so the
 // kubelet has no figures there. Here the device number identifies such a filesystem, and the
@@ -74,9 +73,8 @@ func (l *location) ask(mounts fs.FsInfo, path string) {
 	if err != nil {
 		return
 	}
-	// Another filesystem may be mounted over that mount point, and below a subvolume of btrfs
-	// its device number differs; in both cases the figures at the directory are
-	// right.
+	// Another filesystem may be mounted over that mount point, and below a subvolume of btrfs its
+	// device number differs; in both cases the figures at the directory are right.
 	if at, err := (nodefs.FS{}).Device(mountpoint); err == nil && at == l.dev {
 		l.mountpoint = mountpoint
 	}

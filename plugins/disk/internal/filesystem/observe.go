@@ -95,8 +95,7 @@ func (s *samples) report() eviction.LayoutReport {
 	return r
 }
 
-// seen has the last good samples of the places of pods' data. Where one is nil, the layout
-// decides.
+// seen has the last good samples of the places of pods' data. Where one is nil, the layout decides.
 type seen struct {
 	samples
 

@@ -138,9 +138,8 @@ func (r *runtime) close() {
 	r.calls.Wait()
 }
 
-// directoriesOf takes the first filesystem of each kind, like the kubelet. A runtime that does
-// not report writable layers (containerd 1.6 and 2) keeps them with the
-// images.
+// directoriesOf takes the first filesystem of each kind, like the kubelet. A runtime that does not
+// report writable layers (containerd 1.6 and 2) keeps them with the images.
 func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
 	images := firstMountpoint(reply.GetImageFilesystems())
 	if images == "" {

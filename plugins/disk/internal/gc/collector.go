@@ -14,8 +14,7 @@ import (
 // Options configure a Collector.
 type Options struct {
 	Client *cri.Client
-	// Root is the node's file tree. All file names here and in the settings are paths of the
-	// node.
+	// Root is the node's file tree. All file names here and in the settings are paths of the node.
 	Root nodefs.FS
 	// PodLogsDir holds the pods' log directories, usually /var/log/pods.
 	PodLogsDir string
@@ -67,18 +66,16 @@ func New(o Options) *Collector {
 	return c
 }
 
-// Apply sets the settings, which must be valid, for the next GC. The records of images are
-// kept.
+// Apply sets the settings, which must be valid, for the next GC. The records of images are kept.
 func (c *Collector) Apply(s Settings) {
 	s = s.filled()
 	c.settings.Store(&s)
 }
 
-// Containers runs container GC for the pods that the host knows; with allSourcesReady a pod that
-// is not among them does not exist. progress is called with the amount reclaimed so far after
-// each removal and each answer of the runtime, and otherwise every ten seconds. If there is an
-// error, it joins all that went wrong, and the result is valid
-// nevertheless.
+// Containers runs container GC for the pods that the host knows; with allSourcesReady a pod that is
+// not among them does not exist. progress is called with the amount reclaimed so far after each
+// removal and each answer of the runtime, and otherwise every ten seconds. If there is an error, it
+// joins all that went wrong, and the result is valid nevertheless.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	c.urgent.Add(1)
 	defer c.urgent.Add(-1)
@@ -147,8 +144,7 @@ func (c *Collector) Detect(ctx context.Context) error {
 	return err
 }
 
-// begin waits until no other GC runs. Meanwhile it calls progress to show that the step is
-// alive.
+// begin waits until no other GC runs. Meanwhile it calls progress to show that the step is alive.
 func (c *Collector) begin(ctx context.Context, progress func(eviction.Reclaimed)) (*step, error) {
 	if progress == nil {
 		progress = func(eviction.Reclaimed) {}

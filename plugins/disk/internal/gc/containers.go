@@ -184,8 +184,7 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 }
 
 // layerOf returns the size of a container's writable layer. It uses the list, since containerd's
-// ContainerStats fails for a dead container. With a time of zero containerd has not measured
-// yet.
+// ContainerStats fails for a dead container. With a time of zero containerd has not measured yet.
 func (g *containerGC) layerOf(ctx context.Context, id string) (eviction.Reclaimed, bool) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
 	if err != nil {

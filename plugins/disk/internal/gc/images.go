@@ -42,9 +42,8 @@ type imageScan struct {
 	used   map[string]bool
 }
 
-// detect lists images before containers, so that the image of a listed container is in use.
-// Images found for the first time count as new, as in the kubelet: they may have been pulled a
-// second ago.
+// detect lists images before containers, so that the image of a listed container is in use. Images
+// found for the first time count as new, as in the kubelet: they may have been pulled a second ago.
 func (g *imageGC) detect(ctx context.Context) (imageScan, error) {
 	reply, err := ask(ctx, g.step, g.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
 	if err != nil {

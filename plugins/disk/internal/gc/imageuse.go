@@ -12,8 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageIndex finds images by any of their names: ID with or without algorithm, tag, or
-// digest.
+// imageIndex finds images by any of their names: ID with or without algorithm, tag, or digest.
 type imageIndex map[string][]string
 
 func indexImages(images []*runtimeapi.Image) imageIndex {
@@ -41,9 +40,8 @@ func (ix imageIndex) find(names ...string) []string {
 	return nil
 }
 
-// used returns the images that containers in any state run or mount. It asks once per container
-// for its mounts, which the list lacks. If it fails, it keeps the mounts that it has
-// read.
+// used returns the images that containers in any state run or mount. It asks once per container for
+// its mounts, which the list lacks. If it fails, it keeps the mounts that it has read.
 func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, error) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {

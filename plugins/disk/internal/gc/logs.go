@@ -114,8 +114,7 @@ func (g *containerGC) isOld(dir *os.File, name, uid string) bool {
 }
 
 // podOfLogDir returns the UID in the name of a pod's log directory, <namespace>_<name>_<uid>. It
-// returns false for any other name, for example lost+found, which is not the
-// kubelet's.
+// returns false for any other name, for example lost+found, which is not the kubelet's.
 func podOfLogDir(name string) (uid string, ok bool) {
 	parts := strings.Split(name, "_")
 	if len(parts) != 3 {
@@ -134,9 +133,8 @@ func inName(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.'
 }
 
-// removeLinks removes the symlinks for log shippers whose log is gone. A log is also missing for
-// a moment during rotation, so the container must have exited or be
-// gone.
+// removeLinks removes the symlinks for log shippers whose log is gone. A log is also missing for a
+// moment during rotation, so the container must have exited or be gone.
 func (g *containerGC) removeLinks(ctx context.Context) {
 	path, err := within(g.root, g.settings.ContainerLogsDir)
 	var root *os.Root
@@ -193,9 +191,8 @@ func (g *containerGC) dangles(root *os.Root, link string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// containerOfLink returns the ID in the name of a link, <pod>_<namespace>_<container>-<id>.log.
-// The kubelet truncates long names, and so the ID; a runtime needs only six
-// characters.
+// containerOfLink returns the ID in the name of a link, <pod>_<namespace>_<container>-<id>.log. The
+// kubelet truncates long names, and so the ID; a runtime needs only six characters.
 func containerOfLink(name string) (id string, ok bool) {
 	name, isLog := strings.CutSuffix(name, ".log")
 	i := strings.LastIndexByte(name, '-')

@@ -81,8 +81,7 @@ func (r imageRecord) lastWanted() time.Time {
 	return r.lastUsed
 }
 
-// byUse removes the first candidates, if the filesystem is too full, until there is enough
-// room.
+// byUse removes the first candidates, if the filesystem is too full, until there is enough room.
 func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix imageIndex) {
 	high, low := int64(*g.settings.ImageGCHighThresholdPercent), int64(*g.settings.ImageGCLowThresholdPercent)
 	if high == 100 { // only their age counts

@@ -23,8 +23,7 @@ type podStates struct {
 	complete bool
 	since    time.Time
 	// running pods have a running container or a ready sandbox; young ones have something newer
-	// than since, and starting ones something newer that has not run
-	// yet.
+	// than since, and starting ones something newer that has not run yet.
 	running, young, starting map[string]bool
 	// spent are the sandboxes in which a container has exited.
 	spent map[string]bool

@@ -72,10 +72,9 @@ func (s *step) noteRooms() {
 	}
 }
 
-// awaitRoom waits until the space of what the runtime has removed is free. Otherwise the host
-// might look too early and evict a pod for space that is about to be freed. It ends when want is
-// free and nothing more follows, when nothing more was freed for longest, or when otherwise
-// returns true.
+// awaitRoom waits until the space of what the runtime has removed is free. Otherwise the host might
+// look too early and evict a pod for space that is about to be freed. It ends when want is free and
+// nothing more follows, when nothing more was freed for longest, or when otherwise returns true.
 func (s *step) awaitRoom(ctx context.Context, want eviction.Reclaimed, longest time.Duration, otherwise func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()

@@ -35,8 +35,7 @@ const (
 // errHangs ends a step early.
 var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d times in a row", mostTimeouts)
 
-// A step is one run of container GC or image GC, with what it has reclaimed and its
-// errors.
+// A step is one run of container GC or image GC, with what it has reclaimed and its errors.
 type step struct {
 	client   *cri.Client
 	root     nodefs.FS

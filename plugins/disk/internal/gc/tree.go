@@ -91,8 +91,7 @@ func (r *remover) unlink(dir *os.File, name, path string, st *unix.Stat_t) bool 
 }
 
 // empty removes everything in the directory name of dir. Reading a directory while entries are
-// removed may skip some, so it starts over until it finds nothing more to
-// remove.
+// removed may skip some, so it starts over until it finds nothing more to remove.
 func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, depth int) error {
 	sub, err := openDir(dir, name)
 	if err != nil {
@@ -112,8 +111,7 @@ func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, de
 	}
 }
 
-// sweep reads a directory once and returns how many of its entries it has
-// removed.
+// sweep reads a directory once and returns how many of its entries it has removed.
 func (r *remover) sweep(ctx context.Context, dir *os.File, path string, depth int) (removed int, err error) {
 	for ctx.Err() == nil {
 		names, err := dir.Readdirnames(batch)

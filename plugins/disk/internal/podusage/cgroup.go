@@ -125,8 +125,7 @@ func readPIDs(name string, most int) []int {
 }
 
 // still yields those of pids that belong to the pod at the moment of the call. They were listed
-// some seconds before, so a PID may have been reused since by another
-// process.
+// some seconds before, so a PID may have been reused since by another process.
 func (p *processes) still(pids []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, pid := range pids {

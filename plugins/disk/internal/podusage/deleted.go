@@ -13,9 +13,8 @@ import (
 const mostDescriptors = 20_000
 
 // addDeleted adds the deleted files that the pod holds open: those in a writable layer to its
-// container, others to the pod as a whole, since a deleted file cannot be attributed to a
-// volume. It ignores what it cannot read: a process that has ended holds
-// nothing.
+// container, others to the pod as a whole, since a deleted file cannot be attributed to a volume.
+// It ignores what it cannot read: a process that has ended holds nothing.
 func (p *pod) addDeleted(ctx context.Context) {
 	c := p.call
 	if ctx.Err() != nil || len(p.cgroups) == 0 {
@@ -47,10 +46,9 @@ func (p *pod) addDeleted(ctx context.Context) {
 	}
 }
 
-// ownsNodeFiles reports whether deleted files on the kubelet's filesystem can only be the pod's
-// own and are in no other figure. With a hostPath they may be another pod's: a pod that follows
-// logs of others holds their rotated files open. A quota has counted deleted files
-// already.
+// ownsNodeFiles reports whether deleted files on the kubelet's filesystem can only be the pod's own
+// and are in no other figure. With a hostPath they may be another pod's: a pod that follows logs of
+// others holds their rotated files open. A quota has counted deleted files already.
 func (p *pod) ownsNodeFiles() bool {
 	return !slices.ContainsFunc(p.row.Volumes, func(v eviction.Volume) bool { return v.Kind == "hostPath" }) &&
 		!slices.ContainsFunc(p.volumes, func(v volume) bool { return v.quota })

@@ -20,9 +20,8 @@ const batch = 256
 const blockSize = 512
 
 // files counts the files directly in a directory, like the kubelet does for logs: neither the
-// directory itself nor its subdirectories count, whose names it returns as dirs. Symlinks count
-// as links. The error wraps fs.ErrNotExist if the directory does not
-// exist.
+// directory itself nor its subdirectories count, whose names it returns as dirs. Symlinks count as
+// links. The error wraps fs.ErrNotExist if the directory does not exist.
 func files(name string) (used walk.Usage, dirs []string, err error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -41,8 +41,7 @@ type Options struct {
 	Walk Walk
 }
 
-// Walk limits the cost of walking directories. The zero value of each field means its
-// default.
+// Walk limits the cost of walking directories. The zero value of each field means its default.
 type Walk struct {
 	// EntriesPerMeasure limits the directory entries that one Measure reads in all, 2,000,000
 	// by default. The next Measure continues with the rest.
@@ -105,8 +104,7 @@ func New(o Options) *Meter {
 	return m
 }
 
-// Tidy forgets directories that were not requested lately. It is cheap enough for each
-// pass.
+// Tidy forgets directories that were not requested lately. It is cheap enough for each pass.
 func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
 
 // Removing must be called before something is removed that belongs to no pod, such as images.
@@ -124,10 +122,9 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 // the growth of the usage that no pod explains. The next Measure continues the walk. A call
 // that hangs in a filesystem is left behind, and not repeated before it returns.
 //
-// The error is the runtime's, if it failed. Pods whose answer needs its list of containers are
-// then unknown; pods of which only files count are measured anyway. A writable layer that
-// the runtime has no figure of, and whose directory is not found, counts like one whose walk is
-// not finished.
+// The error is the runtime's, if it failed. Pods whose answer needs its list of containers are then
+// unknown; pods of which only files count are measured anyway. A writable layer that the runtime
+// has no figure of, and whose directory is not found, counts like one whose walk is not finished.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	c, err := m.newCall(req)
 	if err != nil {
@@ -170,8 +167,7 @@ type call struct {
 	at       eviction.PassView
 	detailed bool
 	signals  []filesystem.Contents
-	// needs are the parts without which there is no answer, looks the parts that are
-	// measured.
+	// needs are the parts without which there is no answer, looks the parts that are measured.
 	needs, looks summary.Parts
 	projects     *quota.Projects
 	mounts       *nodeMounts
@@ -223,9 +219,8 @@ func union(a, b summary.Parts) summary.Parts {
 	return summary.Parts{Rootfs: a.Rootfs || b.Rootfs, Logs: a.Logs || b.Logs, Volumes: a.Volumes || b.Volumes}
 }
 
-// replyInTime returns two contexts that end before the caller's deadline: look, when measuring
-// must stop so that the answers can still be put together, and stop, when they must be
-// sent.
+// replyInTime returns two contexts that end before the caller's deadline: look, when measuring must
+// stop so that the answers can still be put together, and stop, when they must be sent.
 func replyInTime(ctx context.Context) (look, stop context.Context, cancel context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -18,8 +18,7 @@ const (
 	maxNodeMountsBytes = 32 << 20
 )
 
-// overlays maps the device of an overlay filesystem to its upper directory, as the node names
-// it.
+// overlays maps the device of an overlay filesystem to its upper directory, as the node names it.
 type overlays map[uint64]string
 
 // nodeMounts are the overlays that the node has mounted, as seen by processes outside of pods:

@@ -46,8 +46,7 @@ type volume struct {
 	quota bool
 }
 
-// newPods returns the pods of rows. It takes a few system calls per pod to find what to
-// walk.
+// newPods returns the pods of rows. It takes a few system calls per pod to find what to walk.
 func (c *call) newPods(ctx context.Context, rows []eviction.Pod) []*pod {
 	pods := make([]*pod, len(rows))
 	var next atomic.Int64

@@ -143,9 +143,8 @@ func (m *Meter) askAbout(ctx context.Context, c *container) bool {
 	return err == nil
 }
 
-// join combines the running containers with the figures of their layers. Like the kubelet, it
-// does not count containers that do not run: reclaim removes what is left of
-// them.
+// join combines the running containers with the figures of their layers. Like the kubelet, it does
+// not count containers that do not run: reclaim removes what is left of them.
 func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
@@ -199,8 +198,7 @@ func amount(v *runtimeapi.UInt64Value) eviction.Figure {
 	return eviction.Some(int64(min(v.GetValue(), math.MaxInt64)))
 }
 
-// distinct drops repeated errors: a runtime that is down returns the same error for each
-// call.
+// distinct drops repeated errors: a runtime that is down returns the same error for each call.
 func distinct(errs []error) []error {
 	var out []error
 	for _, err := range errs {

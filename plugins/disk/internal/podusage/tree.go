@@ -161,8 +161,7 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 		}
 		return answer{look: t.known(err), ok: err != nil, spent: spent}
 	}
-	// An error with done means that some directories cannot be read: use the figure of the
-	// others.
+	// An error with done means that some directories cannot be read: use the figure of the others.
 	t.drop()
 	t.set(func() { t.complete, t.partial, t.at = figure{used, now}, figure{}, c.at })
 	return answer{look: look{figure: figure{used, now}, ok: true}, ok: true, spent: used.Inodes - before + 1}

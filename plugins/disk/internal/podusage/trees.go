@@ -34,9 +34,8 @@ func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
 	return t
 }
 
-// endWaiting ends the walks that must not wait for the next call: the fleeting ones, and all
-// others but mostWaiting. It keeps those that began first, so that each walk is completed
-// eventually.
+// endWaiting ends the walks that must not wait for the next call: the fleeting ones, and all others
+// but mostWaiting. It keeps those that began first, so that each walk is completed eventually.
 func (ts *trees) endWaiting() {
 	type waiter struct {
 		t     *tree

@@ -2,11 +2,10 @@
 // project (XFS, ext4): three system calls instead of a walk.
 //
 // The kubelet makes emptyDir volumes quota projects if the feature
-// LocalStorageCapacityIsolationFSQuotaMonitoring is on, the filesystem counts
-// projects and the pod runs in a user namespace. The last condition makes the
-// figure trustworthy: outside of a user namespace the owner of a file may put it
-// into another project, so a pod could hide its usage or charge it to another
-// pod. A figure is therefore trusted only if
+// LocalStorageCapacityIsolationFSQuotaMonitoring is on, the filesystem counts projects and the pod
+// runs in a user namespace. The last condition makes the figure trustworthy: outside of a user
+// namespace the owner of a file may put it into another project, so a pod could hide its usage or
+// charge it to another pod. A figure is therefore trusted only if
 //
 //   - the directory is registered in /etc/projects, where the kubelet lists its
 //     projects and no pod can write, and is the only one with its number,

@@ -54,9 +54,8 @@ func (p *Projects) registered(dir string) (uint32, bool) {
 }
 
 // parseProjects parses lines of "number:directory" (man 5 projects). Like the tools, it skips
-// anything else. It omits a number with several directories, whose figure would be their sum,
-// and a directory with several numbers, which is really in only one of
-// them.
+// anything else. It omits a number with several directories, whose figure would be their sum, and a
+// directory with several numbers, which is really in only one of them.
 func parseProjects(r io.Reader) (map[string]uint32, error) {
 	ids, dirs := map[string]uint32{}, map[uint32]string{}
 	var unclear []string

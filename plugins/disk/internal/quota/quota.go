@@ -9,11 +9,10 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// Usage returns the filesystem's figure for the directory dir, a path of the node. It returns
-// false if there is no figure or it cannot be trusted: then walk the directory. Unlike a walk, it
-// includes files that are deleted but still open, and on XFS other files deleted a moment
-// ago. p may be nil, which has no
-// projects.
+// Usage returns the filesystem's figure for the directory dir, a path of the node. It returns false
+// if there is no figure or it cannot be trusted: then walk the directory. Unlike a walk, it
+// includes files that are deleted but still open, and on XFS other files deleted a moment ago. p
+// may be nil, which has no projects.
 func (p *Projects) Usage(dir string) (walk.Usage, bool) {
 	id, ok := p.registered(dir)
 	if !ok {
@@ -56,8 +55,7 @@ type dqblk struct {
 	_                            uint32
 }
 
-// project returns the project of the directory fd and whether new files in it inherit
-// it.
+// project returns the project of the directory fd and whether new files in it inherit it.
 func project(fd int) (id uint32, inherited bool, err error) {
 	var x fsxattr
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fsGetXattr, uintptr(unsafe.Pointer(&x))); errno != 0 {
@@ -67,8 +65,7 @@ func project(fd int) (id uint32, inherited bool, err error) {
 }
 
 // consumption asks the filesystem of fd for a project's usage. The call is the same for XFS and
-// ext4. Linux before 5.14 has no quotactl_fd; user namespaces of pods need a later kernel
-// anyway.
+// ext4. Linux before 5.14 has no quotactl_fd; user namespaces of pods need a later kernel anyway.
 func consumption(fd int, id uint32) (walk.Usage, error) {
 	var q dqblk
 	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), getQuota<<8|projectQuota, uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0)

@@ -15,8 +15,7 @@ type block struct {
 	bytes     [32 << 10]byte
 }
 
-// blocks are shared by all walks: a walk needs one for each level of depth, but only while it
-// runs.
+// blocks are shared by all walks: a walk needs one for each level of depth, but only while it runs.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
 // entry is one name in a directory. It is valid until its block is filled again.

@@ -16,16 +16,14 @@ var ErrLimit = errors.New("too many open files to look at")
 
 // Deleted counts the files of a device that have been deleted but are still held open by the
 // processes pids, as found in procDir (usually /proc). Each file counts once, however many
-// processes hold it. Neither a walk of a tree nor the kubelet sees such
-// files.
+// processes hold it. Neither a walk of a tree nor the kubelet sees such files.
 //
 // Deleted takes a process from pids right before it reads it, so that the caller can check at
 // the last moment whether the PID still belongs to the intended process.
 //
-// It reads at most limit descriptors; it returns ErrLimit if there are more, and ctx's error if
-// ctx ends. The usage is then a lower bound, as with any other error. A process that is gone
-// holds nothing. A file that is only mapped is not
-// seen.
+// It reads at most limit descriptors; it returns ErrLimit if there are more, and ctx's error if ctx
+// ends. The usage is then a lower bound, as with any other error. A process that is gone holds
+// nothing. A file that is only mapped is not seen.
 func Deleted(ctx context.Context, procDir string, pids iter.Seq[int], device uint64, limit int) (Usage, error) {
 	s := search{device: device, left: limit, held: inodes{max: limit}, block: blocks.Get().(*block)}
 	defer func() {

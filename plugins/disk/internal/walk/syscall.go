@@ -42,8 +42,7 @@ func (o *opener) root(dir string) (int, error) {
 	return openat(unix.AT_FDCWD, name)
 }
 
-// dir opens the directory name in parent. It follows no link and enters no
-// mount.
+// dir opens the directory name in parent. It follows no link and enters no mount.
 func (o *opener) dir(parent int, name []byte) (int, error) {
 	if o.plain {
 		return openat(parent, name)
@@ -74,8 +73,7 @@ func openat2(at int, name []byte, resolve uint64) (int, error) {
 	})
 }
 
-// statAt describes name in the directory at. It follows no link and triggers no
-// automount.
+// statAt describes name in the directory at. It follows no link and triggers no automount.
 func statAt(at int, name []byte, st *unix.Statx_t) error {
 	return statx(at, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, st)
 }
@@ -101,8 +99,7 @@ func getdents(fd int, p []byte) (int, error) {
 	})
 }
 
-// again repeats a call that a signal has interrupted; the Go runtime uses signals for
-// preemption.
+// again repeats a call that a signal has interrupted; the Go runtime uses signals for preemption.
 func again(call func() (uintptr, unix.Errno)) (int, error) {
 	for {
 		switch r, errno := call(); errno {

@@ -22,8 +22,7 @@ type Options struct {
 	MaxEntries int
 	// MaxOpen limits the directories that are open at once; the minimum is 4. In deeper trees those
 	// in between are closed and found again through "..". If a directory below them is moved
-	// elsewhere meanwhile, that fails: the walk continues higher up and loses their unread
-	// rest.
+	// elsewhere meanwhile, that fails: the walk continues higher up and loses their unread rest.
 	MaxOpen int
 	// MaxLinks limits the inodes with several links that are remembered, at some 20 bytes each.
 	// Beyond it each link of a file counts as its share (one of three links a third): exact if
@@ -33,10 +32,9 @@ type Options struct {
 
 // A Walk counts one tree. It is not safe for concurrent use.
 //
-// Between two calls it keeps its place in the tree: a few descriptors, 32 bytes
-// for each level of depth, and the numbers of the inodes with several links. Files
-// that are not created, deleted or moved during the walk are counted once; others
-// may be counted or not.
+// Between two calls it keeps its place in the tree: a few descriptors, 32 bytes for each level of
+// depth, and the numbers of the inodes with several links. Files that are not created, deleted or
+// moved during the walk are counted once; others may be counted or not.
 type Walk struct {
 	name       string
 	maxEntries int
@@ -63,10 +61,9 @@ func Open(dir string, o Options) (*Walk, error) {
 	return w, nil
 }
 
-// Continue continues where the last call stopped, until the tree is counted (done), ctx ends
-// or MaxEntries entries have been read; the latter two are no errors. It returns within a few
-// milliseconds after ctx ends, unless the filesystem itself delays a single call for
-// longer.
+// Continue continues where the last call stopped, until the tree is counted (done), ctx ends or
+// MaxEntries entries have been read; the latter two are no errors. It returns within a few
+// milliseconds after ctx ends, unless the filesystem itself delays a single call for longer.
 //
 // An error without done means that the walk cannot continue now, for example because
 // descriptors are scarce; a later call tries again. An error with done means that some
@@ -106,8 +103,7 @@ func (w *Walk) Usage() Usage { return w.tally.usage() }
 // Device returns the device of the tree, as in stat's st_dev.
 func (w *Walk) Device() uint64 { return w.stack.tree.device }
 
-// Close releases the descriptors of the walk. Usage remains valid. It may be called more than
-// once.
+// Close releases the descriptors of the walk. Usage remains valid. It may be called more than once.
 func (w *Walk) Close() error {
 	w.closed = true
 	w.stack.close()

@@ -42,9 +42,8 @@ var broken = map[string]check.Message{
 	"a number that does not end": bytes.Repeat([]byte{0xff}, 40),
 }
 
-// strange are messages that some decoders refuse and other widely used ones read in part:
-// C++ and its derivatives stop at a field with the number 0, JavaScript replaces bytes that
-// are not UTF-8.
+// strange are messages that some decoders refuse and other widely used ones read in part: C++ and
+// its derivatives stop at a field with the number 0, JavaScript replaces bytes that are not UTF-8.
 func strange(c check.RPC) map[string]check.Message {
 	return map[string]check.Message{
 		"a field with the number 0": {0x00, 0x01},

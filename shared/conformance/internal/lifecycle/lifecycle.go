@@ -37,8 +37,7 @@ type Leftovers struct {
 	Printed []string
 }
 
-// Group checks the life of the process; its last checks judge the leftovers of the other
-// groups.
+// Group checks the life of the process; its last checks judge the leftovers of the other groups.
 func Group(r *Starter, of *Leftovers) check.Group {
 	return check.Group{Name: "process", Unconfigured: true, Checks: []check.Check{
 		{

@@ -69,8 +69,7 @@ func (r *Starter) Spawn(byHand, tls bool) (*Process, error) {
 	return p, nil
 }
 
-// command returns the command for another start of the executable, in a new directory or
-// sandbox.
+// command returns the command for another start of the executable, in a new directory or sandbox.
 func (r *Starter) command() (launch.Command, error) {
 	n := r.spawned.Add(1)
 	if r.Root == nil {
@@ -95,8 +94,7 @@ func (r *Starter) Close() {
 	}
 }
 
-// Open starts the executable and connects to it. The error says which step
-// failed.
+// Open starts the executable and connects to it. The error says which step failed.
 func (r *Starter) Open(ctx context.Context, tls bool) (*Process, error) {
 	since := time.Now()
 	p, err := r.Spawn(false, tls)

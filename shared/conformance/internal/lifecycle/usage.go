@@ -102,8 +102,7 @@ type Growth struct {
 }
 
 // Grown compares a process with what it held when it was warm. It waits for descriptors to be
-// closed, and sends large messages meanwhile to provoke garbage collection, which may close
-// some.
+// closed, and sends large messages meanwhile to provoke garbage collection, which may close some.
 func Grown(ctx context.Context, group string, t *check.Target, before check.Usage) Growth {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -119,8 +119,7 @@ func rankedTheSame(ctx context.Context, t *check.Target) error {
 	return err
 }
 
-// rankedIndependently ranks, in between, pods with the same UIDs that have each other's
-// figures.
+// rankedIndependently ranks, in between, pods with the same UIDs that have each other's figures.
 func rankedIndependently(ctx context.Context, t *check.Target) error {
 	first, err := One(ctx, t, sample.Candidates(t, 100))
 	if err != nil {

@@ -24,8 +24,7 @@ const (
 	// heaps grow at first, leaks always.
 	leastRounds = 3
 	mostRounds  = 8
-	// roundCalls is the number of calls in a round: together 300 for a plugin that does not
-	// grow.
+	// roundCalls is the number of calls in a round: together 300 for a plugin that does not grow.
 	roundCalls = 100
 	// roundMemory is the growth of memory per round, in bytes, that counts as a leak.
 	roundMemory = 4 << 20

@@ -23,8 +23,7 @@ type Options struct {
 	Binary string
 	// Plugins are files to copy into the plugin directory.
 	Plugins []string
-	// Config is merged into the configuration for the stack; a nil value removes the
-	// key.
+	// Config is merged into the configuration for the stack; a nil value removes the key.
 	Config map[string]any
 	// OnRecord, if set, is called for each log record, in order, from one goroutine.
 	OnRecord func(evictd.Record)

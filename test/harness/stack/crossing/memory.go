@@ -31,8 +31,7 @@ type memory struct {
 	buf         []byte
 }
 
-// memoryFiles are the names of a hierarchy's files, and the key of inactive file pages in
-// stat.
+// memoryFiles are the names of a hierarchy's files, and the key of inactive file pages in stat.
 type memoryFiles struct{ usage, limit, inactive string }
 
 func openMemory(group string) (*memory, error) {

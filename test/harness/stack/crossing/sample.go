@@ -35,10 +35,9 @@ func RunIfChild() {
 	os.Exit(0)
 }
 
-// sample reads thresholds from stdin, one per line, each of which arms it again. It writes
-// "s NS AVAILABLE" regularly, and "x NS AVAILABLE GAP" for the first sample below the threshold,
-// where GAP is the time in nanoseconds since the previous sample. It ends when stdin
-// does.
+// sample reads thresholds from stdin, one per line, each of which arms it again. It writes "s NS
+// AVAILABLE" regularly, and "x NS AVAILABLE GAP" for the first sample below the threshold, where
+// GAP is the time in nanoseconds since the previous sample. It ends when stdin does.
 func sample(group string) error {
 	m, err := openMemory(group)
 	if err != nil {

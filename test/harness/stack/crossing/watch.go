@@ -33,8 +33,7 @@ type Watch struct {
 }
 
 // Start starts the sampler, a second process of this program, in the stack, for Node or Pods. The
-// caller must read Samples until it is closed, and call
-// Stop.
+// caller must read Samples until it is closed, and call Stop.
 func Start(ctx context.Context, s *stack.Stack, group string) (*Watch, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,8 +69,7 @@ func Start(ctx context.Context, s *stack.Stack, group string) (*Watch, error) {
 // Samples returns the readings: each crossing, and one sample every 100 ms.
 func (w *Watch) Samples() <-chan Sample { return w.samples }
 
-// Lowest reads the samples of the next d and returns the lowest available memory, in
-// bytes.
+// Lowest reads the samples of the next d and returns the lowest available memory, in bytes.
 func (w *Watch) Lowest(ctx context.Context, d time.Duration) (int64, error) {
 	lowest, from := int64(math.MaxInt64), Now()
 	for {
