@@ -1,4 +1,5 @@
-// Command picture makes an SVG of what `make demo` prints, from the moment when the hog may start, for the README:
+// Command picture draws the output of `make demo`, from the start of the hog on, as an SVG for the
+// README:
 //
 //	make demo | go run ./test/tools/picture >docs/demo.svg
 package main
