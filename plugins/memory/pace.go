@@ -106,8 +106,8 @@ func (p *pace) lost() verdict {
 	return verdict{again: p.interval}
 }
 
-// compare tells whether a threshold is newly met, whether any is, and how many
-// bytes are left to the nearest that is not, -1 if there is none.
+// compare reports whether a threshold is newly met and whether any is met, and returns the bytes
+// left to the nearest one that is not met, -1 if all are.
 func (p *pace) compare(s nodefs.MemorySample) (crossed, under bool, distance int64) {
 	distance = -1
 	for i, t := range p.thresholds {
@@ -123,8 +123,7 @@ func (p *pace) compare(s nodefs.MemorySample) (crossed, under bool, distance int
 	return crossed, under, distance
 }
 
-// approach shortens the time to the next look to what the memory needs at least
-// to fill up.
+// approach shortens the time to the next look to the minimum time that the memory needs to fill up.
 func (p *pace) approach(distance int64, longest time.Duration) time.Duration {
 	d := time.Duration(distance / fillRate)
 	if d > closeInterval {

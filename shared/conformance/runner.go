@@ -93,7 +93,7 @@ func (r *runner) one(ctx context.Context, c *check.Check) (Result, string) {
 	return verdict(err)
 }
 
-// open makes a target ready for the checks. It first calls before, unless that is nil.
+// open makes a configured target and calls before; if that crashes it, another target without it.
 func (r *runner) open(ctx context.Context, before func(context.Context, *check.Target) error) (*check.Target, error) {
 	t, err := r.run.connect(ctx)
 	if err != nil || r.Unconfigured {

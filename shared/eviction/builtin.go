@@ -18,8 +18,7 @@ type BuiltinSignal struct {
 	// in addition to the built-in one, and the worse figure counts. For filesystems only the
 	// vendor may know the figure.
 	FromKernel bool
-	// CheapToMeasure: a pass can measure pods right away. Measuring disks takes
-	// seconds.
+	// CheapToMeasure: a pass can measure pods right away. Measuring disks takes seconds.
 	CheapToMeasure bool
 }
 

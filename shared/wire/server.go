@@ -55,7 +55,7 @@ func (s *server) Observe(ctx context.Context, w *pluginv1.ObserveRequest) (*plug
 		return nil, refusal(ctx, err)
 	}
 	if !s.plugin.OwnsLayout {
-		// The Observer of a built-in plugin reports it even if another plugin owns the layout.
+		// An Observer taken from a built-in plugin still reports it.
 		reply.Layout = nil
 	}
 	return encodeObserveReply(reply), nil

@@ -19,9 +19,9 @@ type dead struct {
 }
 
 // choose returns the dead containers to remove, in order. If mayGo is true for a pod, all of its
-// containers are removed. Of the others the newest are kept: at most perContainer of each container
-// and total altogether; a negative number means no limit. To get down to total, each container
-// first keeps an equal share, at least one (kuberuntime_gc.go:evictContainers).
+// dead containers are removed. Of the others the newest are kept: at most perContainer of each
+// container and total altogether; a negative number means no limit. To get down to total, each
+// container first keeps an equal share, at least one (kuberuntime_gc.go:evictContainers).
 func choose(all []dead, mayGo func(uid string) bool, perContainer, total int) []dead {
 	units := map[unit][]dead{}
 	for _, d := range all {

@@ -338,8 +338,8 @@ func rankedSomebody(ctx context.Context, t *check.Target) error {
 	})
 }
 
-// rankedNamesakes sends pods with the same name in different namespaces. They must be ranked
-// by their UIDs.
+// rankedNamesakes sends pods with the same name in different namespaces. No fewer of them may be
+// ranked than with different names.
 func rankedNamesakes(ctx context.Context, t *check.Target) error {
 	candidates := sample.Candidates(t, 40)
 	apart, err := One(ctx, t, candidates)
