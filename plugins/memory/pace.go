@@ -158,7 +158,6 @@ func (p *pace) reported(now time.Time) {
 
 var pageSize = int64(os.Getpagesize())
 
-// pageAbove returns the least multiple of the page size above v. Usage counts
-// whole pages and a threshold is met only beyond it, so that is where the
-// kernel must call.
+// pageAbove returns the least multiple of the page size above v. The usage counts whole pages and
+// a threshold is met only beyond it, so the kernel must notify there.
 func pageAbove(v int64) int64 { return (v/pageSize + 1) * pageSize }
