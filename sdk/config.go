@@ -14,17 +14,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// DecodeConfig reads the plugin's configuration into a struct with json tags.
-// Field names are case-sensitive. Unknown and duplicate fields are errors, all
-// reported at once with their paths. Empty input leaves into as it is, so give
-// it with the defaults set.
+// DecodeConfig decodes the plugin's configuration into a struct with json tags. Field names are
+// case-sensitive. Unknown and duplicate fields are errors; it reports all of them at once, with
+// their paths. Empty input leaves into unchanged, so pass it with the defaults set.
 func DecodeConfig(raw []byte, into any) error {
 	_, err := decode(raw, into)
 	return err
 }
 
-// decode is DecodeConfig. It is whole if every field of into that raw has is set,
-// whatever else raw has.
+// decode is DecodeConfig. whole reports whether it has set every field of into that raw has,
+// even if raw has other errors.
 func decode(raw []byte, into any) (whole bool, err error) {
 	if len(raw) == 0 {
 		return true, nil
@@ -40,8 +39,8 @@ func decode(raw []byte, into any) (whole bool, err error) {
 	return whole, errors.Join(strict...)
 }
 
-// wrongFields returns the errors of each of the outermost fields by itself: the decoder ends at
-// the first value that it cannot take. whole is its error.
+// wrongFields decodes each top-level field separately to find all errors, since the decoder stops
+// at the first value of a wrong type. whole is that error.
 func wrongFields(raw []byte, into any, whole error) []error {
 	var fields map[string]stdjson.RawMessage
 	if stdjson.Unmarshal(raw, &fields) != nil {
@@ -64,19 +63,18 @@ func wrongFields(raw []byte, into any, whole error) []error {
 	return errs
 }
 
-// Configure returns a Configurer that decodes the plugin's configuration into a
-// new T, strictly, and hands it to apply. The zero value of each field of T is
-// its default. An error of apply leaves the former configuration in force, so
-// apply must check first and change the plugin last. What apply would find wrong is
-// not reported beside unknown fields: see ConfigureChecked.
+// Configure returns a Configurer that strictly decodes the plugin's configuration into a new T and
+// passes it to apply. The zero value of each field of T must be its default. An error of apply
+// leaves the former configuration in force, so apply must check first and change the plugin last.
+// Its errors are not reported together with unknown fields: for that use ConfigureChecked.
 func Configure[T any](apply func(ctx context.Context, node eviction.NodeFacts, config T) error) eviction.Configurer {
 	return ConfigureChecked(func(*T, eviction.NodeFacts) error { return nil }, apply)
 }
 
-// ConfigureChecked is Configure with a check, which says all that is wrong with the
-// values of a configuration and may complete it for apply. Its error is reported with
-// unknown fields, so that one attempt shows all of them; apply comes only if
-// nothing is wrong. So check must change nothing but config.
+// ConfigureChecked is like Configure with a check, which returns all errors in the values of the
+// configuration and may fill in defaults. Its errors are reported together with unknown fields,
+// so that one attempt shows all of them; apply is called only if there are none. check must
+// change nothing but config.
 func ConfigureChecked[T any](
 	check func(config *T, node eviction.NodeFacts) error,
 	apply func(ctx context.Context, node eviction.NodeFacts, config T) error,

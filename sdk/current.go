@@ -5,28 +5,28 @@ import (
 	"sync/atomic"
 )
 
-// ErrNotConfigured is the answer of a plugin that was called before it was configured.
+// ErrNotConfigured means that a plugin was called before it was configured.
 var ErrNotConfigured = errors.New("not configured yet: Configure comes first")
 
-// Current holds the value that a plugin works with under the configuration in force. A call holds
-// it when it begins and stays with it, whatever Configure does in the meantime. The zero
-// Current has nothing yet; it must not be copied after its first use.
+// Current holds a value that depends on the plugin's configuration. A call holds the value from
+// its beginning to its end, even if Configure replaces it meanwhile. The zero Current is empty;
+// it must not be copied after its first use. It is safe for concurrent use.
 type Current[T any] struct {
 	held atomic.Pointer[Held[T]]
 }
 
-// Held is a value that is not closed before it is released.
+// Held is a value that stays open until it is released.
 type Held[T any] struct {
 	Value T
 
 	closed   func()
 	replaced chan struct{}
-	// users are the calls that hold it, and the Current while it is in force.
+	// users is the number of calls that hold the value, plus one while it is current.
 	users atomic.Int64
 }
 
-// Set puts another value in force. When the last call that holds the former one has
-// released it, that one's closed is called, if it has one.
+// Set replaces the value. When the last call that holds the former value has released it, that
+// value's closed function is called, unless it is nil.
 func (c *Current[T]) Set(value T, closed func()) {
 	next := &Held[T]{Value: value, closed: closed, replaced: make(chan struct{})}
 	next.users.Store(1)
@@ -36,8 +36,8 @@ func (c *Current[T]) Set(value T, closed func()) {
 	}
 }
 
-// Hold returns the value in force, which is to be released when the call has ended. It
-// is ErrNotConfigured before the first Set.
+// Hold returns the current value; release it at the end of the call. The error is
+// ErrNotConfigured before the first Set.
 func (c *Current[T]) Hold() (*Held[T], error) {
 	for {
 		h := c.held.Load()
@@ -47,11 +47,11 @@ func (c *Current[T]) Hold() (*Held[T], error) {
 		if h.hold() {
 			return h, nil
 		}
-		// Another value has just taken over.
+		// The value was replaced and released meanwhile: try the new one.
 	}
 }
 
-// Hold holds a value once more, for what goes on when the call has ended.
+// Hold holds the value once more, for work that continues after the call has ended.
 func (h *Held[T]) Hold() { h.users.Add(1) }
 
 // Release ends a Hold.
@@ -61,7 +61,7 @@ func (h *Held[T]) Release() {
 	}
 }
 
-// Replaced is closed when another value takes over.
+// Replaced returns a channel that is closed when the value is replaced.
 func (h *Held[T]) Replaced() <-chan struct{} { return h.replaced }
 
 func (h *Held[T]) hold() bool {

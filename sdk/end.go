@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ending lets a gRPC server end in order although some streams live as long as
-// the process: Watch, and go-plugin's own.
+// ending shuts a gRPC server down gracefully although some streams last as long as the process:
+// Watch, and go-plugin's own.
 type ending struct {
 	begun chan struct{}
 	// onFirst runs before the first call of any service.
@@ -20,7 +20,7 @@ type ending struct {
 
 func newEnding(onFirst func()) *ending { return &ending{begun: make(chan struct{}), onFirst: onFirst} }
 
-// options are those of the server to end.
+// options returns the options that the server needs.
 func (e *ending) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(e.unary), grpc.ChainStreamInterceptor(e.stream)}
 }
@@ -37,7 +37,7 @@ func (e *ending) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	go func() { // until the stream ends, by either side
+	go func() { // until the stream ends, from either side
 		select {
 		case <-e.begun:
 			cancel()
@@ -55,8 +55,8 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
-// RecvMsg also returns when the end has begun: go-plugin's broker waits in it
-// whatever the context says. gRPC ends the inner call with the stream.
+// RecvMsg also returns when the shutdown has begun: go-plugin's broker waits in it and ignores
+// the context. gRPC ends the inner call with the stream.
 func (s *endingStream) RecvMsg(m any) error {
 	received := make(chan error, 1)
 	go func() { received <- s.ServerStream.RecvMsg(m) }()
@@ -68,8 +68,8 @@ func (s *endingStream) RecvMsg(m any) error {
 	}
 }
 
-// end stops server when the calls in flight have been answered, or when
-// grace is over. It is called once.
+// end stops server when the calls in progress have been answered, or when grace is over. It
+// must be called only once.
 func (e *ending) end(server *grpc.Server, grace time.Duration) {
 	close(e.begun)
 	late := time.AfterFunc(grace, server.Stop)

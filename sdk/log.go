@@ -8,12 +8,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// logger writes what go-plugin's host side understands. Its writer is the
-// stderr of the process's start: go-plugin replaces os.Stderr later.
+// logger writes the JSON form that go-plugin's host side understands. It writes to the stderr of
+// the process's start, since go-plugin replaces os.Stderr later.
 var logger = newLogger(os.Stderr)
 
-// Logger returns the logger whose records appear in the host's log with their
-// level and attributes. Serve makes it slog's default and that of package log.
+// Logger returns a logger whose records appear in the host's log with their level and
+// attributes. Serve makes it the default of packages slog and log.
 func Logger() *slog.Logger { return logger }
 
 // newLogger returns a logger of hclog's JSON form.
@@ -21,7 +21,7 @@ func newLogger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: asHclog}))
 }
 
-// asHclog renames the fields that slog adds to those that hclog has.
+// asHclog renames the fields that slog adds to hclog's names.
 func asHclog(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
@@ -56,7 +56,7 @@ func levelName(level slog.Level) string {
 	}
 }
 
-// machineryLogger is for go-plugin itself, whose debug level is noise.
+// machineryLogger returns the logger for go-plugin itself, without its noisy debug level.
 func machineryLogger() hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Level: hclog.Info, Output: os.Stderr, JSONFormat: true})
 }

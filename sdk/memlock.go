@@ -2,12 +2,12 @@ package sdk
 
 import "golang.org/x/sys/unix"
 
-// lockMemory keeps the pages that the process has touched in memory: on a
-// thrashing node its text would be paged out, and a call then takes 20 times as
-// long. MCL_ONFAULT makes it cost 0.3 MB and not all of the address space.
+// lockMemory locks the pages that the process has touched in memory: on a thrashing node its
+// text would be paged out, and a call would take 20 times as long. MCL_ONFAULT limits the cost
+// to 0.3 MB instead of the whole address space.
 //
-// Without the right to lock without limit it does nothing: under a limit, a
-// later growth of the heap would fail.
+// Without the right to lock unlimited memory it does nothing: under a limit, a later growth of
+// the heap would fail.
 func lockMemory() {
 	if mayLockAll() {
 		_ = unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)

@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parentVariable names the descriptor of a pipe that the host holds open: its
-// end of file is the host's death. Absent when a person is the host.
+// parentVariable names the descriptor of a pipe that reaches its end of file when the host dies.
+// It is absent if the plugin was started by hand.
 const parentVariable = "EVICTD_PARENT_FD"
 
-// leaveWithHost ends the process as soon as the host is dead. A plugin that
-// lives on would keep its sockets and its memory, and with a Reclaim under way
-// act on a node without a host.
+// leaveWithHost makes the process exit as soon as the host is dead. Otherwise the plugin would keep
+// its sockets and memory and, during a Reclaim, act on a node without a host.
 //
-// The goroutine ends with the process.
+// Its goroutine ends with the process.
 func leaveWithHost() error {
 	value := os.Getenv(parentVariable)
 	if value == "" {
@@ -27,7 +26,7 @@ func leaveWithHost() error {
 	if err != nil || fd <= 2 {
 		return fmt.Errorf("%s is %q, want the number of an inherited pipe", parentVariable, value)
 	}
-	// Non-blocking makes os.File wait in the poller and not in a thread.
+	// Non-blocking makes os.File wait in the poller instead of blocking a thread.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return fmt.Errorf("%s is %q, want the number of an inherited pipe: %w", parentVariable, value, err)
 	}

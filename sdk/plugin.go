@@ -2,11 +2,11 @@ package sdk
 
 import "github.com/evictd/evictd/shared/eviction"
 
-// A Plugin is served by Serve: a value whose nil fields are capabilities that it lacks.
+// Plugin is a value to be passed to Serve. A nil field is a capability that it lacks.
 type Plugin = eviction.Plugin
 
-// Signals lists built-in signals for Plugin.Signals, each with all that the
-// plugin can do.
+// Signals returns entries for Plugin.Signals that offer everything the plugin implements for
+// each of the built-in signals.
 func Signals(signals ...eviction.Signal) []eviction.SignalSpec {
 	specs := make([]eviction.SignalSpec, len(signals))
 	for i, s := range signals {

@@ -7,13 +7,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// RankBy returns a ranker that sorts all candidates by the first comparator
-// that tells two apart. Full ties keep the order of the pod source. It gives no
-// reasons: what decided is not to be seen from outside. RankWithReason does.
+// RankBy returns a ranker that sorts the candidates by the first comparator in which two of them
+// differ; equal ones keep the order of the pod source. It gives no reasons, since it cannot know
+// what the comparators use: see RankWithReason.
 func RankBy(compare ...rank.Compare) eviction.Ranker { return RankWithReason(nil, compare...) }
 
-// RankWithReason is RankBy with what reason says of each of the first pods, for the
-// log. rank.Reason has the figures of the kubelet's order in words.
+// RankWithReason is like RankBy, but calls reason for each of the first pods to explain their
+// rank in the log. rank.Reason explains the kubelet's order.
 func RankWithReason(reason func(*eviction.Candidate) string, compare ...rank.Compare) eviction.Ranker {
 	return ranker{rank.Chain(compare...), reason}
 }
@@ -27,8 +27,8 @@ func (r ranker) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ra
 	return rank.SortWithReason(req.Candidates, r.compare, r.reason), nil
 }
 
-// RankAsKubelet returns a ranker that sorts by the kubelet's order for the signal
-// asked about (rank.For).
+// RankAsKubelet returns a ranker that sorts by the kubelet's order for the requested signal
+// (rank.For).
 func RankAsKubelet() eviction.Ranker { return kubeletRanker{} }
 
 type kubeletRanker struct{}

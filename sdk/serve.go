@@ -18,22 +18,22 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// drainTime bounds the calls in flight after SIGTERM. After 2 s the host sends SIGKILL.
+// drainTime limits the calls in progress after SIGTERM. After 2 s the host sends SIGKILL.
 const drainTime = time.Second
 
-// gcPercent lets the heap of a few MiB grow by some passes' rows before it is
-// collected: at Go's own 100 a collection falls into every third pass that ranks
-// 500 pods and takes a fifth of its time. An idle plugin is no larger for it, since
-// the runtime collects every two minutes anyway.
+// gcPercent lets the heap of a few MiB grow by the rows of several passes before a collection:
+// with Go's default of 100, every third pass that ranks 500 pods contains a collection that
+// takes a fifth of its time. An idle plugin does not become larger, since the runtime collects
+// every two minutes anyway.
 const gcPercent = 200
 
-// Serve runs p until the host ends it, and then returns. It is the last call of
-// a plugin's main: if the process was not started by the host, or if p is not
-// valid, it says so on standard error and exits with status 1.
+// Serve serves p until the host ends the process, and then returns. It is the last call of a
+// plugin's main: if the host did not start the process, or if p is not valid, it writes an
+// explanation to standard error and exits with status 1.
 //
-// The process leaves at once when the host dies, ends in order on SIGTERM and
-// ignores SIGINT, since a terminal sends that to the host's children too. The
-// memory that it has touched is locked where it may be.
+// The process exits at once when the host dies, shuts down gracefully on SIGTERM and ignores
+// SIGINT, which a terminal sends to the host's children too. Serve locks the memory that the
+// process has touched, if it may.
 func Serve(p Plugin) {
 	if os.Getenv(wire.Handshake.MagicCookieKey) != wire.Handshake.MagicCookieValue {
 		_, _ = fmt.Fprintf(os.Stderr, "%s is a plugin that evictd starts: put it into evictd's plugin directory (/usr/libexec/evictd/plugins by default) instead of running it.\n",
@@ -58,9 +58,9 @@ func serve(p Plugin) error {
 	lockMemory()
 	debug.SetGCPercent(gcPercent)
 
-	// go-plugin prints the handshake to os.Stdout and then diverts both streams
-	// to the host's SyncStdout, which would lose them. So it sees the real stdout
-	// for a moment, and the first call, which comes after all that, restores them.
+	// go-plugin prints the handshake to os.Stdout and then redirects both streams to the host's
+	// SyncStdout, which would lose their output. So it gets the real stdout for a moment, and
+	// the first call, which comes after the redirection, restores both.
 	out, log := os.Stdout, os.Stderr
 	end := newEnding(func() { os.Stdout, os.Stderr = out, log })
 	var server *grpc.Server

@@ -1,4 +1,4 @@
-// Package packages has what packages of evictd are made of, and the tests of the
-// packages. It is a module of its own, for what reads packages and writes their bill of
-// materials.
+// Package packages contains the inputs for evictd's packages and the tests of the
+// packages. It is a separate module because its dependencies, which read packages and write
+// their bill of materials, are not evictd's.
 package packages

@@ -1,6 +1,6 @@
-// Command builtin is the memory, the disk and the pid plugin of evictd as one file: the host
-// starts it from the plugin directory, where links to it have their names. Processes of one
-// file share its pages.
+// Command builtin contains evictd's memory, disk and pid plugins. The host starts it from the
+// plugin directory, where links to it have the plugins' names. Processes of the same file share
+// its pages.
 package main
 
 import (

@@ -13,11 +13,11 @@ import (
 type config struct {
 	// The settings of garbage collection have the kubelet's names.
 	gc.Settings
-	// Walk bounds what it costs to look at the pods' directories.
+	// Walk limits the cost of walking the pods' directories.
 	Walk podusage.Walk `json:"walk"`
 }
 
-// validate returns all that is wrong, each with its field.
+// validate returns all errors, each with its field.
 func validate(c *config, facts eviction.NodeFacts) error {
 	var periodic error
 	if c.PeriodicImageGC && facts.SummarySocket != "" {
@@ -26,7 +26,7 @@ func validate(c *config, facts eviction.NodeFacts) error {
 	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()), periodic)
 }
 
-// under gives each of joined errors a prefix.
+// under adds a prefix to each of joined errors.
 func under(prefix string, err error) error {
 	if err == nil {
 		return nil

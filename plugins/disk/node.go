@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// detectEvery is the time between two looks at the images, as in the kubelet: the image
-	// that was not used for the longest time is removed first.
+	// detectEvery is the time between two inspections of the images, as in the kubelet. They show
+	// which images have been unused longest and are removed first.
 	detectEvery = 5 * time.Minute
-	// detectFor bounds a look, detectAgain is the pause after one that failed.
+	// detectFor limits an inspection, detectAgain is the pause after a failed one.
 	detectFor   = 30 * time.Second
 	detectAgain = 10 * time.Second
-	// collectFor bounds the removal of images, as when the host asks for it.
+	// collectFor limits the removal of images, like the host does for a reclaim step.
 	collectFor = 10 * time.Minute
 )
 
-// node is the machine as one configuration describes it.
+// node holds the sources of one configuration.
 type node struct {
 	facts  eviction.NodeFacts
 	config config
-	// summary stands in for all of the machine if it is not nil.
+	// summary, if not nil, replaces all native sources.
 	summary *summary.Source
 
 	client      *cri.Client
@@ -41,17 +41,17 @@ type node struct {
 	meter       *podusage.Meter
 	collector   *gc.Collector
 
-	// detecting: the images are being looked at beside the calls. The next look is
-	// not before nextDetection.
+	// detecting: an inspection of the images runs in the background. The next one begins at
+	// nextDetection or later.
 	mu            sync.Mutex
 	detecting     bool
 	nextDetection time.Time
-	// failed: the last periodic GC of images did.
+	// failed: the last periodic GC of images failed.
 	failed bool
 }
 
-// open finds what is on the machine. Nothing is asked yet: the runtime may come
-// later than the plugin.
+// open opens the sources of the machine. It makes no calls yet: the runtime may start later
+// than the plugin.
 func (n *node) open() error {
 	client, err := cri.Dial(n.facts.RuntimeEndpoint, n.facts.ImageEndpoint)
 	if err != nil {
@@ -78,8 +78,7 @@ func (n *node) close() {
 	_ = n.client.Close() // no call waits for an answer
 }
 
-// detect has the images looked at beside the calls when it is time, and those removed
-// that are to go without being asked for.
+// detect inspects the images in the background if it is time, and then runs the periodic GC.
 func detect(ctx context.Context, h *sdk.Held[*node]) {
 	n := h.Value
 	n.mu.Lock()
@@ -90,7 +89,7 @@ func detect(ctx context.Context, h *sdk.Held[*node]) {
 	n.detecting = true
 	h.Hold()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { // it ends by its deadlines, and holds the node so long
+	go func() { // it ends by its deadlines, and holds the node until then
 		defer h.Release()
 		defer cancel()
 		pause, err := hang.Try(func() (time.Duration, error) { return n.tend(ctx), nil })
@@ -101,7 +100,7 @@ func detect(ctx context.Context, h *sdk.Held[*node]) {
 		defer n.mu.Unlock()
 		n.detecting, n.nextDetection = false, time.Now().Add(pause)
 	}()
-	go func() { // it ends with the other
+	go func() { // it ends with the goroutine above
 		select {
 		case <-h.Replaced():
 			cancel()
@@ -110,7 +109,7 @@ func detect(ctx context.Context, h *sdk.Held[*node]) {
 	}()
 }
 
-// tend looks at the images, removes what is to go, and returns when to do so again.
+// tend inspects the images, runs the periodic GC and returns the pause until the next time.
 func (n *node) tend(ctx context.Context) time.Duration {
 	looking, cancel := context.WithTimeout(ctx, detectFor)
 	defer cancel()
@@ -122,13 +121,13 @@ func (n *node) tend(ctx context.Context) time.Duration {
 	defer cancel()
 	n.meter.Removing()
 	released, err := n.collector.Periodic(collecting)
-	if ctx.Err() == nil { // else the next node goes on with it
+	if ctx.Err() == nil { // else the next node continues
 		n.tell(released, err)
 	}
 	return detectEvery
 }
 
-// tell logs what the periodic GC of images has done, with the kubelet's events.
+// tell logs the result of the periodic GC of images, with the kubelet's events.
 func (n *node) tell(released eviction.Reclaimed, err error) {
 	if released.Message != "" {
 		slog.Info("periodic image garbage collection", "bytesFreed", released.Bytes, "message", released.Message)
@@ -143,7 +142,7 @@ func (n *node) tell(released eviction.Reclaimed, err error) {
 	case errors.Is(err, gc.ErrNoCapacity):
 		event("InvalidDiskCapacity", gc.ErrNoCapacity)
 	}
-	switch { // as the kubelet, which expects the first to fail when all has just been started
+	switch { // like the kubelet, which expects the first one after the start to fail
 	case err == nil:
 	case n.failed:
 		event("ImageGCFailed", err)

@@ -10,14 +10,14 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// An observer observes signals in this plugin's place.
+// An observer observes some signals instead of this plugin.
 type observer struct {
 	eviction.Observer
 	signals []eviction.Signal
 }
 
-// Observe implements eviction.Observer. The layout is reported even if there are no
-// figures, since a pass begins with it.
+// Observe implements eviction.Observer. It reports the layout even if there are no figures,
+// since a pass begins with it.
 func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	h, err := p.current.Hold()
 	if err != nil {
@@ -36,16 +36,16 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	if len(p.observers) == 0 {
 		return reply, err
 	}
-	if err != nil { // of this plugin's signals: the others' figures are there
+	if err != nil { // only this plugin's signals are unknown, not those of observers
 		reply.Observations = unknown(own.Signals, err)
 	}
 	reply.Observations = p.together(req.Signals, slices.Concat(others...), reply)
 	return reply, nil
 }
 
-// together puts the figures of others beside the plugin's own. Writable layers are
-// where another signal is whose threshold theirs follows from: they have the figure of
-// who observes that one.
+// together adds the figures of observers to the plugin's own. If the threshold of a containerfs
+// signal follows from that of an observer's signal, the containerfs signal gets that signal's
+// figure.
 func (p *plugin) together(asked []eviction.Signal, others []eviction.Observation, own eviction.ObserveReply) []eviction.Observation {
 	layout := eviction.Layout(0)
 	if own.Layout != nil {
@@ -65,13 +65,13 @@ func (p *plugin) together(asked []eviction.Signal, others []eviction.Observation
 	return append(slices.DeleteFunc(others, notAsked), out...)
 }
 
-// isOthers reports whether a signal is observed by another plugin.
+// isOthers reports whether an observer observes a signal.
 func (p *plugin) isOthers(s eviction.Signal) bool {
 	return slices.ContainsFunc(p.observers, func(o observer) bool { return slices.Contains(o.signals, s) })
 }
 
-// observe asks for those signals of req that are its own. The layout that it may
-// report is not believed.
+// observe calls the observer with those signals of req that are its own. It ignores a layout in
+// the reply.
 func (o observer) observe(ctx context.Context, req eviction.ObserveRequest) []eviction.Observation {
 	mine := req
 	mine.Signals = slices.DeleteFunc(withSources(req.Signals), func(s eviction.Signal) bool { return !slices.Contains(o.signals, s) })
@@ -85,8 +85,7 @@ func (o observer) observe(ctx context.Context, req eviction.ObserveRequest) []ev
 	return slices.DeleteFunc(slices.Clone(reply.Observations), func(s eviction.Observation) bool { return !slices.Contains(mine.Signals, s.Signal) })
 }
 
-// withSources adds the signals that those of writable layers may have their figure
-// from, in any layout.
+// withSources adds the signals from which a containerfs signal may get its figure, in any layout.
 func withSources(signals []eviction.Signal) []eviction.Signal {
 	all := slices.Clone(signals)
 	for _, s := range signals {

@@ -7,23 +7,23 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Option changes what New returns.
+// An Option modifies the plugin that New returns.
 type Option func(*plugin)
 
 // A Step is a vendor's step of node-level reclaim.
 type Step struct {
-	// ReclaimStep names the step, by a domain-qualified name so that it is no other
-	// plugin's ("acme.example/trim"), and says in which layouts it helps.
+	// ReclaimStep has the step's name, which must be domain-qualified to be unique
+	// ("acme.example/trim"), and the layouts in which it helps.
 	eviction.ReclaimStep
-	// Signals are those that the step helps. It runs for what else is the same
-	// filesystem in the layout of now, too.
+	// Signals are those that the step helps. It also runs for signals that share their
+	// filesystem in the current layout.
 	Signals []eviction.Signal
-	// Run frees what it can, as eviction.Reclaimer does. progress is never nil.
+	// Run frees what it can, like eviction.Reclaimer.Reclaim. progress is never nil.
 	Run func(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error)
 }
 
-// WithStep adds a step that runs before the built-in ones, after those that were
-// added before it. It works with every source of figures.
+// WithStep adds a step that runs before the built-in ones and after those added before it. It
+// works with every source of figures.
 func WithStep(s Step) Option {
 	return func(p *plugin) {
 		for _, signal := range s.Signals {
@@ -38,11 +38,10 @@ func WithStep(s Step) Option {
 	}
 }
 
-// WithObserver has signals observed by o, which is asked for nothing else. Its figure
-// of a filesystem is that of writable layers, too, where their threshold follows from
-// that signal's: containerfs.available is imagefs.available where images have a
-// filesystem that writable layers are on, else nodefs.available. The layout stays this
-// plugin's to report, and an error of o makes its signals unknown and no others.
+// WithObserver makes o observe signals instead of this plugin. o also observes the containerfs
+// signals whose threshold follows from one of signals: containerfs.available has the figure of
+// imagefs.available if writable layers share a separate image filesystem, else of nodefs.available.
+// This plugin still reports the layout, and an error of o makes only its own signals unknown.
 func WithObserver(o eviction.Observer, signals ...eviction.Signal) Option {
 	return func(p *plugin) {
 		for _, signal := range signals {
@@ -52,8 +51,8 @@ func WithObserver(o eviction.Observer, signals ...eviction.Signal) Option {
 	}
 }
 
-// specOf returns what p offers for a signal. One that it does not have is added: a
-// custom signal of the vendor, whose definition goes into Plugin.Signals.
+// specOf returns p's entry for a signal. It adds one for an unknown signal: a vendor's custom
+// signal, whose definition the vendor sets in Plugin.Signals.
 func specOf(p *plugin, signal eviction.Signal) *eviction.SignalSpec {
 	i := slices.IndexFunc(p.signals, func(s eviction.SignalSpec) bool { return s.Signal == signal })
 	if i < 0 {

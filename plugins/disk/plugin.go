@@ -27,22 +27,22 @@ func New(options ...Option) sdk.Plugin {
 	}
 }
 
-// plugin is shared by the capabilities. Each call takes the node as configured when it begins
-// and stays with it.
+// plugin is shared by the capabilities. Each call uses the node as configured when the call
+// begins until it ends.
 type plugin struct {
 	current sdk.Current[*node]
 
-	// What options have made of it.
+	// The changes that options have made.
 	signals   []eviction.SignalSpec
 	observers []observer
 	steps     []Step
 }
 
-// configure turns to another configuration. The node that it describes is kept as
-// long as the host's facts of it are the same: what is known of its images, and
-// for how long, must not be forgotten for a setting.
+// configure applies another configuration. It keeps the node while the host's facts and the
+// walk limits are the same: a change of settings must not lose what is known of the images,
+// such as when each was last used.
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
-	c.DryRun, facts.DryRun = facts.DryRun, false // it may change without the node
+	c.DryRun, facts.DryRun = facts.DryRun, false // a change of it does not change the node
 	if old, err := p.current.Hold(); err == nil {
 		defer old.Release()
 		if n := old.Value; facts.SummarySocket == "" && n.facts == facts && n.config.Walk == c.Walk {

@@ -10,15 +10,15 @@ import (
 
 // The steps of node-level reclaim.
 const (
-	// ContainerGC removes dead containers, and their logs and writable layers.
+	// ContainerGC removes dead containers with their logs and writable layers.
 	ContainerGC = "container-gc"
 	// ImageGC removes images that no container uses.
 	ImageGC = "image-gc"
 )
 
-// signals lists the signals, each with what frees its filesystem in each layout
-// (buildSignalToNodeReclaimFuncs): containers' leavings are where the writable
-// layers are, images where the images are.
+// signals returns the signals, each with the steps that free its filesystem, by layout
+// (buildSignalToNodeReclaimFuncs): container GC frees the filesystem of writable layers, image
+// GC that of images.
 func signals() []eviction.SignalSpec {
 	const shared, imageFs, containerFs = eviction.LayoutShared, eviction.LayoutImageFs, eviction.LayoutContainerFs
 	nodeFs := steps([]eviction.Layout{shared, containerFs}, []eviction.Layout{shared})

@@ -14,35 +14,33 @@ import (
 )
 
 const (
-	// minSlack is the distance by which the level may be off before it is set again, in bytes.
+	// minSlack is the minimum error of the level, in bytes, that is tolerated.
 	minSlack = 256 << 10
-	// slackPart is the part of the distance to the level that it may be off:
-	// while it is far away, looking again in time is cheaper than setting it.
+	// slackPart is the part of the distance to the level that is tolerated as its error: far
+	// from the level, looking again in time is cheaper than setting it.
 	slackPart = 16
-	// retryAfter is the pause after a level could not be set.
+	// retryAfter is the pause after a failure to set a level.
 	retryAfter = time.Second
 )
 
-// alarm makes the kernel call when the usage of a version 1 memory cgroup
-// passes a level, in either direction (Documentation/admin-guide/cgroup-v1,
-// memory.txt section 9).
+// alarm makes the kernel notify when the usage of a version 1 memory cgroup crosses a level, in
+// either direction (Documentation/admin-guide/cgroup-v1, memory.txt section 9).
 //
-// Setting a level blocks in the kernel for some 16 ms (it waits for RCU readers)
-// and memory fills by 50 MiB in that time. So a goroutine of its own does it,
-// while the watcher goes on looking, and the old level stays set until the new
-// one is.
+// Setting a level blocks in the kernel for some 16 ms (it waits for RCU readers), in which memory
+// fills by 50 MiB. So a separate goroutine sets it, while the watcher continues to look, and the
+// old level stays in force until the new one is set.
 type alarm struct {
-	// dir is where the cgroup is.
+	// dir returns the directory of the cgroup.
 	dir func() (string, error)
-	// want carries the level to set, 0 for none; only the newest counts.
+	// want carries the level to set, 0 for none; only the latest counts.
 	want chan int64
-	// rings gets a value when the kernel has called or a level was set: either
-	// way it is time to look again.
+	// rings gets a value when the kernel has notified or a level was set: in both cases it is
+	// time to look again.
 	rings chan struct{}
 	// armed is the level in force, 0 for none.
 	armed atomic.Int64
 
-	// The watcher's own memory of what it asked for.
+	// The watcher's last request; only the watcher uses these fields.
 	asked   int64
 	askedAt time.Time
 }
@@ -51,8 +49,7 @@ func newAlarm(dir func() (string, error)) *alarm {
 	return &alarm{dir: dir, want: make(chan int64, 1), rings: make(chan struct{}, 1)}
 }
 
-// follow asks for another level when the present one does not serve for level
-// any more. Only the watcher calls it.
+// follow requests a new level if the last one no longer serves. Only the watcher calls it.
 func (a *alarm) follow(now time.Time, level, usage int64) {
 	if !a.serves(level, usage) || a.failed() && now.Sub(a.askedAt) >= retryAfter {
 		a.asked, a.askedAt = level, now
@@ -64,9 +61,8 @@ func (a *alarm) follow(now time.Time, level, usage int64) {
 	}
 }
 
-// serves tells whether the level asked for is close enough to the wanted one. A
-// level at or below the usage has been passed: the kernel would call only on the
-// way down.
+// serves reports whether the last requested level is close enough to the wanted one. A level at or
+// below the usage has been crossed already: the kernel would notify only when the usage falls.
 func (a *alarm) serves(level, usage int64) bool {
 	if level == 0 || a.asked == 0 || a.asked == level {
 		return a.asked == level
@@ -78,7 +74,7 @@ func (a *alarm) serves(level, usage int64) bool {
 
 func (a *alarm) failed() bool { return a.asked != 0 && a.armed.Load() == 0 }
 
-// ready tells whether the kernel will call at the level asked for.
+// ready reports whether the last requested level is in force.
 func (a *alarm) ready() bool { return a.asked != 0 && a.armed.Load() == a.asked }
 
 // run sets levels until ctx ends.
@@ -114,8 +110,7 @@ func (a *alarm) ring() {
 	}
 }
 
-// registration is one level known to the kernel. Closing the eventfd is what
-// removes it.
+// registration is one level registered with the kernel. Closing the eventfd removes it.
 type registration struct {
 	event *os.File
 	ended chan struct{}
@@ -151,8 +146,8 @@ func (r *registration) close() {
 	<-r.ended
 }
 
-// announce tells the kernel to write to a new eventfd when the usage passes
-// level. The kernel looks at the two files only now.
+// announce makes the kernel write to a new eventfd when the usage crosses level. The kernel
+// needs the two files only for this call.
 func (a *alarm) announce(level int64) (*os.File, error) {
 	dir, err := a.dir()
 	if err != nil {

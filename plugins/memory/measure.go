@@ -24,7 +24,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	usage := newUsages(req.Signals, len(req.Pods))
 	for i := range req.Pods {
 		if err := ctx.Err(); err != nil {
-			return err // what was emitted counts
+			return err // answers emitted before count
 		}
 		pod := &req.Pods[i]
 		m := figures.PodMemory(n.pods, pod, b)
@@ -39,9 +39,9 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	return nil
 }
 
-// measureContainers reads the containers in the order of the row. One that has
-// no cgroup, since it has ended or not begun, has no figure. Descriptors are not
-// kept: this is asked for the one pod that is about to go.
+// measureContainers reads the containers in the order of the row. A container without a cgroup,
+// which has ended or not begun, has no figure. It keeps no descriptors open, since it is called
+// only for the pod to be evicted.
 func (n *node) measureContainers(pod *eviction.Pod, b *nodefs.Buffer) []eviction.ContainerMeasurement {
 	names, err := n.naming.Names()
 	if err != nil {
@@ -74,7 +74,7 @@ func (n *node) readContainer(podPath, id string, b *nodefs.Buffer) (nodefs.Memor
 	return c.Read(b)
 }
 
-// usages hands out the Usage of measurements from one piece of memory.
+// usages provides the Usage of all measurements from one allocation.
 type usages struct {
 	signals []eviction.Signal
 	free    []eviction.SignalUsage

@@ -18,16 +18,16 @@ const (
 
 // config is the plugin's own configuration.
 type config struct {
-	// PollInterval bounds the time between two looks of the watcher where the kernel does not
-	// call, as a Go duration. 100ms by default.
+	// PollInterval is the maximum time between two looks of the watcher while the kernel does not
+	// notify, as a Go duration. 100ms by default.
 	PollInterval string `json:"pollInterval"`
 }
 
-// node is the machine as one configuration describes it. Its descriptors are
-// closed by the garbage collector once it is replaced and no call uses it.
+// node holds the sources of one configuration. The garbage collector closes its descriptors
+// after it has been replaced and no call uses it any more.
 type node struct {
-	// summary has all figures if it is not nil. The machine is watched all the same,
-	// if it can be: no summary calls when memory runs out.
+	// summary, if not nil, replaces all native figures. The machine is still watched if possible,
+	// since a summary does not notify when memory runs out.
 	summary *summary.Source
 	watched bool
 
@@ -53,7 +53,7 @@ func (c config) pollInterval() (time.Duration, error) {
 	return d, nil
 }
 
-// gauge returns what measures a signal; nil for one that is not of this plugin.
+// gauge returns the gauge of a signal, nil for a signal that the plugin does not have.
 func (n *node) gauge(s eviction.Signal) *nodefs.MemoryGauge {
 	switch s {
 	case eviction.MemoryAvailable:
@@ -65,8 +65,8 @@ func (n *node) gauge(s eviction.Signal) *nodefs.MemoryGauge {
 	}
 }
 
-// cgroupDir is the directory of the cgroup that gauge reads for a signal. The
-// error wraps nodefs.ErrGone while that is not known.
+// cgroupDir returns the directory of the cgroup that gauge reads for a signal. The error wraps
+// nodefs.ErrGone while it is not known.
 func (n *node) cgroupDir(s eviction.Signal) (string, error) {
 	if s == eviction.MemoryAvailable {
 		return n.hierarchy.Path("/"), nil

@@ -9,47 +9,45 @@ import (
 )
 
 const (
-	// fillRate is the fastest that memory is expected to fill, in bytes per
-	// nanosecond: about 4 GB/s. It turns a distance into a time to look away.
+	// fillRate is the fastest rate at which memory is expected to fill, in bytes per
+	// nanosecond: about 4 GB/s. It converts a distance to the time until the next look.
 	//
-	// It holds with a level set too. On a node full of page cache the kernel
-	// drops as much cache as is allocated: the usage stands still, what is
-	// available falls at the full rate, and no level is ever passed.
+	// It applies with a level set too. On a node full of page cache the kernel drops as much
+	// cache as is allocated: the usage does not change, the available memory falls at the
+	// full rate, and no level is ever crossed.
 	fillRate = 4
-	// armedInterval is the longest time between looks with a level set.
+	// armedInterval is the maximum time between looks with a level set.
 	armedInterval = time.Second
-	// Close to a threshold the watcher looks each tightInterval, after
-	// tightLooks of them each closeInterval and after closeLooks each
-	// patientInterval: a look costs up to 0.2 ms of CPU, and a node may stay
-	// there for days.
+	// Near a threshold the watcher looks every tightInterval, after tightLooks such looks every
+	// closeInterval, and after closeLooks every patientInterval: a look costs up to 0.2 ms of CPU,
+	// and a node may stay there for days.
 	tightInterval   = 2 * time.Millisecond
 	closeInterval   = 10 * time.Millisecond
 	patientInterval = 25 * time.Millisecond
 	tightLooks      = 100
 	closeLooks      = 1000
-	// A signal that stays under a threshold is reported again after firstRepeat and
-	// then less and less often, up to maxRepeat.
+	// A signal that stays under a threshold is reported again after firstRepeat, then at
+	// growing intervals up to maxRepeat.
 	firstRepeat = 200 * time.Millisecond
 	maxRepeat   = 500 * time.Millisecond
-	// No signal is reported more than wakeBurst times at once and one each
-	// wakeInterval in the long run: below 10 in any second.
+	// A signal is reported at most wakeBurst times in a row, and once per wakeInterval in the
+	// long run: fewer than 10 times in any second.
 	wakeBurst    = 4
 	wakeInterval = 200 * time.Millisecond
 )
 
-// pace decides when to wake the host, when to look again, and at which usage
-// the kernel should call. It does no I/O and has no clock; one goroutine owns
-// it.
+// pace decides when to wake the host, when to look again, and at which usage the kernel should
+// notify. It does no I/O and has no clock. It is not safe for concurrent use.
 type pace struct {
 	thresholds []eviction.Threshold
-	// interval is the longest time between looks while the kernel does not call.
+	// interval is the maximum time between looks while the kernel does not notify.
 	interval time.Duration
 
 	met         []bool // by threshold, at the last look
-	pending     bool   // a wake is due that the rate does not allow yet
+	pending     bool   // a wake is due, but the rate does not allow it yet
 	nextRepeat  time.Time
 	repeatAfter time.Duration
-	wakeDebt    time.Time // when all wakes so far are paid for at one each wakeInterval
+	wakeDebt    time.Time // when all wakes so far are paid for, at one per wakeInterval
 	looksNear   int       // in a row within closeInterval of a threshold
 }
 
@@ -59,7 +57,7 @@ type verdict struct {
 	// level is the usage, in bytes, at which the next threshold is crossed if the
 	// page cache stays as it is; 0 when there is no threshold left to cross.
 	level int64
-	// again bounds the time until the next look.
+	// again is the maximum time until the next look.
 	again time.Duration
 }
 
@@ -67,8 +65,8 @@ func newPace(thresholds []eviction.Threshold, interval time.Duration) *pace {
 	return &pace{thresholds: thresholds, interval: interval, met: make([]bool, len(thresholds))}
 }
 
-// look takes a sample. armed says that the kernel will call at the level of the
-// look before.
+// look processes a sample. armed means that the kernel will notify at the level of the
+// previous look.
 func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
 	if !s.Limited {
 		return p.lost()
@@ -101,15 +99,15 @@ func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
 	return v
 }
 
-// lost is the look that found no figure: nothing is met.
+// lost returns the verdict for a look without a figure: no threshold is met.
 func (p *pace) lost() verdict {
 	clear(p.met)
 	p.pending = false
 	return verdict{again: p.interval}
 }
 
-// compare tells whether a threshold is newly met, whether any is, and how many
-// bytes are left to the nearest that is not, -1 if there is none.
+// compare reports whether a threshold is newly met and whether any is met, and returns the bytes
+// left to the nearest one that is not met, -1 if all are.
 func (p *pace) compare(s nodefs.MemorySample) (crossed, under bool, distance int64) {
 	distance = -1
 	for i, t := range p.thresholds {
@@ -125,8 +123,7 @@ func (p *pace) compare(s nodefs.MemorySample) (crossed, under bool, distance int
 	return crossed, under, distance
 }
 
-// approach shortens the time to the next look to what the memory needs at least
-// to fill up.
+// approach shortens the time to the next look to the minimum time that the memory needs to fill up.
 func (p *pace) approach(distance int64, longest time.Duration) time.Duration {
 	d := time.Duration(distance / fillRate)
 	if d > closeInterval {
@@ -161,7 +158,6 @@ func (p *pace) reported(now time.Time) {
 
 var pageSize = int64(os.Getpagesize())
 
-// pageAbove returns the least multiple of the page size above v. Usage counts
-// whole pages and a threshold is met only beyond it, so that is where the
-// kernel must call.
+// pageAbove returns the least multiple of the page size above v. The usage counts whole pages and
+// a threshold is met only beyond it, so the kernel must notify there.
 func pageAbove(v int64) int64 { return (v/pageSize + 1) * pageSize }

@@ -26,8 +26,8 @@ func New() sdk.Plugin {
 	}
 }
 
-// plugin is shared by the capabilities. Each call takes the node as configured when it begins
-// and stays with it.
+// plugin is shared by the capabilities. Each call uses the node as configured when the call
+// begins until it ends.
 type plugin struct {
 	current sdk.Current[*node]
 }
@@ -65,8 +65,8 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	return nil
 }
 
-// Watch implements eviction.Watcher. It returns nil when ctx ends; thresholds
-// of other signals are left alone.
+// Watch implements eviction.Watcher. It returns nil when ctx ends. It ignores thresholds of
+// other signals.
 func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	for {
 		h, err := p.current.Hold()

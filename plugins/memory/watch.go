@@ -15,11 +15,11 @@ const (
 	causePoll   = "poll"
 )
 
-// minGap is the least time between two looks, however often the kernel calls.
+// minGap is the minimum time between two looks, however often the kernel notifies.
 const minGap = time.Millisecond
 
-// watch watches the machine until ctx ends or the node is replaced. With a summary the host
-// decides by that; when to look is the machine's to say.
+// watch watches the machine until ctx ends or the node is replaced. It does so even if the host
+// decides by a summary, which cannot tell when to look.
 func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-chan struct{}, wake func(eviction.Wake)) {
 	ctx, stop := context.WithCancel(ctx)
 	var running hang.Group
@@ -29,7 +29,7 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-
 	for _, s := range [...]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable} {
 		if thresholds := thresholdsOf(s, req); len(thresholds) > 0 && n.watched {
 			running.Go(func() {
-				defer stop() // by a panic
+				defer stop() // in case of a panic
 				n.watchSignal(ctx, s, thresholds, wakes)
 			})
 		}
@@ -56,10 +56,9 @@ func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Thres
 	return out
 }
 
-// watchSignal looks at the signal's memory again and again. Each look starts
-// from fresh figures and sets the level at which the kernel calls next, so that
-// an early call is never the last one: the page cache moves the crossing while
-// the kernel knows only a usage.
+// watchSignal looks at the signal's memory repeatedly. Each look reads fresh figures and sets the
+// level for the kernel's next notification, so another one follows if a notification comes too
+// early: the page cache moves the crossing, while the kernel knows only a usage.
 func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []eviction.Threshold, wakes chan<- eviction.Wake) {
 	gauge := n.gauge(s)
 	var a *alarm
@@ -71,7 +70,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 		ctx, stop = context.WithCancel(ctx)
 		defer stop()
 		running.Go(func() {
-			defer stop() // likewise
+			defer stop() // in case of a panic
 			a.run(ctx)
 		})
 	}
@@ -105,7 +104,7 @@ func lookOnce(p *pace, gauge *nodefs.MemoryGauge, a *alarm, b *nodefs.Buffer) ve
 	return v
 }
 
-// waitForNext waits until it is time to look again and returns what said so.
+// waitForNext waits until it is time to look again and returns the cause.
 func waitForNext(ctx context.Context, again time.Duration, a *alarm) (cause string) {
 	looked := time.Now()
 	timer := time.NewTimer(max(again, minGap))

@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// Measure implements eviction.Measurer. There are no figures of containers: the
-// kubelet's messages about pids name none.
+// Measure implements eviction.Measurer. It has no figures of containers, since the
+// kubelet's messages about PIDs name none.
 func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	h, err := p.current.Hold()
 	if err != nil {
@@ -23,13 +23,13 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
-	var usages []eviction.SignalUsage // one piece of memory for all pods
+	var usages []eviction.SignalUsage // one allocation for all pods
 	if slices.Contains(req.Signals, eviction.PIDAvailable) {
 		usages = make([]eviction.SignalUsage, 0, len(req.Pods))
 	}
 	for i := range req.Pods {
 		if err := ctx.Err(); err != nil {
-			return err // what was emitted counts
+			return err // answers emitted before count
 		}
 		m := figures.PodTasks(n.pods, &req.Pods[i], b)
 		if m.State == eviction.Measured && usages != nil {

@@ -7,16 +7,16 @@ import (
 
 // config is the plugin's own configuration.
 type config struct {
-	// NestedNode says that the node is a container itself (kind, LXC), so that its
-	// processes are not in the machine's first pid namespace. It is needed only
-	// where the node's root directory is "/".
+	// NestedNode means that the node is itself a container (kind, LXC), so that its
+	// processes are not in the machine's initial pid namespace. It is needed only if
+	// the node's root directory is "/".
 	NestedNode bool `json:"nestedNode"`
 }
 
-// node is the machine as one configuration describes it. Its descriptors are
-// closed by the garbage collector once it is replaced and no call uses it.
+// node holds the sources of one configuration. The garbage collector closes its descriptors
+// after it has been replaced and no call uses it any more.
 type node struct {
-	// summary stands in for all of the machine if it is not nil.
+	// summary, if not nil, replaces all native sources.
 	summary *summary.Source
 
 	gauge *nodefs.PIDGauge

@@ -25,8 +25,8 @@ func New() sdk.Plugin {
 	}
 }
 
-// plugin is shared by the capabilities. Each call takes the node as configured when it begins
-// and stays with it.
+// plugin is shared by the capabilities. Each call uses the node as configured when the call
+// begins until it ends.
 type plugin struct {
 	current sdk.Current[*node]
 }

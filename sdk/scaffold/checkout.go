@@ -10,18 +10,18 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// goVersion is the minimum that the SDK asks for. A module with a lower one does not build with
-// it.
+// goVersion is the minimum version of Go that the SDK requires. A module with a lower one does
+// not build with it.
 const goVersion = "1.26.0"
 
-// A checkout describes the SDK's directory to a module that builds with it.
+// A checkout describes a local copy of the SDK for a module that builds with it.
 type checkout struct {
-	// Dir is absolute.
+	// Dir is its absolute path.
 	Dir string
-	// Go is the version of Go that the SDK asks for.
+	// Go is the version of Go that the SDK requires.
 	Go string
-	// Requires are the modules that it is built with, as lines of a go.mod, and Sum
-	// is the content of its go.sum.
+	// Requires are the modules that it requires, as lines of a go.mod; Sum is the content of its
+	// go.sum.
 	Requires []string
 	Sum      []byte
 }

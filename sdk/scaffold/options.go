@@ -10,54 +10,52 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// SDK is the module that a plugin is written with.
+// SDK is the path of the module that contains the SDK.
 const SDK = "github.com/evictd/evictd"
 
-// A Kind names the template that a plugin starts from.
+// A Kind is the kind of plugin to start from, which selects the templates.
 type Kind string
 
 // The kinds.
 const (
-	// Rank orders pods and has all else done by the built-in plugins.
+	// Rank orders pods and leaves everything else to the built-in plugins.
 	Rank Kind = "rank"
-	// Disk is the built-in disk plugin with an own step of reclaim.
+	// Disk is the built-in disk plugin with an additional reclaim step.
 	Disk Kind = "disk"
-	// Signal observes a custom signal and ranks under it.
+	// Signal observes a custom signal and ranks pods for it.
 	Signal Kind = "signal"
 )
 
-// Options say what is written where.
+// Options describe the module to write.
 type Options struct {
-	// Name is the plugin's, and of its executable: what evictd knows it by.
+	// Name is the name of the plugin and of its executable, by which evictd knows it.
 	Name string
 	Kind Kind
-	// Module is the path of the new module, example.com/NAME if empty. Its domain is
-	// that of the names in it.
+	// Module is the path of the new module, example.com/NAME if empty. Names in the module
+	// use its domain.
 	Module string
-	// Dir is the directory that is made, NAME in the working directory if empty.
+	// Dir is the directory to create, NAME in the working directory if empty.
 	Dir string
-	// SDKDir is a checkout of evictd to build with; empty for the published
-	// module.
+	// SDKDir is a checkout of evictd to build with; empty means the published module.
 	SDKDir string
-	// Version is the version of evictd that writes.
+	// Version is the version of the evictd that writes the module.
 	Version string
 }
 
-// maxName keeps the paths of sockets and cgroups that contain the name short.
+// maxName keeps paths of sockets and cgroups short, which contain the name.
 const maxName = 63
 
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	// What git describe makes of a commit after a release ("v1.2.3-4-g0123abc") is
-	// none, nor is a pseudo-version: it may not have been pushed.
+	// releaseForm matches neither the output of git describe for a commit after a release
+	// ("v1.2.3-4-g0123abc") nor a pseudo-version: such a commit may not have been pushed.
 	releaseForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)[.0-9]*)?$`)
 )
 
-// builtins are the files of evictd's own plugins.
+// builtins are the file names of evictd's own plugins.
 var builtins = []string{"memory", "disk", "pid"}
 
-// Validate returns all that is wrong with the options, none of which has to do with
-// what is on disk.
+// Validate returns all errors in the options themselves. It does not look at the files on disk.
 func (o Options) Validate() error {
 	var errs []error
 	switch {

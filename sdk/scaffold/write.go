@@ -26,17 +26,17 @@ var templates embed.FS
 
 const suffix = ".tmpl"
 
-// A Module lists the files that were written.
+// A Module describes the written files.
 type Module struct {
-	// Dir is the directory, Files are the files in it, sorted.
+	// Dir is the directory, Files are the names of the files in it, sorted.
 	Dir   string
 	Files []string
-	// Tidy: it builds after go mod tidy has been run.
+	// Tidy: go mod tidy must be run before it builds.
 	Tidy bool
 }
 
-// Write makes the directory and writes the module into it. The directory must not
-// exist, and is gone again if something goes wrong.
+// Write creates the directory and writes the module into it. The directory must not exist; on an
+// error Write removes it again.
 func Write(o Options) (Module, error) {
 	if err := o.Validate(); err != nil {
 		return Module{}, err
@@ -53,7 +53,7 @@ func Write(o Options) (Module, error) {
 	return m, nil
 }
 
-// writeFiles makes the directory and the files in it, or nothing.
+// writeFiles creates the directory with the files. On an error it leaves nothing behind.
 func writeFiles(dir string, files map[string][]byte) error {
 	switch err := os.Mkdir(dir, 0o755); {
 	case errors.Is(err, fs.ErrExist):
@@ -69,26 +69,26 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// values expand the templates.
+// values are the data of the templates.
 type values struct {
 	Options
-	// SDK is the module to require, in SDKVersion, and to be found at Checkout if
-	// that is given.
+	// SDK is the required module, in version SDKVersion. Checkout, if set, replaces it by a
+	// directory.
 	SDK, SDKVersion string
 	Checkout        checkout
 	Go              string
 }
 
-// Domain returns the domain of the names that others see.
+// Domain returns the domain for names that are visible to others.
 func (v values) Domain() string { return domain(v.Module) }
 
-// Placeholder is the domain of those who have named none.
+// Placeholder returns the domain that is used if the author has given none.
 func (v values) Placeholder() string { return placeholder }
 
-// Quoted is the checkout's directory as go.mod has it.
+// Quoted returns the checkout's directory, quoted for go.mod.
 func (v values) Quoted() string { return modfile.AutoQuote(v.Checkout.Dir) }
 
-// expand returns the files of a module by their names.
+// expand returns the content of a module's files by their names.
 func expand(o Options) (map[string][]byte, error) {
 	o.Module = cmp.Or(o.Module, placeholder+"/"+o.Name)
 	v := values{Options: o, SDK: SDK, SDKVersion: o.Version, Go: goVersion}
@@ -102,9 +102,9 @@ func expand(o Options) (map[string][]byte, error) {
 		files["go.sum"] = v.Checkout.Sum
 	}
 	if !releaseForm.MatchString(o.Version) {
-		v.SDKVersion = "v0.0.0" // what is replaced needs some version
+		v.SDKVersion = "v0.0.0" // a replaced module needs some version
 	}
-	// Go itself has two braces in a row.
+	// The usual delimiters, two braces, occur in Go code.
 	all, err := template.New("").Delims("[[", "]]").ParseFS(templates, "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix)
 	if err != nil {
 		return nil, fmt.Errorf("read templates: %w", err)
@@ -112,7 +112,7 @@ func expand(o Options) (map[string][]byte, error) {
 	for _, t := range all.Templates() {
 		name, ok := strings.CutSuffix(t.Name(), suffix)
 		if !ok {
-			continue // the empty one that all are parsed into
+			continue // the empty root template
 		}
 		var content bytes.Buffer
 		if err := t.Execute(&content, v); err != nil {
@@ -123,8 +123,8 @@ func expand(o Options) (map[string][]byte, error) {
 	return files, nil
 }
 
-// hidden is the name of a file whose template may not start with a dot, as such
-// are not embedded.
+// hidden returns the name of the file for a template. Templates must not begin with a dot, since
+// such files are not embedded.
 func hidden(name string) string {
 	if path.Ext(name) == "" && strings.HasPrefix(name, "git") {
 		return "." + name

@@ -1,9 +1,8 @@
-// Package sdktest checks in a Go test that a plugin keeps the contract of
-// package eviction: what `evictd plugins verify` checks of a binary, as
-// subtests.
+// Package sdktest checks in a Go test that a plugin keeps the contract of package eviction. It
+// makes the checks of `evictd plugins verify` as subtests.
 //
 // It does not judge whether the plugin ranks wisely or reads the right figures;
-// that is for the plugin's own tests.
+// the plugin's own tests must do that.
 package sdktest
 
 import (
@@ -16,11 +15,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Option changes what is checked.
+// An Option modifies the checks.
 type Option func(*testing.T, *conformance.Options)
 
-// Config gives the plugin its configuration, a value that is marshaled to JSON.
-// Use json.RawMessage for a document.
+// Config sets the plugin's configuration, which is marshaled to JSON. Use json.RawMessage for a
+// document.
 func Config(config any) Option {
 	return func(t *testing.T, o *conformance.Options) {
 		t.Helper()
@@ -32,32 +31,32 @@ func Config(config any) Option {
 	}
 }
 
-// Node sets the facts of the node that the plugin gets, such as a RootDir with files
-// made for the test. By default it is this machine.
+// Node sets the facts of the node that the plugin receives, for example a RootDir with files
+// made for the test. The default is this machine.
 func Node(facts eviction.NodeFacts) Option {
 	return func(_ *testing.T, o *conformance.Options) { o.Node = &facts }
 }
 
-// Reclaim also runs the plugin's reclaim steps: they free what they free. Without
-// it they are not checked.
+// Reclaim also runs the plugin's reclaim steps, which really free resources of this machine.
+// Without it they are not checked.
 func Reclaim() Option {
 	return func(_ *testing.T, o *conformance.Options) { o.Reclaim = true }
 }
 
-// Skip leaves checks out, by name. Say in a comment why the plugin may fail them.
+// Skip omits the named checks. Explain in a comment why the plugin may fail them.
 func Skip(names ...string) Option {
 	return func(_ *testing.T, o *conformance.Options) { o.Skip = append(o.Skip, names...) }
 }
 
-// Environment adds variables, each as NAME=value, to the few that a plugin is
-// started with. It is for RunBinary.
+// Environment adds variables, each as NAME=value, to the few with which a plugin is started. It
+// affects only RunBinary.
 func Environment(variables ...string) Option {
 	return func(_ *testing.T, o *conformance.Options) { o.Environment = append(o.Environment, variables...) }
 }
 
-// Run checks p, served in this process as the host would see it: each check is a
-// subtest. Methods of p are called concurrently, so run the test with -race. What
-// concerns the process is left to RunBinary.
+// Run checks p, served in this process as the host would see it: each check is a subtest.
+// Methods of p are called concurrently, so run the test with -race. Checks of the process are
+// made only by RunBinary.
 func Run(t *testing.T, p sdk.Plugin, options ...Option) {
 	t.Helper()
 	check(t, options, func(ctx context.Context, o conformance.Options) (conformance.Report, error) {
@@ -65,8 +64,8 @@ func Run(t *testing.T, p sdk.Plugin, options ...Option) {
 	})
 }
 
-// RunBinary checks an executable, started as the host starts it: each check is a
-// subtest. It may be in any language. It need not be root.
+// RunBinary checks an executable, in any language, started as the host starts it: each check is
+// a subtest. The test need not run as root.
 func RunBinary(t *testing.T, path string, options ...Option) {
 	t.Helper()
 	check(t, options, func(ctx context.Context, o conformance.Options) (conformance.Report, error) {
@@ -90,7 +89,7 @@ func check(t *testing.T, options []Option, run func(context.Context, conformance
 	}
 }
 
-// tell ends a subtest as the check ended.
+// tell ends a subtest with the result of its check.
 func tell(t *testing.T, c *conformance.Check) {
 	t.Helper()
 	switch c.Result {

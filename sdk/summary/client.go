@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxErrorBytes bounds what is read of an answer that is not a summary.
+	// maxErrorBytes limits what is read of an answer that is not a summary.
 	maxErrorBytes = 4 << 10
-	// maxHeaderBytes bounds an answer's header.
+	// maxHeaderBytes limits the headers of an answer.
 	maxHeaderBytes = 64 << 10
-	// keptBufferBytes bounds a buffer that is kept for the next answer.
+	// keptBufferBytes is the maximum size of a buffer that is reused.
 	keptBufferBytes = 8 << 20
 )
 
@@ -47,7 +47,7 @@ func newClient(socket string) *client {
 	}
 }
 
-// fetch asks the host.
+// fetch requests the summary from the host.
 func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
 	query, err := summaryapi.Query(at)
 	if err != nil {
@@ -80,8 +80,8 @@ func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
 	return a
 }
 
-// decode reads the whole body. A body that cannot be read is a failure, one that
-// cannot be decoded is an answer: it would be the same again.
+// decode reads and decodes the body. A body that cannot be read is a failure; one that cannot be
+// decoded is an answer, since another request would return the same.
 func (c *client) decode(ctx context.Context, resp *http.Response) (_ *Summary, err, failed error) {
 	b, _ := c.buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -101,11 +101,11 @@ func (c *client) decode(ctx context.Context, resp *http.Response) (_ *Summary, e
 }
 
 func errorText(body io.Reader) string {
-	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes)) // what there is of it
+	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBytes)) // what could be read
 	return summaryapi.Line(string(text))
 }
 
-// failure is the context's own error when the caller gave up.
+// failure returns the context's error if the context has ended, else err.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// MaxBytes bounds a summary. That of 500 pods has 1 MB.
+	// MaxBytes is the maximum size of a summary. That of 500 pods has 1 MB.
 	MaxBytes = summaryapi.MaxBytes
-	// maxEntries bounds the pods, containers and volumes of a summary in all. An empty one
-	// takes three bytes to write and a hundred to keep.
+	// maxEntries is the maximum number of pods, containers and volumes together. An empty entry
+	// takes three bytes in the JSON and a hundred in memory.
 	maxEntries = 1 << 18
 )
 
-// Decode reads the JSON of a summary. A value that the kubelet's types cannot
-// hold is an error with its path, not a missing figure: a missing one ends a
-// pressure. For the same reason JSON that has no node in it, such as an error
-// object, is not a summary. Unknown fields are ignored; the names of the others
-// are case-sensitive.
+// Decode decodes the JSON of a summary. A value that the kubelet's types cannot hold is an error
+// with its path, not a missing figure, since a missing figure would end the pressure. For the same
+// reason JSON without a node, such as an error object, is an error. Decode ignores unknown fields;
+// field names are case-sensitive.
 //
-// Decode keeps nothing of data.
+// Decode does not retain data.
 func Decode(data []byte) (*Summary, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("summary has %d bytes, want at most %d", len(data), MaxBytes)
@@ -44,13 +43,13 @@ func Decode(data []byte) (*Summary, error) {
 	return s, nil
 }
 
-// decoder turns the values of a scanner into a Summary. Each of its methods reads
-// the value at hand.
+// decoder converts the values of a scanner into a Summary. Each of its methods reads the current
+// value.
 type decoder struct {
 	scanner
 
 	entries int
-	// What one pod has is collected here first, to be kept in a piece of its size.
+	// The entries of one pod are collected here first and then copied to a slice of their size.
 	containers []Container
 	volumes    []Volume
 }

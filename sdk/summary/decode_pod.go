@@ -127,7 +127,7 @@ func (d *decoder) volume(v *Volume) {
 	}
 }
 
-// use reads what is taken of a filesystem, and when if at is not nil.
+// use reads the usage of a filesystem, and the time of the sample if at is not nil.
 func (d *decoder) use(u *Use, at *time.Time) {
 	*u = Use{}
 	for more := d.object() && d.member(); more; more = d.member() {

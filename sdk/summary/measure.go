@@ -7,9 +7,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Measure calls emit for each pod of req, in order. The layout decides what the
-// signals of filesystems count; the others need none. Usage is given for the
-// built-in signals of req, and 0 where its figures are missing, as in the kubelet.
+// Measure calls emit for each pod of req, in order. The layout decides what counts for signals
+// of filesystems; the others do not need it. Usage has the built-in signals of req, with 0 where
+// figures are missing, as in the kubelet.
 func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, emit func(eviction.Measurement)) {
 	signals := make([]eviction.Signal, 0, len(req.Signals))
 	usageOf := make([]usage, 0, len(req.Signals))
@@ -47,13 +47,13 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 	}
 }
 
-// Usage returns the figure that the ranking of a built-in signal uses
-// (memoryUsage, processUsage, podDiskUsage). volumes are those of the pod's row.
+// Usage returns the figure by which a built-in signal ranks pods (memoryUsage, processUsage,
+// podDiskUsage). volumes are those of the pod's row.
 func (p *Pod) Usage(signal eviction.Signal, layout eviction.Layout, volumes []eviction.Volume) int64 {
 	return usageFor(signal, layout)(p, volumes)
 }
 
-// usage is Pod.Usage of one signal, of which many pods are asked.
+// usage is Pod.Usage for one signal, prepared for many pods.
 type usage func(p *Pod, volumes []eviction.Volume) int64
 
 func usageFor(signal eviction.Signal, layout eviction.Layout) usage {
@@ -70,8 +70,8 @@ func usageFor(signal eviction.Signal, layout eviction.Layout) usage {
 	return func(p *Pod, volumes []eviction.Volume) int64 { return p.Disk(parts, b.Unit, volumes) }
 }
 
-// workingSet is 0 where the part about memory has no figure: a pod whose memory
-// is known to be looked at counts as using none (memoryUsage).
+// workingSet returns 0 if the memory section has no figure: a pod whose memory is reported at
+// all counts as using none (memoryUsage).
 func (p *Pod) workingSet() eviction.Figure {
 	if p.Memory.Present {
 		return eviction.Some(p.Memory.WorkingSetBytes.Value)
@@ -79,17 +79,17 @@ func (p *Pod) workingSet() eviction.Figure {
 	return eviction.Figure{}
 }
 
-// Parts of a pod that count for a signal: those on its filesystem.
+// Parts are the parts of a pod that count for a signal: those on its filesystem.
 type Parts struct {
 	// Rootfs are writable layers.
 	Rootfs bool
 	Logs   bool
-	// Volumes are those whose row says CountsForRanking.
+	// Volumes are the volumes with CountsForRanking.
 	Volumes bool
 }
 
-// PartsOf returns what counts for a signal of a filesystem. Nothing does for
-// images of their own: the kubelet has no figure of the images that a pod uses.
+// PartsOf returns the parts that count for a signal of a filesystem. On a filesystem that has
+// only images nothing counts: the kubelet has no figure of the images that a pod uses.
 func PartsOf(signal eviction.Signal, layout eviction.Layout) Parts {
 	b, _ := eviction.Builtin(signal)
 	switch {
@@ -104,8 +104,8 @@ func PartsOf(signal eviction.Signal, layout eviction.Layout) Parts {
 	}
 }
 
-// Disk returns what parts of the pod take, in bytes or inodes. volumes are those of the
-// pod's row.
+// Disk returns the usage of the given parts of the pod, in bytes or inodes. volumes are those of
+// the pod's row.
 func (p *Pod) Disk(of Parts, unit eviction.Unit, volumes []eviction.Volume) int64 {
 	figure := func(u *Use) int64 { return u.UsedBytes.Value }
 	if unit == eviction.UnitInodes {
@@ -135,7 +135,7 @@ func (p *Pod) Disk(of Parts, unit eviction.Unit, volumes []eviction.Volume) int6
 	return sum
 }
 
-// volume returns the first entry of a name, which is the one that counts.
+// volume returns the first entry with the given name, as the kubelet does.
 func (p *Pod) volume(name string) *Volume {
 	for i := range p.Volumes {
 		if p.Volumes[i].Name == name {
@@ -145,8 +145,8 @@ func (p *Pod) volume(name string) *Volume {
 	return nil
 }
 
-// Add adds two figures and stops at the ends of int64. The kubelet adds in
-// quantities of any size.
+// Add adds two figures and saturates at the limits of int64. The kubelet adds quantities of
+// unlimited size.
 func Add(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
@@ -158,8 +158,7 @@ func Add(a, b int64) int64 {
 	}
 }
 
-// timeFor is the time of the sample that the first signal is about. Counts of
-// processes have none.
+// timeFor returns the sample time for the first signal. Counts of processes have none.
 func timeFor(signals []eviction.Signal) func(*Pod) time.Time {
 	condition := eviction.MemoryPressure
 	if len(signals) > 0 {
@@ -176,7 +175,7 @@ func timeFor(signals []eviction.Signal) func(*Pod) time.Time {
 	}
 }
 
-// ContainerMeasurements are the figures of the containers in the words of a measurement.
+// ContainerMeasurements returns the figures of the pod's containers.
 func (p *Pod) ContainerMeasurements() []eviction.ContainerMeasurement {
 	out := make([]eviction.ContainerMeasurement, len(p.Containers))
 	for i := range p.Containers {
@@ -193,7 +192,7 @@ func (p *Pod) ContainerMeasurements() []eviction.ContainerMeasurement {
 	return out
 }
 
-// VolumeMeasurements are those of the volumes.
+// VolumeMeasurements returns the figures of the pod's volumes.
 func (p *Pod) VolumeMeasurements() []eviction.VolumeMeasurement {
 	out := make([]eviction.VolumeMeasurement, len(p.Volumes))
 	for i := range p.Volumes {

@@ -8,8 +8,8 @@ import (
 )
 
 // Observe returns the observation of a built-in signal by the kubelet's formulas
-// (makeSignalObservations). It is absent when a figure is missing that it needs.
-// Arithmetic wraps around as the kubelet's does.
+// (makeSignalObservations). It is absent if a required figure is missing. Arithmetic wraps
+// around like the kubelet's.
 func (s *Summary) Observe(signal eviction.Signal) eviction.Observation {
 	n := &s.Node
 	o := eviction.Observation{Signal: signal, State: eviction.Absent}
@@ -48,8 +48,8 @@ func observe(o *eviction.Observation, available, capacity eviction.Figure, at ti
 	o.Time = at
 }
 
-// observeMemory takes as capacity what is available and used together: the
-// kubelet knows no limit of the cgroup here.
+// observeMemory uses the sum of available and used memory as the capacity, since a summary does
+// not contain the cgroup's limit.
 func observeMemory(o *eviction.Observation, m *Memory) {
 	capacity := eviction.Figure{Value: m.AvailableBytes.Value + m.WorkingSetBytes.Value, OK: m.WorkingSetBytes.OK}
 	if observe(o, m.AvailableBytes, capacity, m.Time); o.State == eviction.Observed {
@@ -64,7 +64,7 @@ func observePIDs(o *eviction.Observation, r *Rlimit) {
 	}
 }
 
-// podsMemory is the memory of the first system container called "pods".
+// podsMemory returns the memory of the first system container named "pods".
 func (n *Node) podsMemory() *Memory {
 	for i := range n.SystemContainers {
 		if n.SystemContainers[i].Name == "pods" {

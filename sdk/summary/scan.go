@@ -5,35 +5,34 @@ import (
 	"strings"
 )
 
-// maxDepth bounds the nesting of values. Those of the kubelet end at 7.
+// maxDepth is the maximum nesting of values. The kubelet's have at most 7 levels.
 const maxDepth = 64
 
-// scanner walks over JSON and builds only what it is asked for. After the first
-// error it is at the end of its input: loops end by themselves, and the error is
-// looked at once.
+// scanner walks over JSON and converts only the requested values. After the first error it is
+// at the end of its input: loops end by themselves, and the caller checks the error once.
 //
-// It accepts what encoding/json accepts, to any type: null is a missing value,
-// and what is skipped must be valid, too.
+// Like encoding/json for any type, it accepts null as a missing value, and requires skipped
+// values to be valid.
 type scanner struct {
 	in  []byte
 	at  int
 	err error
 
-	// key is the name of the member at hand, valid until the next one.
+	// key is the name of the current member, valid until the next one.
 	key []byte
-	// first tells that nothing inside the innermost value was read yet.
+	// first: nothing inside the innermost value has been read yet.
 	first bool
 	depth int
 	path  [maxDepth + 1]frame
 }
 
-// frame is where the scanner is inside one object or array.
+// frame is the scanner's position inside one object or array.
 type frame struct {
 	key   []byte // nil in an array and before the first member
 	index int    // of the element, -1 before the first
 }
 
-// peek returns the next byte that is not a space, 0 at the end.
+// peek returns the next byte that is not white space, 0 at the end.
 func (s *scanner) peek() byte {
 	if s.at < len(s.in) && s.in[s.at] > ' ' {
 		return s.in[s.at]
@@ -52,7 +51,7 @@ func (s *scanner) peekBeyondSpace() byte {
 	return 0
 }
 
-// want records that something else than what is wanted comes next.
+// want records an error: what was expected, and what comes next instead.
 func (s *scanner) want(what string) {
 	if s.peek(); s.at == len(s.in) {
 		s.fail("ends too early, want %s", what)
@@ -85,7 +84,7 @@ func (s *scanner) fail(format string, args ...any) {
 	}
 }
 
-// where names the value at hand: pods[3].memory.workingSetBytes.
+// where returns the path of the current value: pods[3].memory.workingSetBytes.
 func (s *scanner) where() string {
 	var b strings.Builder
 	for _, f := range s.path[1 : s.depth+1] {
@@ -105,7 +104,7 @@ func (s *scanner) where() string {
 	return strings.ToValidUTF8(b.String(), "?")
 }
 
-// enter goes into an object or an array. It returns false for null.
+// enter enters an object or an array. It returns false for null.
 func (s *scanner) enter(open byte, what string) bool {
 	switch s.peek() {
 	case open:
@@ -130,7 +129,7 @@ func (s *scanner) enter(open byte, what string) bool {
 func (s *scanner) object() bool { return s.enter('{', "an object") }
 func (s *scanner) array() bool  { return s.enter('[', "an array") }
 
-// more goes to the next member or element, and out at the end.
+// more moves to the next member or element. At the end it leaves the value and returns false.
 func (s *scanner) more(closing byte) bool {
 	c := s.peek()
 	switch {
@@ -149,7 +148,7 @@ func (s *scanner) more(closing byte) bool {
 	return s.err == nil
 }
 
-// member goes to the value of the object's next member.
+// member moves to the value of the object's next member.
 func (s *scanner) member() bool {
 	if !s.more('}') {
 		return false
@@ -168,7 +167,7 @@ func (s *scanner) member() bool {
 	return s.err == nil
 }
 
-// element goes to the array's next element.
+// element moves to the array's next element.
 func (s *scanner) element() bool {
 	if !s.more(']') {
 		return false
@@ -177,7 +176,7 @@ func (s *scanner) element() bool {
 	return true
 }
 
-// skip passes a value of any kind.
+// skip skips a value of any kind.
 func (s *scanner) skip() {
 	switch s.peek() {
 	case '{':

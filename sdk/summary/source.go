@@ -12,20 +12,20 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// ErrNoSummary is the host's answer that there is no summary for a pass and view.
+// ErrNoSummary means that the host has no summary for a pass and view.
 var ErrNoSummary = errors.New("no summary")
 
-// keptPasses bounds the passes whose summaries are kept: limits may still be measured for one
-// pass while the next one has begun to observe.
+// keptPasses is the number of passes whose summaries are kept: limits may still be measured for
+// one pass when the next one has begun to observe.
 const keptPasses = 2
 
-// A Source reads summaries from the host's socket. It asks once for each pass and
-// view, for all callers, and keeps it until later passes come. Set Socket
-// before the first call; a Source must not be copied after it.
+// Source reads summaries from the host's socket. For each pass and view it asks the host once,
+// for all callers, and keeps the answer until later passes begin. Set Socket before the first
+// call; a Source must not be copied after it. It is safe for concurrent use.
 //
-// It is an eviction.Observer and an eviction.Measurer of the built-in signals.
+// It implements eviction.Observer and eviction.Measurer for the built-in signals.
 type Source struct {
-	// Socket is the path of the host's socket: NodeFacts.SummarySocket.
+	// Socket is the path of the host's socket, from NodeFacts.SummarySocket.
 	Socket string
 
 	connect sync.Once
@@ -40,7 +40,7 @@ var (
 	_ eviction.Measurer = (*Source)(nil)
 )
 
-// answer is the result of a request for the summary. It is complete when done is closed.
+// answer is the result of a request to the host. It is complete when done is closed.
 type answer struct {
 	done chan struct{}
 	answered
@@ -50,14 +50,13 @@ type answer struct {
 type answered struct {
 	summary *Summary
 	layout  summaryapi.Layout
-	// err says why there is no summary, with the layout known all the same.
+	// err says why there is no summary; layout may be known nevertheless.
 	err error
-	// failed says why there is no answer. It is not kept.
+	// failed says why the host did not answer. Such an answer is not kept.
 	failed error
 }
 
-// Get returns the summary of a pass and view. The error wraps ErrNoSummary when
-// the host says that there is none.
+// Get returns the summary of a pass and view. The error wraps ErrNoSummary if the host has none.
 func (s *Source) Get(ctx context.Context, at eviction.PassView) (*Summary, error) {
 	a, err := s.answer(ctx, at)
 	if err != nil {
@@ -66,8 +65,8 @@ func (s *Source) Get(ctx context.Context, at eviction.PassView) (*Summary, error
 	return a.summary, a.err
 }
 
-// Layout returns what the host knows of the node's filesystems in a pass and
-// view, which it also tells when there is no summary.
+// Layout returns the layout of the node's filesystems as the host knows it in a pass and view,
+// even if there is no summary.
 func (s *Source) Layout(ctx context.Context, at eviction.PassView) (summaryapi.Layout, error) {
 	a, err := s.answer(ctx, at)
 	if err != nil {
@@ -76,8 +75,8 @@ func (s *Source) Layout(ctx context.Context, at eviction.PassView) (summaryapi.L
 	return a.layout, nil
 }
 
-// Observe implements eviction.Observer for the built-in signals. It does not
-// report the layout, which belongs to one plugin.
+// Observe implements eviction.Observer for the built-in signals. It does not report the layout,
+// which only the disk plugin should.
 func (s *Source) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	sum, err := s.Get(ctx, req.PassView)
 	if err != nil {
@@ -90,8 +89,8 @@ func (s *Source) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	return reply, nil
 }
 
-// Measure implements eviction.Measurer. Signals of filesystems need the layout
-// and fail while it is not known.
+// Measure implements eviction.Measurer. For signals of filesystems it needs the layout, and
+// fails while that is not known.
 func (s *Source) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	a, err := s.answer(ctx, req.PassView)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Source) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	return nil
 }
 
-// Close closes idle connections. The Source stays usable.
+// Close closes idle connections. The Source remains usable.
 func (s *Source) Close() { s.connected().CloseIdleConnections() }
 
 func (s *Source) connected() *client {
@@ -119,8 +118,8 @@ func (s *Source) connected() *client {
 	return s.client
 }
 
-// answer returns the answer for at. The first caller fetches it for all; when that
-// one gets none, possibly because it gave up, the next one tries.
+// answer returns the answer for at. The first caller fetches it for all; if it gets none, perhaps
+// because its context ended, the next caller tries.
 func (s *Source) answer(ctx context.Context, at eviction.PassView) (*answer, error) {
 	for {
 		a, mine := s.claim(at)
@@ -143,7 +142,7 @@ func (s *Source) answer(ctx context.Context, at eviction.PassView) (*answer, err
 	}
 }
 
-// claim returns the answer for at, and whether the caller has to fetch it.
+// claim returns the answer for at, and whether the caller must fetch it.
 func (s *Source) claim(at eviction.PassView) (a *answer, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *Source) claim(at eviction.PassView) (a *answer, mine bool) {
 	return a, true
 }
 
-// settle hands an answer to all that wait for it.
+// settle completes an answer for all callers that wait for it.
 func (s *Source) settle(at eviction.PassView, a *answer) {
 	s.mu.Lock()
 	if a.failed != nil && s.asked[at] == a {
@@ -169,8 +168,7 @@ func (s *Source) settle(at eviction.PassView, a *answer) {
 	close(a.done)
 }
 
-// forget drops the answers of all but the latest passes. Who waits for one of
-// them still gets it.
+// forget drops the answers of all but the latest passes. Callers that wait for one still get it.
 func (s *Source) forget() {
 	passes := make([]uint64, 0, len(s.asked))
 	for at := range s.asked {

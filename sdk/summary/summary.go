@@ -6,11 +6,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Summary is a decoded summary: what eviction needs of it. It is shared between
+// Summary is the part of a decoded stats summary that eviction needs. It is shared between
 // calls, so callers must not change it.
 //
-// A missing section reads as a section whose figures are all missing: the kubelet
-// makes no difference between the two.
+// A missing section is the same as one whose figures are all missing, as in the kubelet.
 type Summary struct {
 	Node Node
 	// Pods are in the source's order.
@@ -19,20 +18,20 @@ type Summary struct {
 	byUID map[string]int
 }
 
-// Node is the part about the whole node.
+// Node is the section about the whole node.
 type Node struct {
 	Name             string
 	Memory           Memory
 	SystemContainers []SystemContainer
-	// Fs is the filesystem of the kubelet, ImageFs that of images and
-	// ContainerFs that of writable layers.
+	// Fs is the kubelet's filesystem, ImageFs that of images and ContainerFs that of writable
+	// layers.
 	Fs          Filesystem
 	ImageFs     Filesystem
 	ContainerFs Filesystem
 	Rlimit      Rlimit
 }
 
-// SystemContainer is a cgroup that is not a pod's. "pods" is that of all pods.
+// SystemContainer is a cgroup that is not a pod's. "pods" is the cgroup of all pods.
 type SystemContainer struct {
 	Name   string
 	Memory Memory
@@ -40,14 +39,14 @@ type SystemContainer struct {
 
 // Memory is the memory of a node, pod or container.
 type Memory struct {
-	// Present: the source has this part, whatever is missing in it.
+	// Present: the source has this section, even if figures are missing in it.
 	Present         bool
 	Time            time.Time
 	AvailableBytes  eviction.Figure
 	WorkingSetBytes eviction.Figure
 }
 
-// Filesystem is the room on a filesystem.
+// Filesystem is the free space and the capacity of a filesystem.
 type Filesystem struct {
 	Time           time.Time
 	AvailableBytes eviction.Figure
@@ -63,14 +62,14 @@ type Rlimit struct {
 	Running eviction.Figure
 }
 
-// Pod is the part about one pod.
+// Pod is the section about one pod.
 type Pod struct {
 	UID              string
 	Namespace        string
 	Name             string
 	Memory           Memory
 	EphemeralStorage Use
-	// EphemeralStorageTime is the time of that sample.
+	// EphemeralStorageTime is the sample time of EphemeralStorage.
 	EphemeralStorageTime time.Time
 	Processes            eviction.Figure
 	// Containers and Volumes are in the source's order.
@@ -78,7 +77,7 @@ type Pod struct {
 	Volumes    []Volume
 }
 
-// Container is the part about one container.
+// Container is the section about one container.
 type Container struct {
 	Name            string
 	WorkingSetBytes eviction.Figure
@@ -87,7 +86,7 @@ type Container struct {
 	Logs   Use
 }
 
-// Volume is the part about one volume.
+// Volume is the section about one volume.
 type Volume struct {
 	Name string
 	Use
@@ -99,8 +98,8 @@ type Use struct {
 	InodesUsed eviction.Figure
 }
 
-// Pod returns the stats of the pod with a uid, nil if there are none. Of several
-// entries the last one counts, as in the kubelet (cachedStatsFunc).
+// Pod returns the stats of the pod with a UID, nil if there are none. If there are several
+// entries, the last one counts, as in the kubelet (cachedStatsFunc).
 func (s *Summary) Pod(uid string) *Pod {
 	i, ok := s.byUID[uid]
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// null passes a null, if that is what comes next.
+// null skips a null if that comes next, and reports whether it did.
 func (s *scanner) null() bool {
 	if s.peek() != 'n' {
 		return false
@@ -25,7 +25,7 @@ func (s *scanner) literal(word string) {
 	s.want(word)
 }
 
-// str reads a string and keeps it.
+// str reads a string into to.
 func (s *scanner) str(to *string) {
 	switch {
 	case s.null():
@@ -36,7 +36,7 @@ func (s *scanner) str(to *string) {
 	}
 }
 
-// time reads what metav1.Time writes.
+// time reads a time as metav1.Time writes it.
 func (s *scanner) time(to *time.Time) {
 	switch {
 	case s.null():
@@ -53,8 +53,8 @@ func (s *scanner) time(to *time.Time) {
 	}
 }
 
-// text reads a string that is known to begin here. What it returns may be a part
-// of the input.
+// text reads a string; the next byte must be its quote. The result may share the memory of the
+// input.
 func (s *scanner) text() []byte {
 	start := s.at + 1
 	i := start
@@ -68,7 +68,7 @@ func (s *scanner) text() []byte {
 	return s.textFrom(start, i)
 }
 
-// textFrom is text for what begins at start and has something special at i.
+// textFrom is text for a string that begins at start and has its first special byte at i.
 func (s *scanner) textFrom(start, i int) []byte {
 	for ; i < len(s.in); i++ {
 		switch c := s.in[i]; {
@@ -76,7 +76,7 @@ func (s *scanner) textFrom(start, i int) []byte {
 			s.at = i + 1
 			return s.unquote(s.in[start-1 : s.at])
 		case c == '\\':
-			i++ // what is escaped does not end the string
+			i++ // an escaped byte does not end the string
 		case c < ' ':
 			s.at = i
 			s.fail("the byte %q inside a string", c)
@@ -88,7 +88,7 @@ func (s *scanner) textFrom(start, i int) []byte {
 	return nil
 }
 
-// special are the bytes that end a string or make it more than its bytes.
+// special are the bytes that end a string or need decoding.
 var special = func() (table [256]bool) {
 	for c := range table {
 		table[c] = c < ' ' || c == '"' || c == '\\' || c >= 0x80
@@ -96,7 +96,7 @@ var special = func() (table [256]bool) {
 	return table
 }()
 
-// unquote leaves the rare strings with escapes or beyond ASCII to encoding/json.
+// unquote decodes the rare strings with escapes or non-ASCII characters by encoding/json.
 func (s *scanner) unquote(quoted []byte) []byte {
 	var text string
 	if err := json.Unmarshal(quoted, &text); err != nil {
@@ -105,8 +105,8 @@ func (s *scanner) unquote(quoted []byte) []byte {
 	return []byte(text)
 }
 
-// unsigned reads a figure that the kubelet keeps in a uint64 and casts to int64:
-// one above 2^63-1 turns negative.
+// unsigned reads a figure that the kubelet stores in a uint64 and casts to int64: above 2^63-1
+// it becomes negative.
 func (s *scanner) unsigned(to *eviction.Figure) {
 	if s.null() {
 		*to = eviction.Figure{}
@@ -117,7 +117,7 @@ func (s *scanner) unsigned(to *eviction.Figure) {
 	}
 }
 
-// signed reads a figure that the kubelet keeps in an int64.
+// signed reads a figure that the kubelet stores in an int64.
 func (s *scanner) signed(to *eviction.Figure) {
 	switch {
 	case s.null():
@@ -134,7 +134,7 @@ func (s *scanner) signed(to *eviction.Figure) {
 	}
 }
 
-// whole reads a number without sign, fraction and exponent.
+// whole reads a number of at most most, without sign, fraction and exponent.
 func (s *scanner) whole(most uint64) (v uint64, ok bool) {
 	start := s.at
 	for s.digit() != 0 {
@@ -158,7 +158,7 @@ func (s *scanner) whole(most uint64) (v uint64, ok bool) {
 	return v, true
 }
 
-// number passes a number of any kind.
+// number skips a number of any kind.
 func (s *scanner) number() {
 	if s.peek() == '-' {
 		s.at++
@@ -181,7 +181,7 @@ func (s *scanner) number() {
 	}
 }
 
-// digits passes one digit or more.
+// digits skips one or more digits.
 func (s *scanner) digits() {
 	at := s.at
 	for at < len(s.in) && '0' <= s.in[at] && s.in[at] <= '9' {
@@ -194,7 +194,7 @@ func (s *scanner) digits() {
 	s.at = at
 }
 
-// digit returns the digit that comes next, 0 if there is none.
+// digit returns the next byte if it is a digit, else 0.
 func (s *scanner) digit() byte {
 	if s.at < len(s.in) && '0' <= s.in[s.at] && s.in[s.at] <= '9' {
 		return s.in[s.at]

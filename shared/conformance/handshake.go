@@ -11,8 +11,8 @@ import (
 	"github.com/evictd/evictd/shared/launch"
 )
 
-// start starts the executable once and checks its handshake, part by part. It reports
-// whether the plugin can be called.
+// start starts the executable once and checks each part of its handshake. It reports whether
+// the plugin can be called.
 func (r *run) start(ctx context.Context, s *lifecycle.Starter) bool {
 	begin := time.Now()
 	tls := !r.options.NoTLS

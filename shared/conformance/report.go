@@ -10,29 +10,28 @@ import (
 // A Result is the outcome of a check.
 type Result string
 
-// The results. A Note is something that an author should know and that breaks
-// nothing.
+// The results. A Note is something that the plugin's author should know but that breaks nothing.
 const (
 	Passed  Result = "ok"
 	Failed  Result = "FAIL"
 	Skipped Result = "skipped"
 	Note    Result = "note"
 
-	// notOffered is Skipped and inapplicable.
+	// notOffered means Skipped with Check.Inapplicable set.
 	notOffered Result = "not offered"
 )
 
-// A Check is one thing that the contract asks of a plugin, and what was seen.
+// A Check is one requirement of the contract and how the plugin met it.
 type Check struct {
 	// Name is unique and stays the same from version to version.
 	Name string `json:"name"`
-	// RPC is the call that is checked, or the part of the life of the process.
+	// RPC is the call that is checked, or the phase in the life of the process.
 	RPC string `json:"rpc"`
 	// Input says what the plugin was given, Expected what the contract asks for.
 	Input    string `json:"input"`
 	Expected string `json:"expected"`
 	Result   Result `json:"result"`
-	// Inapplicable: it was skipped since the plugin does not offer what it checks.
+	// Inapplicable: the check was skipped because the plugin does not offer what it checks.
 	Inapplicable bool `json:"inapplicable,omitempty"`
 	// Seen says what happened instead, or why the check was skipped.
 	Seen string `json:"seen,omitempty"`
@@ -40,7 +39,7 @@ type Check struct {
 	Took time.Duration `json:"tookNanos"`
 }
 
-// end takes what came of the check.
+// end sets the result of the check.
 func (c *Check) end(result Result, seen string) {
 	c.Result, c.Seen = result, seen
 	if result == notOffered {
@@ -48,8 +47,8 @@ func (c *Check) end(result Result, seen string) {
 	}
 }
 
-// String formats the result, of a failed check with all that its author has to know to find the
-// fault.
+// String formats the result; for a check that did not pass, with all that its author needs to
+// find the fault.
 func (c *Check) String() string {
 	if c.Result == Passed {
 		return fmt.Sprintf("%s: %s", c.Name, c.Result)
@@ -74,7 +73,7 @@ type SignalDescription struct {
 	Steps []string `json:"steps,omitempty"`
 }
 
-// Reclaimed has the amounts of so many calls of Reclaim, by the answers of the plugin.
+// Reclaimed sums up the calls of Reclaim and the amounts that the plugin reported.
 type Reclaimed struct {
 	Calls  int   `json:"calls"`
 	Bytes  int64 `json:"bytes"`
@@ -83,9 +82,9 @@ type Reclaimed struct {
 
 // A Report is the outcome of all checks.
 type Report struct {
-	// Plugin is nil when the plugin could not be asked what it is.
+	// Plugin is nil if the plugin could not describe itself.
 	Plugin *Description `json:"plugin"`
-	// Only are the groups of checks that were asked for; none is all.
+	// Only are the groups of checks that were requested; empty means all.
 	Only   []string `json:"only,omitempty"`
 	Checks []Check  `json:"checks"`
 	// Reclaimed is nil if no reclaim step was run.
@@ -93,7 +92,7 @@ type Report struct {
 	Took      time.Duration `json:"tookNanos"`
 }
 
-// Count returns how many checks ended so.
+// Count returns the number of checks with the given result.
 func (r *Report) Count(result Result) int {
 	n := 0
 	for i := range r.Checks {

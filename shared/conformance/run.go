@@ -27,14 +27,14 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// maxDir leaves room for a name in the 107 bytes that a socket's path may have.
+// maxDir leaves room for a file name in the 107 bytes of a unix socket's path.
 const maxDir = 60
 
-// errOutOfTime fails the checks that were not reached in time.
+// errOutOfTime fails the checks that were not reached before Options.Timeout.
 var errOutOfTime = errors.New("the time of the whole run was over before it")
 
-// Binary checks an executable file. The error is about what keeps the checks from
-// being made at all; what is wrong with the plugin is in the report.
+// Binary checks an executable file. It returns an error only if the checks cannot be made at
+// all; faults of the plugin are in the report.
 func Binary(ctx context.Context, path string, o Options) (Report, error) {
 	path, err := executable(path)
 	if err != nil {
@@ -64,8 +64,8 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 	})
 }
 
-// Value checks a plugin that is served in this process. It does what Binary does
-// but for what concerns the process. A method that panics fails its check.
+// Value checks a plugin that is served in this process. It makes the same checks as Binary,
+// except those of the process. A method that panics fails its check.
 func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
 		v, err := serveValue(p)
@@ -85,7 +85,7 @@ func (r *run) value(ctx context.Context, v *value) {
 	r.calls(ctx)
 }
 
-// A run is all checks of one plugin under way.
+// A run makes all checks of one plugin.
 type run struct {
 	options Options
 	setup   check.Setup
@@ -94,11 +94,11 @@ type run struct {
 	known   *check.Target
 	plugin  *Description
 	checks  []Check
-	// leftovers is of the processes of the groups.
+	// leftovers are those of all groups' processes.
 	leftovers lifecycle.Leftovers
 
 	mu sync.Mutex
-	// reclaimed is of all calls of Reclaim that were answered.
+	// reclaimed sums up all calls of Reclaim that were answered.
 	reclaimed Reclaimed
 }
 
@@ -139,7 +139,7 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 	return report, nil
 }
 
-// privateDir makes a directory for sockets that nobody else may enter.
+// privateDir makes a directory for sockets that only its owner may enter.
 func privateDir() (string, error) {
 	dir, err := os.MkdirTemp("", "evictd-verify-")
 	if err == nil && len(dir) > maxDir {
@@ -152,7 +152,7 @@ func privateDir() (string, error) {
 	return dir, nil
 }
 
-// executable returns the absolute path of a regular file that may be executed.
+// executable returns the absolute path of a regular file, and an error if it is not executable.
 func executable(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -162,7 +162,7 @@ func executable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The directory of a plugin in Go is mistaken for it more often than others.
+	// A common mistake is to give the source directory of a plugin in Go instead of its binary.
 	if built := filepath.Join(path, "bin", filepath.Base(path)); stat.IsDir() && unix.Access(built, unix.X_OK) == nil {
 		return "", fmt.Errorf("%s is not a regular file, did you mean %s", path, built)
 	}
@@ -175,15 +175,15 @@ func executable(path string) (string, error) {
 	return path, nil
 }
 
-// beside are groups that run in parallel, apart those that do not run beside them: of a
-// value there is only one, which has only one Watch.
+// The groups in beside run in parallel, then those in apart. The latter must not run beside the
+// former: a plugin served as a value is one instance with one Watch.
 var (
 	beside = []check.Group{observe.Group, measure.Group, watch.Group, rank.Group, reclaim.Group}
 	apart  = []check.Group{garbage.Group, steady.Group, machine.Group}
 )
 
-// calls checks the calls: what it is and how it is configured first, since all
-// others depend on it.
+// calls checks the calls. It checks Describe and Configure first, since all other checks depend
+// on them.
 func (r *run) calls(ctx context.Context) {
 	first := r.together(ctx, "", describe.Group)[0]
 	if first.known != nil && first.known.Plugin.Name != "" {
@@ -193,7 +193,7 @@ func (r *run) calls(ctx context.Context) {
 	r.together(ctx, first.blocked, apart...)
 }
 
-// together runs groups at once, or none of their checks if there is a reason not to.
+// together runs groups in parallel. If blocked is not empty, it skips their checks for that reason.
 func (r *run) together(ctx context.Context, blocked string, groups ...check.Group) []*runner {
 	var runners []*runner
 	var running sync.WaitGroup

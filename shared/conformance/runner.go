@@ -12,24 +12,24 @@ import (
 	"github.com/evictd/evictd/shared/conformance/internal/lifecycle"
 )
 
-// A runner is a group under way.
+// A runner runs the checks of one group.
 type runner struct {
 	check.Group
 	run    *run
 	target *check.Target
-	// before is the usage of the target once it was warm, zero until then.
+	// before is the usage of the target after it has warmed up, zero until then.
 	before check.Usage
-	// known is the latest target of the plugin, nil at first: what it offers holds,
-	// also when it is gone.
+	// known is the latest target of the plugin, nil at first. Its description is valid even
+	// after its process has ended.
 	known *check.Target
 
 	results   []Check
 	leftovers lifecycle.Leftovers
-	// blocked says why the remaining checks cannot say anything, "" if they can.
+	// blocked says why the remaining checks are skipped, "" if they are not.
 	blocked string
 }
 
-// all makes all checks of the group.
+// all runs all checks of the group.
 func (r *runner) all(ctx context.Context) {
 	for i := range r.Checks {
 		c := &r.Checks[i]
@@ -88,12 +88,12 @@ func (r *runner) one(ctx context.Context, c *check.Check) (Result, string) {
 		return Note, string(why)
 	}
 	if _, hangs := errors.AsType[check.Slow](err); hangs {
-		r.drop() // What hangs may hang for ever, and the next check has nothing to do with it.
+		r.drop() // The call may hang for ever and must not affect the next check.
 	}
 	return verdict(err)
 }
 
-// open makes a target that is ready for the checks, before which it is called once.
+// open makes a configured target and calls before; if that crashes it, another target without it.
 func (r *runner) open(ctx context.Context, before func(context.Context, *check.Target) error) (*check.Target, error) {
 	t, err := r.run.connect(ctx)
 	if err != nil || r.Unconfigured {
@@ -110,8 +110,8 @@ func (r *runner) open(ctx context.Context, before func(context.Context, *check.T
 	return t, nil
 }
 
-// missing says why a check does not apply to a plugin, "" if it does or nothing is
-// known of it.
+// missing says why a check does not apply to a plugin. It returns "" if it applies or the
+// plugin is not known yet.
 func (r *runner) missing(c *check.Check, t *check.Target) string {
 	if t == nil {
 		return ""
@@ -143,7 +143,7 @@ func verdict(err error) (Result, string) {
 	return Failed, err.Error()
 }
 
-// close ends the target and keeps what it leaves to look at.
+// close ends the target and keeps its leftovers for later checks.
 func (r *runner) close(ctx context.Context) {
 	if r.target == nil {
 		return
@@ -154,7 +154,7 @@ func (r *runner) close(ctx context.Context) {
 	r.drop()
 }
 
-// drop is close of a target that does not answer any more.
+// drop is like close, but makes no calls: the target may not answer any more.
 func (r *runner) drop() {
 	r.target.End()
 	r.leftovers.Printed = append(r.leftovers.Printed, r.target.Printed()...)

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A value is a plugin that is served in this process.
+// value is a plugin that is served in this process.
 type value struct {
 	*wire.Local
 
@@ -32,7 +32,7 @@ func serveValue(p eviction.Plugin) (*value, error) {
 	return &value{wire.ServeLocal(s), time.Now()}, nil
 }
 
-// open makes a connection of its own to the value.
+// open makes a new connection to the value.
 func (v *value) open(ctx context.Context, s *check.Setup) (*check.Target, error) {
 	cc, err := v.Dial()
 	if err != nil {
@@ -41,12 +41,12 @@ func (v *value) open(ctx context.Context, s *check.Setup) (*check.Target, error)
 	return check.Open(ctx, s, connection{cc}, wire.NewClient(cc), v.since)
 }
 
-// A connection is one to a value, which does not end with it.
+// A connection is a connection to a value. Closing it does not end the value.
 type connection struct{ *grpc.ClientConn }
 
 func (connection) Ended(time.Duration) string { return "" }
 
-// Usage returns that of this process.
+// Usage returns the usage of this process.
 func (connection) Usage() check.Usage {
 	var self unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &self)
@@ -57,7 +57,7 @@ func (connection) Printed() []string { return nil }
 
 func (c connection) End() { _ = c.Close() }
 
-// A process would die of a panic. Here the call ends as if it had.
+// catchUnary fails a call that panics; a plugin's own process would die instead.
 func catchUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (_ any, err error) {
 	defer catch(&err)
 	return handle(ctx, req)

@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// reconnectBackoff and maxReconnectBackoff pace reconnecting to a runtime that
-	// went away. It mostly is back within a second, and pods die only through it.
+	// reconnectBackoff and maxReconnectBackoff pace reconnecting to a runtime that went away. It
+	// is mostly back within a second, and without it no pod can be evicted.
 	reconnectBackoff    = 50 * time.Millisecond
 	maxReconnectBackoff = time.Second
 	connectTimeout      = 2 * time.Second
-	// windowBytes lets a list arrive in one go. With gRPC's 64 KiB the lists of a
-	// hundred pods stop half way and wait for the window, on the way to an eviction.
+	// windowBytes lets a list arrive in one go. With gRPC's 64 KiB the lists of a hundred pods
+	// pause halfway for a window update, which delays an eviction.
 	windowBytes = 4 << 20
 
 	examples = "containerd's is unix:///run/containerd/containerd.sock, CRI-O's unix:///run/crio/crio.sock"
 )
 
-// Dial returns a connection to the container runtime at endpoint, which is made
-// by the first call and again whenever the runtime comes back. While there is no
-// runtime, calls fail at once and say so. Replies larger than maxReplyBytes are
-// refused. An error means that the endpoint can never work.
+// Dial returns a connection to the container runtime at endpoint. The first call connects, and
+// it reconnects whenever the runtime comes back. While there is no runtime, calls fail at once
+// and say so. Replies larger than maxReplyBytes are refused. An error means that the endpoint
+// can never work.
 func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 	path, err := socketPath(endpoint)
 	if err != nil {
@@ -52,7 +52,7 @@ func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 			Backoff:           backoff.Config{BaseDelay: reconnectBackoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectBackoff},
 			MinConnectTimeout: connectTimeout,
 		}),
-		// A connection that fell asleep would cost the first kill a new one.
+		// An idle connection would be closed, and the first kill would have to reconnect.
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(windowBytes),
 		grpc.WithInitialConnWindowSize(windowBytes),
@@ -70,7 +70,7 @@ func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 // A callError is an error of a call without gRPC's decoration.
 type callError struct{ status *status.Status }
 
-// GRPCStatus is for package status.
+// GRPCStatus lets package status find the status.
 func (e callError) GRPCStatus() *status.Status { return e.status }
 
 // Error returns why there is no connection, or the runtime's message with its code.
@@ -97,8 +97,8 @@ func socketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
-// dialSocket makes errors that say what to do: they are shown with every call
-// that fails for lack of a connection.
+// dialSocket returns errors that say what to do: every call that fails without a connection
+// shows them.
 func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	switch {

@@ -1,6 +1,6 @@
-// Package dirtree removes directory trees that another program has made, which may have
-// made them as deep and as large as he could.
+// Package dirtree removes directory trees made by another program, which may have made them as
+// deep and as large as possible.
 //
-// It follows no symbolic link and leaves no file where it was to remove one;
-// whether a tree is to go is its caller's to know.
+// It follows no symbolic links, and moves directories while it removes them. The caller decides
+// which tree to remove.
 package dirtree

@@ -14,17 +14,16 @@ import (
 // batch is the number of names that are read at once.
 const batch = 1024
 
-// errStopped is returned when there was no time for the rest.
+// errStopped means that goOn ended the removal early.
 var errStopped = errors.New("there is more of it")
 
-// mark sets apart what was moved up from what it was moved up from.
+// mark separates the original name from the addition in the names of moved directories.
 const mark = "~"
 
-// Remove removes name in dir with all below it, as long as goOn says so. It has
-// three descriptors open at most, however deep the tree is: directories that are
-// not empty are moved up into dir, under the name with an addition, and removed
-// there. So no other program may write to dir. What is left goes with the next call for
-// what is in dir. That there is no such name is no error.
+// Remove removes name in dir with all below it, while goOn returns true. However deep the tree is,
+// at most three descriptors are open: directories that are not empty are moved up into dir, under
+// the name with an addition, and removed there. So no other program may write to dir. Leftovers
+// must be removed by further calls, one for each name in dir. A missing name is no error.
 func Remove(dir, name string, goOn func() bool) error {
 	top, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,8 +54,7 @@ type remover struct {
 
 func (r *remover) name(n int) string { return fmt.Sprint(r.prefix, n) }
 
-// remove removes one name of a directory; ENOTEMPTY if it is a directory with
-// something in it.
+// remove removes one name of a directory. It returns ENOTEMPTY for a directory that is not empty.
 func (r *remover) remove(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
@@ -65,18 +63,18 @@ func (r *remover) remove(dir int, name string) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil
-	case errors.Is(err, unix.EEXIST): // which some filesystems say
+	case errors.Is(err, unix.EEXIST): // returned by some filesystems
 		return unix.ENOTEMPTY
 	}
 	return err
 }
 
-// empty removes a directory of dir and what is in it, and moves up what has more
-// below.
+// empty removes a directory in dir with its content; subdirectories that are not empty are moved
+// up.
 func (r *remover) empty(name string) error {
 	top := int(r.top.Fd())
 	fd, err := unix.Openat(top, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.EACCES) { // of a host that is not root
+	if errors.Is(err, unix.EACCES) { // made by another user, and the host is not root
 		_ = unix.Fchmodat(top, name, 0o700, 0)
 		fd, err = unix.Openat(top, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	}
@@ -105,7 +103,7 @@ func (r *remover) empty(name string) error {
 	}
 }
 
-// clear removes or moves up all that is named. It is an error if nothing could be.
+// clear removes or moves up all the names. It returns an error if it could do neither for any.
 func (r *remover) clear(d *os.File, names []string) error {
 	var failed error
 	gone := 0

@@ -5,26 +5,25 @@ import (
 	"time"
 )
 
-// A BuiltinSignal is all that the host knows by itself of one of the kubelet's signals.
-// To add one: a row in the table below, and a plugin that serves it.
+// BuiltinSignal describes one of the kubelet's signals. To add one, add a row to the table below
+// and a plugin that serves it.
 type BuiltinSignal struct {
 	Signal Signal
 	Definition
-	// Plugin is the plugin that comes with the host and serves the signal.
+	// Plugin is the built-in plugin that serves the signal.
 	Plugin string
-	// Filesystem is the one that the signal is about, "" for a signal of none.
+	// Filesystem is the signal's filesystem, "" if it has none.
 	Filesystem Filesystem
-	// FromKernel: the kernel itself tells the figure, so that a custom observer of it
-	// adds to the built-in one: both are asked, and the worse figure counts. What a
-	// vendor's filesystems have only the vendor may know.
+	// FromKernel: the figure comes from the kernel itself. The host then asks a custom observer
+	// in addition to the built-in one, and the worse figure counts. For filesystems only the
+	// vendor may know the figure.
 	FromKernel bool
-	// CheapToMeasure: what pods use of it is read in the pass itself. Of a disk it
-	// takes seconds to find out.
+	// CheapToMeasure: a pass can measure pods right away. Measuring disks takes seconds.
 	CheapToMeasure bool
 }
 
-// A Filesystem is one of the kubelet's names for filesystems. Which of them are the
-// same one says the Layout.
+// Filesystem is one of the kubelet's names for filesystems. The Layout says which names stand for
+// the same filesystem.
 type Filesystem string
 
 // The kubelet's filesystems: its own, that of images and that of writable layers.
@@ -35,8 +34,8 @@ const (
 )
 
 var (
-	// What leaves memory is returned while processes exit; filesystems free what was
-	// deleted when they come to it.
+	// Memory is released while processes exit; filesystems release deleted files later, so
+	// they have the default relief time.
 	memory     = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "memory", Condition: MemoryPressure, ReliefTime: 2 * time.Second}
 	pids       = Definition{Unit: UnitProcesses, Format: FormatDecimalSI, Resource: "pids", Condition: PIDPressure, ReliefTime: time.Second}
 	diskBytes  = Definition{Unit: UnitBytes, Format: FormatBinarySI, Resource: "ephemeral-storage", Condition: DiskPressure}
@@ -69,18 +68,18 @@ func Builtin(s Signal) (BuiltinSignal, bool) {
 // BuiltinSignals lists the kubelet's signals in a fixed order.
 func BuiltinSignals() []Signal { return builtinsWith(func(*BuiltinSignal) bool { return true }) }
 
-// SignalsOf lists what a plugin that comes with the host serves, nothing for any other.
+// SignalsOf returns the signals that the named built-in plugin serves, none for any other name.
 func SignalsOf(plugin string) []Signal {
 	return builtinsWith(func(b *BuiltinSignal) bool { return b.Plugin == plugin })
 }
 
-// SignalsOn lists the signals that are about a filesystem: its room and its inodes.
+// SignalsOn returns the signals of a filesystem: its free space and its free inodes.
 func SignalsOn(fs Filesystem) []Signal {
 	return builtinsWith(func(b *BuiltinSignal) bool { return b.Filesystem == fs })
 }
 
-// SameResource lists the signals of the resource of s, s among them: memory of the node
-// and of its pods alike. Filesystems are another matter: Layout.SameFilesystem.
+// SameResource returns the signals, including s, of the same resource: both memory signals, for
+// example. For filesystems see Layout.SameFilesystem.
 func SameResource(s Signal) []Signal {
 	of, builtin := Builtin(s)
 	if !builtin || of.Filesystem != "" {
@@ -89,8 +88,8 @@ func SameResource(s Signal) []Signal {
 	return builtinsWith(func(b *BuiltinSignal) bool { return b.Definition == of.Definition })
 }
 
-// CheapToMeasure reports whether c is of kubelet signals that all are. Of what a
-// vendor's plugin knows it may take seconds to find out.
+// CheapToMeasure reports whether all signals of c are the kubelet's and cheap to measure. A
+// vendor's plugin may take seconds to measure pods.
 func (c Condition) CheapToMeasure() bool {
 	return slices.ContainsFunc(builtins[:], func(b BuiltinSignal) bool { return b.Condition == c }) &&
 		!slices.ContainsFunc(builtins[:], func(b BuiltinSignal) bool { return b.Condition == c && !b.CheapToMeasure })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Capability is a set of things that a plugin can do for a signal.
+// Capability is a bit set of the things that a plugin can do for a signal.
 type Capability uint8
 
 // The capabilities.
@@ -18,16 +18,16 @@ const (
 	CanReclaim
 )
 
-// capabilityNames are the names in the configuration, /status and logs, in their order.
+// capabilityNames are the names used in the configuration, in /status and in logs, in bit order.
 var capabilityNames = [...]string{"observe", "measure", "watch", "rank", "reclaim"}
 
-// AllCapabilities has every capability.
+// AllCapabilities returns the set of all capabilities.
 func AllCapabilities() Capability { return 1<<len(capabilityNames) - 1 }
 
 // Has reports whether c includes all of d.
 func (c Capability) Has(d Capability) bool { return c&d == d }
 
-// Each returns the capabilities in c one by one, in a fixed order.
+// Each yields the capabilities in c one by one, in a fixed order.
 func (c Capability) Each() iter.Seq[Capability] {
 	return func(yield func(Capability) bool) {
 		for n := range capabilityNames {
@@ -49,10 +49,10 @@ func (c Capability) Names() []string {
 	return names
 }
 
-// String returns the names with commas between them.
+// String returns the names in c, separated by commas.
 func (c Capability) String() string { return strings.Join(c.Names(), ",") }
 
-// CapabilityNamed returns the capability of that name, 0 if there is none.
+// CapabilityNamed returns the capability with the given name, 0 if there is none.
 func CapabilityNamed(name string) Capability {
 	if n := slices.Index(capabilityNames[:], name); n >= 0 {
 		return 1 << n

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Capabilities returns what the plugin has at all.
+// Capabilities returns all capabilities that the plugin implements, for any signal.
 func (p *Plugin) Capabilities() Capability {
 	var c Capability
 	if p.Observer != nil {
@@ -26,8 +26,8 @@ func (p *Plugin) Capabilities() Capability {
 	return c
 }
 
-// For returns what the plugin offers for s: nothing when it does not list s,
-// and never more than it has.
+// For returns the capabilities that the plugin offers for s: none if it does not list s,
+// and never one that it does not implement.
 func (p *Plugin) For(s Signal) Capability {
 	for i := range p.Signals {
 		if p.Signals[i].Signal == s {
@@ -40,7 +40,7 @@ func (p *Plugin) For(s Signal) Capability {
 	return 0
 }
 
-// Observes returns the signals that the plugin observes; it is never nil.
+// Observes returns the signals that the plugin observes; the result is never nil.
 func (p *Plugin) Observes() []Signal {
 	signals := []Signal{}
 	for i := range p.Signals {
@@ -51,7 +51,7 @@ func (p *Plugin) Observes() []Signal {
 	return signals
 }
 
-// Validate checks that p keeps the contract and returns all that is wrong.
+// Validate checks that p keeps the contract and returns all violations, joined.
 func (p *Plugin) Validate() error {
 	var errs []error
 	if p.Name == "" {

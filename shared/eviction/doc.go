@@ -1,10 +1,9 @@
-// Package eviction is the vocabulary of evictd: signals, observations, pod
-// rows, measurements and the contract between the host and its plugins, in
-// terms of the standard library alone.
+// Package eviction defines the vocabulary of evictd: signals, observations, pod rows, measurements
+// and the contract between the host and its plugins. It depends on the standard library only.
 //
-// Plugin authors and the host share it. It is not a policy (host/internal/policy), not a wire
-// format (shared/proto, shared/wire) and not a way to run a plugin (sdk).
+// Plugin authors and the host share it. It contains no policy (host/internal/policy), no wire
+// format (shared/proto, shared/wire) and no way to run a plugin (sdk).
 //
 // All amounts are int64 in the base unit of their signal: bytes, inodes or
-// processes. Names that carry no unit in their type carry it in their name.
+// processes. Where the type does not imply the unit, the name does.
 package eviction

@@ -2,16 +2,16 @@ package eviction
 
 import "errors"
 
-// Errors that tell why a call to a plugin has no answer. A call whose caller
-// gave up returns the context's own error instead.
+// Errors that classify why a call to a plugin has no answer. If the caller's context
+// ended, the call returns the context's error instead.
 var (
-	// ErrRefused is the plugin saying no: it understood and answered an error.
+	// ErrRefused means that the plugin understood the call and answered with an error.
 	ErrRefused = errors.New("plugin refused")
-	// ErrUnavailable is a plugin that is dead or not reachable.
+	// ErrUnavailable means that the plugin is dead or cannot be reached.
 	ErrUnavailable = errors.New("plugin unavailable")
-	// ErrUnsupported is a call that the plugin does not have.
+	// ErrUnsupported means that the plugin does not implement the call.
 	ErrUnsupported = errors.New("not supported by plugin")
-	// ErrInvalidReply is an answer that breaks the contract: too large, not
-	// decodable, or with values that cannot be.
+	// ErrInvalidReply means that the answer breaks the contract: it is too large, cannot be
+	// decoded or has impossible values.
 	ErrInvalidReply = errors.New("invalid reply from plugin")
 )

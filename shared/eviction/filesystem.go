@@ -3,9 +3,8 @@ package eviction
 // Layouts lists the layouts that the kubelet knows.
 func Layouts() []Layout { return []Layout{LayoutShared, LayoutImageFs, LayoutContainerFs} }
 
-// where returns the name that counts of a filesystem which may have several: the
-// kubelet's if it is the same as that, else the images'. In an unknown layout each is
-// alone.
+// where returns the canonical name of a filesystem with several names: the kubelet's if there is
+// one, else the image filesystem's. In an unknown layout each name stands for itself.
 func (l Layout) where(fs Filesystem) Filesystem {
 	switch {
 	case l == LayoutShared, l == LayoutContainerFs && fs == ContainerFs:
@@ -17,9 +16,9 @@ func (l Layout) where(fs Filesystem) Filesystem {
 	}
 }
 
-// ContainerFsFrom returns the signal whose filesystem a signal of writable layers is
-// about: the images' where they have one of their own that writable layers are on
-// too, else the kubelet's. It is false for other signals and for an unknown layout.
+// ContainerFsFrom returns the signal that has the same figure as s, a containerfs signal: the
+// nodefs signal if writable layers are on the kubelet's filesystem, else the imagefs signal.
+// It returns false for other signals and for an unknown layout.
 func (l Layout) ContainerFsFrom(s Signal) (Signal, bool) {
 	of, _ := Builtin(s)
 	from := l.where(ContainerFs)
@@ -29,9 +28,9 @@ func (l Layout) ContainerFsFrom(s Signal) (Signal, bool) {
 	return builtinsWith(func(b *BuiltinSignal) bool { return b.Filesystem == from && b.Definition == of.Definition })[0], true
 }
 
-// SameFilesystem returns the signals that are the same figure of the same filesystem
-// as s, s among them: nodefs, imagefs and containerfs in this order. A signal that is
-// of no filesystem is alone.
+// SameFilesystem returns the signals that have the same figure of the same filesystem as s,
+// including s, in the order nodefs, imagefs, containerfs. For a signal without a filesystem
+// it returns s alone.
 func (l Layout) SameFilesystem(s Signal) []Signal {
 	of, _ := Builtin(s)
 	if of.Filesystem == "" {
@@ -42,10 +41,10 @@ func (l Layout) SameFilesystem(s Signal) []Signal {
 	})
 }
 
-// ServedWith returns the signals that who does c for s serves as well, s among them,
-// in the order of SameFilesystem. Kubelet and images have thresholds of their own also
-// where they share a filesystem, and so a figure each; only that for writable layers,
-// whose threshold follows from another one, is had from who has that one's.
+// ServedWith returns the signals, including s, for which the plugin that does c for s does it
+// too, in the order of SameFilesystem. nodefs and imagefs have separate thresholds, and so are
+// observed separately even on one filesystem; the containerfs threshold follows from another
+// signal's, so the plugin that observes that signal observes containerfs too.
 func (l Layout) ServedWith(s Signal, c Capability) []Signal {
 	switch c {
 	case CanMeasure, CanRank, CanReclaim:
@@ -54,7 +53,7 @@ func (l Layout) ServedWith(s Signal, c Capability) []Signal {
 		if from, ok := l.ContainerFsFrom(s); ok {
 			return []Signal{from, s}
 		}
-	case CanWatch: // all are asked
+	case CanWatch: // every plugin that can watch is asked
 	}
 	return []Signal{s}
 }

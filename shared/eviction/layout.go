@@ -1,18 +1,18 @@
 package eviction
 
-// LayoutReport says which filesystems the node has.
+// LayoutReport describes how the node's filesystems are arranged.
 type LayoutReport struct {
-	// ImageFs: images do not live on the kubelet's filesystem.
+	// ImageFs: images are on another filesystem than the kubelet's.
 	ImageFs bool
-	// ContainerFs: writable layers do not live with the images.
+	// ContainerFs: writable layers are on another filesystem than the images.
 	ContainerFs bool
-	// ImageFsErr and ContainerFsErr say why the answer is not known.
+	// ImageFsErr and ContainerFsErr say why the field is not known; empty if it is known.
 	ImageFsErr     string
 	ContainerFsErr string
 }
 
-// Layout returns the arrangement that r reports. Where it is not known where writable
-// layers live they count as being with the images.
+// Layout returns the layout that r reports, 0 if ImageFs is not known. If ContainerFs is
+// not known, writable layers are assumed to be with the images.
 func (r *LayoutReport) Layout() Layout {
 	switch {
 	case r.ImageFsErr != "":
@@ -33,15 +33,14 @@ type Layout uint8
 const (
 	// LayoutShared has everything on the kubelet's filesystem.
 	LayoutShared Layout = iota + 1
-	// LayoutImageFs has images and writable layers on a filesystem of their own.
+	// LayoutImageFs has images and writable layers together on a separate filesystem.
 	LayoutImageFs
-	// LayoutContainerFs has images on their own, writable layers on the
-	// kubelet's filesystem.
+	// LayoutContainerFs has images on a separate filesystem, writable layers on the kubelet's.
 	LayoutContainerFs
 )
 
-// String names the layout as the kubelet's documentation calls its filesystem
-// for images.
+// String returns "shared", or the kubelet's name for the separate filesystem: "imagefs",
+// "containerfs". It returns "unknown" for any other value.
 func (l Layout) String() string {
 	switch l {
 	case LayoutShared:
@@ -55,7 +54,7 @@ func (l Layout) String() string {
 	}
 }
 
-// LayoutNamed returns the layout that String calls so, 0 if none is.
+// LayoutNamed returns the layout with the given String, 0 if there is none.
 func LayoutNamed(name string) Layout {
 	for _, l := range Layouts() {
 		if l.String() == name {

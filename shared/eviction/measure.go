@@ -5,35 +5,34 @@ import (
 	"time"
 )
 
-// Measurer reads figures of pods.
+// Measurer measures how much pods use.
 type Measurer interface {
-	// Measure calls emit once for each requested pod that it has an answer for,
-	// in any order and from any goroutine until Measure returns; emit is safe
-	// for concurrent use and keeps nothing that the caller may not reuse.
-	// Answers given before the deadline count even if Measure never returns. A
-	// pod that got none by then is unknown.
+	// Measure calls emit once for each requested pod that it has an answer for, in any order and
+	// from any goroutine, until it returns. emit is safe for concurrent use and copies its
+	// argument, so the caller may reuse the memory. Answers emitted before the deadline count even
+	// if Measure never returns. A pod without an answer by then is unknown.
 	Measure(ctx context.Context, req MeasureRequest, emit func(Measurement)) error
 }
 
-// A MeasureRanker is a Measurer whose plugin ranks the pods in the same call: their
-// rows need not travel twice. It is for the host's side; a plugin's author gives a
-// Measurer and a Ranker, which package wire joins.
+// A MeasureRanker measures and ranks in one call, so that the pod rows are sent only once.
+// It is for the host's side; a plugin's author implements Measurer and Ranker, which package
+// wire combines.
 type MeasureRanker interface {
 	Measurer
-	// MeasureAndRank is Measure and, if every pod got an answer, the Rank of rank
-	// with those as candidates.
+	// MeasureAndRank calls Measure and, if every pod got an answer, Rank with the request
+	// rank and these pods as candidates.
 	MeasureAndRank(ctx context.Context, req MeasureRequest, rank RankRequest, emit func(Measurement)) (Ranking, error)
 }
 
 // Ranking is the order that MeasureAndRank returned. The zero Ranking means that it did not
-// rank, so that Rank is to be called.
+// rank: call Rank instead.
 type Ranking struct {
 	Order []Ranked
-	// Err says why the order cannot be had, of Rank neither.
+	// Err says why there is no order; calling Rank would not give one either.
 	Err error
 }
 
-// Detail says how deep a measurement goes.
+// Detail selects how detailed a measurement is.
 type Detail uint8
 
 const (
@@ -53,17 +52,17 @@ type MeasureRequest struct {
 	Pods    []Pod
 }
 
-// MeasurementState tells the three kinds of a measurement apart.
+// MeasurementState says whether a measurement has figures and, if not, why.
 type MeasurementState uint8
 
 const (
-	// MeasurementUnknown is a failed or late measurement: the host uses the last
-	// known figure, else ranks the pod after the measured ones of its priority.
+	// MeasurementUnknown means that the measurement failed or was late: the host uses the
+	// last known figure, else ranks the pod after the measured ones of its priority.
 	MeasurementUnknown MeasurementState = iota
-	// Measured carries figures.
+	// Measured means that the measurement has figures.
 	Measured
-	// NoStats is the source saying that it has no figures of this pod; as in the
-	// kubelet such a pod ranks before all that have.
+	// NoStats means that the source has no figures of this pod. As in the kubelet, such
+	// a pod ranks before all pods that have figures.
 	NoStats
 )
 
@@ -73,15 +72,15 @@ type Figure struct {
 	OK    bool
 }
 
-// Some returns the figure v.
+// Some returns a Figure with the value v.
 func Some(v int64) Figure { return Figure{Value: v, OK: true} }
 
 // Measurement holds the usage of one pod.
 type Measurement struct {
 	UID   string
 	State MeasurementState
-	// Usage has, per requested signal, the figure that its ranking uses, with
-	// the filesystem layout already applied.
+	// Usage has the figure to rank by for each requested signal, with the filesystem
+	// layout already applied.
 	Usage []SignalUsage
 	// Pod-level figures, in bytes and processes.
 	WorkingSetBytes           Figure
@@ -89,20 +88,20 @@ type Measurement struct {
 	EphemeralStorageUsedBytes Figure
 	// Time is the wall time of the sample, zero if not known.
 	Time time.Time
-	// Containers and Volumes are in the source's order, with DetailContainers.
+	// Containers and Volumes are in the source's order; set only with DetailContainers.
 	Containers []ContainerMeasurement
 	Volumes    []VolumeMeasurement
 	// Err says why the state is MeasurementUnknown.
 	Err string
 }
 
-// SignalUsage is the ranking figure of one signal, in its base unit.
+// SignalUsage is the figure to rank by for one signal, in the signal's base unit.
 type SignalUsage struct {
 	Signal Signal
 	Value  int64
 }
 
-// UsageFor returns the ranking figure for s, 0 when there is none.
+// UsageFor returns the figure to rank by for s, 0 if there is none.
 func (m *Measurement) UsageFor(s Signal) int64 {
 	for i := range m.Usage {
 		if m.Usage[i].Signal == s {
@@ -112,7 +111,7 @@ func (m *Measurement) UsageFor(s Signal) int64 {
 	return 0
 }
 
-// ContainerMeasurement is the use of one container.
+// ContainerMeasurement holds the usage of one container.
 type ContainerMeasurement struct {
 	Name             string
 	WorkingSetBytes  Figure
@@ -122,7 +121,7 @@ type ContainerMeasurement struct {
 	LogsInodesUsed   Figure
 }
 
-// VolumeMeasurement is the use of one volume.
+// VolumeMeasurement holds the usage of one volume.
 type VolumeMeasurement struct {
 	Name       string
 	UsedBytes  Figure

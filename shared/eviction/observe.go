@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A View tells on which side of node-level reclaim a pass looks.
+// View says whether a call comes before or after the node-level reclaim of its pass.
 type View uint8
 
 // The views of a pass. Ranking and messages use ViewBefore.
@@ -14,19 +14,18 @@ const (
 	ViewAfterReclaim
 )
 
-// PassView identifies a pass and its view. Figures that are read for one of them are
-// the same for all who ask within it.
+// PassView identifies a pass and its view. Within one PassView the host's stats summary gives
+// every plugin the same figures.
 type PassView struct {
-	// Pass numbers the host's passes; it grows and is never reused by a host.
+	// Pass numbers the host's passes; it only grows and a host never reuses a number.
 	Pass uint64
 	View View
 }
 
 // Observer reads the node's figures.
 type Observer interface {
-	// Observe reads each requested signal now. It is called in every pass and
-	// must be cheap, fresh and independent of the number of pods. A signal that
-	// is left out of the reply counts as unknown.
+	// Observe reads each requested signal now. It is called in every pass and must be cheap, fresh
+	// and independent of the number of pods. A signal missing from the reply counts as unknown.
 	Observe(ctx context.Context, req ObserveRequest) (ObserveReply, error)
 }
 
@@ -40,21 +39,21 @@ type ObserveRequest struct {
 // ObserveReply is the output of Observer.
 type ObserveReply struct {
 	Observations []Observation
-	// Layout is set by the plugin that owns the layout, else nil.
+	// Layout is set only by the plugin with OwnsLayout, else nil.
 	Layout *LayoutReport
 }
 
-// ObservationState tells the three kinds of an observation apart.
+// ObservationState says whether an observation has figures and, if not, why.
 type ObservationState uint8
 
 const (
-	// Unknown is a failed, late or not asked observation: nothing is concluded
-	// from it and no timer moves.
+	// Unknown means that the observation failed, was late or was not requested: the host
+	// concludes nothing from it and starts or stops no timer.
 	Unknown ObservationState = iota
-	// Observed carries figures.
+	// Observed means that the observation has figures.
 	Observed
-	// Absent is the source saying that it has no such figure: the threshold is
-	// not met and its timers are forgotten.
+	// Absent means that the source has no such figure: the threshold counts as not met
+	// and its timers are reset.
 	Absent
 )
 
@@ -66,18 +65,18 @@ type Observation struct {
 	// negative (pid.available can be).
 	Available int64
 	Capacity  int64
-	// Freeing is the amount that is being released right now and will be available without a
-	// pod going: blocks of deleted files that a filesystem has not given back yet. As long as
-	// it would suffice the host takes no further pod, for a minute after the last one's end at
-	// most. It counts for disks and custom signals only; 0 for nothing.
+	// Freeing is the amount that is being released right now and becomes available without an
+	// eviction, such as blocks of deleted files that a filesystem has not released yet. While it
+	// would suffice, the host evicts no further pod, for at most a minute after the last evicted
+	// pod ended. It counts for disks and custom signals only; 0 if nothing is being released.
 	Freeing int64
-	// Time is the wall time of the sample. Zero when the source has none. A figure
-	// whose time cannot be is unknown: CheckSampleAge.
+	// Time is the wall time of the sample, zero if the source has none. The host treats a
+	// figure with an impossible time as unknown: see CheckSampleAge.
 	Time time.Time
-	// BootNanos is the CLOCK_BOOTTIME reading of the sample, 0 if not known. It
-	// decides which of two samples is newer when both have it.
+	// BootNanos is the CLOCK_BOOTTIME reading of the sample in nanoseconds, 0 if not known. If
+	// two samples both have it, it decides which one is newer.
 	BootNanos int64
-	// Components explain Available, for people: names and figures.
+	// Components explain to people how Available was computed.
 	Components []Component
 	// Err says why the state is Unknown.
 	Err string

@@ -12,32 +12,32 @@ const (
 	BestEffort QoSClass = "BestEffort"
 )
 
-// Pod is the compact row that plugins see of a pod.
+// Pod is the compact description of a pod that plugins receive.
 type Pod struct {
 	UID       string
 	Namespace string
 	Name      string
-	// Labels and Annotations hold the keys that the plugin asked for, if set.
+	// Labels and Annotations have only the keys that the plugin wants (Plugin.WantLabels).
 	Labels      map[string]string
 	Annotations map[string]string
 	Priority    int32
 	QoSClass    QoSClass
-	// StartTime is status.startTime or, of a pod that the host found through the
-	// container runtime only, when its sandbox was made. Zero when not known.
+	// StartTime is status.startTime or, for a pod known only to the container runtime, the
+	// creation time of its sandbox. Zero if not known.
 	StartTime time.Time
-	// OwnerKind is the kind of the controlling owner, "" without one.
+	// OwnerKind is the kind of the controlling owner, "" if there is none.
 	OwnerKind string
-	// Effective requests by the kubelet's rule: sidecars, init containers,
-	// overhead, pod-level resources, allocated values.
+	// Effective requests in bytes by the kubelet's rules: sidecars, init containers,
+	// overhead, pod-level resources and allocated values are taken into account.
 	MemoryRequestBytes           int64
 	EphemeralStorageRequestBytes int64
 	Volumes                      []Volume
-	// Running: a container of it runs, as far as the pod source knows. Then what
-	// cannot be found of it is unknown, and no pod without figures.
+	// Running: a container of the pod runs, as far as the pod source knows. If its figures
+	// cannot be found, the answer is then MeasurementUnknown and not NoStats.
 	Running bool
-	// Containers are those known to the runtime, so that a plugin finds their
-	// figures by id. Only sent with MeasureRequest.Detail DetailContainers, and
-	// empty when the pod source has no runtime.
+	// Containers are the pod's containers in the runtime, so that a plugin finds their
+	// figures by ID. They are sent only with MeasureRequest.Detail DetailContainers, and are
+	// empty if the pod source has no runtime.
 	Containers []Container
 }
 
@@ -48,7 +48,7 @@ type Volume struct {
 	Kind string
 	// Medium is emptyDir.medium, "" for the default.
 	Medium string
-	// CountsForRanking: the kubelet counts the volume as local storage.
+	// CountsForRanking: the kubelet counts the volume as local storage of the pod.
 	CountsForRanking bool
 }
 
@@ -56,6 +56,6 @@ type Volume struct {
 type Container struct {
 	// Name is the name in the pod's spec.
 	Name string
-	// ID is the runtime's id, without a scheme.
+	// ID is the runtime's ID, without the runtime's scheme ("containerd://").
 	ID string
 }

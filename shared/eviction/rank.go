@@ -2,10 +2,10 @@ package eviction
 
 import "context"
 
-// A Ranker decides who goes first.
+// Ranker decides the order in which pods are evicted.
 type Ranker interface {
-	// Rank returns candidates, most evictable first. One that is left out is
-	// not to be evicted. Rank does no I/O and must not retain or change req.
+	// Rank returns the candidates in the order of eviction. A candidate that is left out is
+	// not evicted. Rank does no I/O and must neither retain nor change req.
 	Rank(ctx context.Context, req RankRequest) ([]Ranked, error)
 }
 
@@ -15,19 +15,19 @@ type RankRequest struct {
 	Signal    Signal
 	Unit      Unit
 	Threshold Threshold
-	// Available and Capacity are as observed; Shortfall is the amount to reclaim to
-	// satisfy the threshold and its minimum reclaim, at least 1.
+	// Available and Capacity are as observed. Shortfall, at least 1, is the amount to reclaim
+	// to satisfy the threshold and its minimum reclaim. All are in Unit.
 	Available int64
 	Capacity  int64
 	Shortfall int64
 	// Hard: the threshold has no grace period.
 	Hard bool
-	// Candidates are in the order of the pod source. Pods that must not be
-	// evicted are never among them.
+	// Candidates are in the order of the pod source and never include pods that must not be
+	// evicted.
 	Candidates []Candidate
 }
 
-// Candidate is a pod that may be evicted and what it uses.
+// Candidate is a pod that may be evicted, with its usage.
 type Candidate struct {
 	Pod         Pod
 	Measurement Measurement
@@ -36,7 +36,7 @@ type Candidate struct {
 // Ranked is one entry of a ranking.
 type Ranked struct {
 	UID string
-	// Reason is for log and record, optional, never shown in the eviction
-	// message.
+	// Reason, optional, explains the rank in the log and the decision record. It is never
+	// part of the eviction message.
 	Reason string
 }

@@ -2,19 +2,19 @@ package eviction
 
 import "context"
 
-// Reclaimer reclaims a resource of the node without evicting a pod.
+// Reclaimer reclaims a resource of the node without evicting pods.
 type Reclaimer interface {
-	// Reclaim runs one step. It is idempotent. It calls progress whenever it has
-	// reclaimed something or is known to be alive: without it the host gives up
-	// after 30 s. The result counts also when an error is returned with it.
+	// Reclaim runs one step and must be idempotent. It calls progress whenever it has
+	// reclaimed something or wants to show that it is alive: the host gives up after 30 s
+	// without a call. The result counts even if an error is returned with it.
 	Reclaim(ctx context.Context, req ReclaimRequest, progress func(Reclaimed)) (Reclaimed, error)
 }
 
-// ReclaimStep is one step of node-level reclaim. It runs for the signals that it is
-// listed for, and for others that are the same filesystem in the layout of now.
+// ReclaimStep is one step of node-level reclaim. It runs for the signals that list it and
+// for other signals that share their filesystem in the current layout.
 type ReclaimStep struct {
-	// Name is unique within the signal; "container-gc" and "image-gc" are the
-	// built-in ones. The same name in another signal is the same step.
+	// Name is unique within the signal; the built-in ones are "container-gc" and "image-gc".
+	// The same name in another signal means the same step.
 	Name string
 	// Layouts limits the step to some filesystem layouts; empty means all.
 	Layouts []Layout
@@ -23,19 +23,19 @@ type ReclaimStep struct {
 // ReclaimRequest is the input of Reclaimer.
 type ReclaimRequest struct {
 	Pass uint64
-	// Signal is one that the step is listed for.
+	// Signal is one of the signals that list the step.
 	Signal Signal
 	Step   string
-	// Pods are the pods that the host knows, with their states.
+	// Pods are all pods that the host knows, with their states.
 	Pods []PodPhase
-	// AllSourcesReady: Pods is complete, so a pod not in it does not exist.
+	// AllSourcesReady: Pods is complete, so a pod that is not in it does not exist.
 	AllSourcesReady bool
-	// Shortfall is the amount, at least 1, that the signal lacks for its thresholds and their
-	// min reclaim. 0: the host does not say.
+	// Shortfall is the amount, at least 1, that the signal lacks to satisfy its thresholds and
+	// their minimum reclaim. 0 means that the host does not know.
 	Shortfall int64
 }
 
-// PodPhase is the phase of a pod's life, as container GC distinguishes it.
+// PodPhase is the phase of a pod's life as container garbage collection sees it.
 type PodPhase struct {
 	UID   string
 	State PodState
@@ -52,10 +52,10 @@ const (
 	PodDeleted
 )
 
-// Reclaimed holds what a step has reclaimed so far.
+// Reclaimed holds what a step has reclaimed since it began.
 type Reclaimed struct {
 	Bytes  int64
 	Inodes int64
-	// Message says what was done, for logs.
+	// Message says for the logs what was done.
 	Message string
 }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// The times that a sample may have, by either clock. Clocks are set a little now and
+// The limits on a sample's time, by either clock. Clocks are adjusted a little now and
 // then, and the kubelet's figures of disks may be a minute old.
 const (
 	MaxSampleAge   = 2 * time.Minute
 	MaxSampleAhead = time.Second
 )
 
-// CheckSampleAge returns why a figure of that age is none, below zero for one of a time
-// that has not come yet. It is nil for a time that can be. Whether a figure is newer than
-// another is decided by its time: one that is from the future would have its signal wait
-// for figures that are newer, and an old one taken to be of now be acted on again and again.
+// CheckSampleAge returns an error if a figure of the given age is invalid, nil if it is usable.
+// The age is negative for a time in the future. Sample times decide which figure is newer: one
+// from the future would make the host wait until newer figures arrive, and an old one taken as
+// current would be acted on again and again.
 func CheckSampleAge(age time.Duration) error {
 	switch {
 	case age > MaxSampleAge:

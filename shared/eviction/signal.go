@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// A Signal names one figure of the node that falls towards zero under pressure. Built-in
-// signals carry the kubelet's names; the names of custom signals are domain-qualified
+// Signal names one figure of the node that falls towards zero under pressure. Built-in
+// signals have the kubelet's names; the names of custom signals are domain-qualified
 // ("acme.example/nvme.spare").
 type Signal string
 
 // The kubelet's signals (pkg/kubelet/eviction/api/types.go).
 const (
-	// MemoryAvailable is the node's memory less its working set, in bytes.
+	// MemoryAvailable is the node's memory minus its working set, in bytes.
 	MemoryAvailable Signal = "memory.available"
-	// AllocatableMemoryAvailable is the same of the cgroup of all pods.
+	// AllocatableMemoryAvailable is the same for the cgroup of all pods.
 	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
-	// NodeFsAvailable is the room on the kubelet's filesystem, in bytes.
+	// NodeFsAvailable is the free space on the kubelet's filesystem, in bytes.
 	NodeFsAvailable Signal = "nodefs.available"
-	// NodeFsInodesFree is the inodes left on the kubelet's filesystem.
+	// NodeFsInodesFree is the number of free inodes on the kubelet's filesystem.
 	NodeFsInodesFree Signal = "nodefs.inodesFree"
-	// ImageFsAvailable is the room on the filesystem of images, in bytes.
+	// ImageFsAvailable is the free space on the filesystem of images, in bytes.
 	ImageFsAvailable Signal = "imagefs.available"
-	// ImageFsInodesFree is the inodes left on the filesystem of images.
+	// ImageFsInodesFree is the number of free inodes on the filesystem of images.
 	ImageFsInodesFree Signal = "imagefs.inodesFree"
-	// ContainerFsAvailable is the room for writable layers, in bytes.
+	// ContainerFsAvailable is the free space on the filesystem of writable layers, in bytes.
 	ContainerFsAvailable Signal = "containerfs.available"
-	// ContainerFsInodesFree is the inodes left for writable layers.
+	// ContainerFsInodesFree is the number of free inodes on the filesystem of writable layers.
 	ContainerFsInodesFree Signal = "containerfs.inodesFree"
-	// PIDAvailable is the tasks (threads) that may still be started.
+	// PIDAvailable is the number of tasks (threads) that can still be started.
 	PIDAvailable Signal = "pid.available"
 )
 
 // A Unit is the unit of the int64 figures of a signal.
 type Unit string
 
-// The units of the built-in signals. A custom signal may have another.
+// The units of the built-in signals. A custom signal may use another one.
 const (
 	UnitBytes     Unit = "bytes"
 	UnitInodes    Unit = "inodes"
@@ -62,35 +62,34 @@ const (
 	PIDPressure    Condition = "PIDPressure"
 )
 
-// Definition describes a signal to the host, which decides by it.
+// Definition holds the properties of a signal that the host needs to decide by it.
 type Definition struct {
 	Unit   Unit
 	Format Format
-	// Resource is the name in events and messages ("Attempting to reclaim
-	// memory"). Custom signals use a domain-qualified one.
+	// Resource is the name in events and messages ("Attempting to reclaim memory"). It
+	// is domain-qualified for custom signals.
 	Resource string
 	// Condition is the node condition that the signal's thresholds raise.
 	Condition Condition
-	// ReliefTime bounds the delay from a pod's end until the signal's figures show what it has
-	// released: no further pod goes for the signal before it is over or all has come back. Zero
-	// is DefaultReliefTime, MaxReliefTime the most.
+	// ReliefTime bounds the delay between a pod's end and the figures that show what it released:
+	// the host evicts no further pod for the signal until it is over or everything is released.
+	// Zero means DefaultReliefTime; the maximum is MaxReliefTime.
 	ReliefTime time.Duration
 }
 
-// The relief time of a signal that does not say one, and the longest one.
+// The default and the maximum of Definition.ReliefTime.
 const (
 	DefaultReliefTime = 10 * time.Second
 	MaxReliefTime     = time.Minute
 )
 
-// ValidCustom reports whether s may name a vendor's signal: domain/name of
-// letters, digits, '.', '-' and '_', the domain with a dot in it and not one of
-// Kubernetes' own, at most 253 bytes. More would not fit into the kubelet's flags
-// and the types of node conditions.
+// ValidCustom returns an error unless s may name a vendor's signal: "domain/name" of letters,
+// digits, '.', '-' and '_', at most 253 bytes. The domain has a dot and is not one of Kubernetes.
+// Other names would not fit into the kubelet's flags and the types of node conditions.
 func (s Signal) ValidCustom() error { return validCustomName("signal", string(s)) }
 
-// ValidCustom reports whether d may define a vendor's signal: unit and
-// resource are given, resource and condition are domain-qualified.
+// ValidCustom returns an error unless d may define a vendor's signal: it needs a unit and a
+// format, and a domain-qualified resource and condition.
 func (d Definition) ValidCustom() error {
 	if d.Unit == "" {
 		return fmt.Errorf("unit is empty, want for example %q", UnitBytes)
@@ -107,7 +106,7 @@ func (d Definition) ValidCustom() error {
 	return validCondition(string(d.Condition))
 }
 
-// validCondition wants a name that the taint of a node can have.
+// validCondition returns an error unless a node taint can have the name too.
 func validCondition(name string) error {
 	if err := validCustomName("condition", name); err != nil {
 		return err

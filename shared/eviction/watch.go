@@ -2,11 +2,11 @@ package eviction
 
 import "context"
 
-// Watcher waits for the kernel to say that a threshold may have been crossed.
+// Watcher waits for the kernel to signal that a threshold may have been crossed.
 type Watcher interface {
-	// Watch calls wake for each notification until ctx ends. A wake is a hint to
-	// look, never a decision, and may be spurious; missing one is the failure.
-	// The host holds one Watch at a time: a new one replaces the old one.
+	// Watch calls wake for each notification until ctx ends. A wake only makes the host look;
+	// it may be spurious, but none may be missed.
+	// The host keeps one Watch open at a time: a new one replaces the old one.
 	Watch(ctx context.Context, req WatchRequest, wake func(Wake)) error
 }
 
@@ -24,6 +24,6 @@ type WatchThreshold struct {
 // Wake is one notification.
 type Wake struct {
 	Signal Signal
-	// Cause is for logs: "memcg", "poll", "psi".
+	// Cause explains the wake in logs: "memcg", "poll", "psi".
 	Cause string
 }

@@ -1,8 +1,8 @@
-// Package figures has what package nodefs reads of a node in the words of package
-// eviction: observations, and measurements of pods. The built-in plugins have it from
-// here, and the host when a plugin is gone, so that both say the same of the same node.
+// Package figures converts what package nodefs reads of a node into observations and pod
+// measurements of package eviction. The built-in plugins use it, and the host when a plugin
+// is gone, so that both report the same for the same node.
 //
-// When something is read, and what follows from it, is their matter.
+// The callers decide when to read and what follows from the figures.
 package figures
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// At is an observation of s that is about to be made: what is read for it is newer.
+// At returns an observation of s without figures, with the current time: read the figures after.
 func At(s eviction.Signal) eviction.Observation {
 	return eviction.Observation{Signal: s, Time: time.Now(), BootNanos: nodefs.BootNanos()}
 }
 
-// Memory is o with what a gauge of memory has read. Without a limit there is no figure,
-// as in the kubelet, and none of all pods as long as they have no cgroup.
+// Memory adds to o what a gauge of memory has read. Without a limit the signal is absent, as in
+// the kubelet; that of all pods also while they have no cgroup.
 func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.Observation {
 	switch {
 	case errors.Is(err, nodefs.ErrGone) && o.Signal == eviction.AllocatableMemoryAvailable, err == nil && !m.Limited:
@@ -41,7 +41,7 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 	return o
 }
 
-// PIDs is o with what was read of the tasks of the node and of all pods.
+// PIDs adds to o what was read of the tasks of the node and of all pods.
 func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observation {
 	if err != nil {
 		o.Err = err.Error()
@@ -59,12 +59,12 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 	return o
 }
 
-// MostComponents bounds the components of an observation of a filesystem.
+// MostComponents is the maximum number of components of a filesystem's observation.
 const MostComponents = 4
 
-// Filesystem is o with what was read of its filesystem, whose name comes first if it is
-// not empty. One that counts no inodes (btrfs), or has no size, has no figure; the kubelet
-// takes 0 of 0 for one. The components are put where o has room for them.
+// Filesystem adds to o what was read of its filesystem; the component name, if not empty, comes
+// first. If the filesystem counts no inodes (btrfs) or has no size, the signal is absent; the
+// kubelet takes 0 of 0 as a figure. Components reuse the capacity that o has for them.
 func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, err error) eviction.Observation {
 	if err != nil {
 		o.Err = err.Error()
@@ -96,7 +96,7 @@ func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, 
 	return o
 }
 
-// PodMemory reads the working set of a pod.
+// PodMemory reads the working set of a pod, using b.
 func PodMemory(from *nodefs.PodCgroups[nodefs.MemoryUse], pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
 	m, use := read(from, pod, b)
 	if m.State == eviction.Measured {
@@ -105,7 +105,7 @@ func PodMemory(from *nodefs.PodCgroups[nodefs.MemoryUse], pod *eviction.Pod, b *
 	return m
 }
 
-// PodTasks reads how many tasks a pod has.
+// PodTasks reads the number of tasks of a pod, using b.
 func PodTasks(from *nodefs.PodCgroups[int64], pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
 	m, tasks := read(from, pod, b)
 	if m.State == eviction.Measured {
@@ -114,7 +114,7 @@ func PodTasks(from *nodefs.PodCgroups[int64], pod *eviction.Pod, b *nodefs.Buffe
 	return m
 }
 
-// read reads a pod's figure. Whose cgroup is not there has none, unless it runs.
+// read reads a pod's figure. A pod without a cgroup has no stats, unless it is running.
 func read[T any](from *nodefs.PodCgroups[T], pod *eviction.Pod, b *nodefs.Buffer) (m eviction.Measurement, figure T) {
 	m.UID, m.Time = pod.UID, time.Now()
 	figure, err := from.Read(pod.UID, string(pod.QoSClass), b)

@@ -1,9 +1,9 @@
-// Package hang waits for calls that may never return: of a filesystem whose server is
-// away, of a cgroup whose lock is held. Nothing can end such a call. It is left behind, in
-// a goroutine of its own that ends with it, and its caller goes on.
-// A panic in a goroutine of its own is an error for the caller, or a panic there.
+// Package hang waits for calls that may never return: on a filesystem whose server is away, on
+// a cgroup whose lock is held. Such a call cannot be stopped. It is left behind in a separate
+// goroutine, which ends when the call returns, and the caller goes on.
+// A panic in that goroutine becomes an error for the caller, or a panic there.
 //
-// It is not a way to end what can be ended: that takes a context.
+// It is not for calls that can be stopped: use a context for these.
 package hang
 
 import (
@@ -14,21 +14,21 @@ import (
 	"sync/atomic"
 )
 
-// ErrHangs is the error of a call that was left behind, or not begun because a former one is
-// still in progress.
+// ErrHangs is the error of a call that was left behind, or not begun because an earlier one
+// still hangs.
 var ErrHangs = errors.New("the filesystem does not answer")
 
-// Do returns what call returns. When late is closed before, call is left behind, and
-// ended, unless it is nil, is called when it has returned after all.
+// Do returns what call returns. If late is closed before, call is left behind, and ended,
+// unless it is nil, is called when call returns after all.
 func Do[T any](late <-chan struct{}, call func() (T, error), ended func()) (T, error) {
 	return begin(late, call, ended).Wait()
 }
 
-// A Pending call is on its way.
+// A Pending call is in progress.
 type Pending[T any] struct {
 	late     <-chan struct{}
 	answered chan struct{}
-	settled  atomic.Bool // by the first of two: the answer, or late
+	settled  atomic.Bool // by whichever comes first: the answer or late
 	left     bool
 	value    T
 	err      error
@@ -48,8 +48,8 @@ func begin[T any](late <-chan struct{}, call func() (T, error), ended func()) *P
 	return p
 }
 
-// Try is call with an error for a panic, which is logged: for a goroutine that shares the process with
-// others.
+// Try calls call and turns a panic, which it logs, into an error: for a goroutine that shares the
+// process with others.
 func Try[T any](call func() (T, error)) (value T, err error) {
 	if p := Catch(func() { value, err = call() }); p != nil {
 		slog.Error("call panicked", "panic", p.Value, "stack", string(p.Stack))
@@ -58,7 +58,7 @@ func Try[T any](call func() (T, error)) (value T, err error) {
 	return value, err
 }
 
-// Wait returns what the call returned, or ErrHangs when it is left behind. It is called
+// Wait returns what the call returned, or ErrHangs if it is left behind. It must be called only
 // once.
 func (p *Pending[T]) Wait() (T, error) {
 	select {
@@ -74,18 +74,18 @@ func (p *Pending[T]) Wait() (T, error) {
 	return p.value, p.err
 }
 
-// A Slot is held by one call at a time. What hangs keeps its slot and no other one.
+// A Slot is held by one call at a time. A call that hangs blocks its own slot only.
 type Slot chan struct{}
 
 // NewSlot returns a slot that is free.
 func NewSlot() Slot { return make(Slot, 1) }
 
-// DoIn is Do when the slot is free, for which it waits until late.
+// DoIn is like Do, but first waits, until late at most, for the slot to be free.
 func DoIn[T any](slot Slot, late <-chan struct{}, call func() (T, error)) (T, error) {
 	return BeginIn(slot, late, call).Wait()
 }
 
-// BeginIn is DoIn for a caller that does something else meanwhile.
+// BeginIn is like DoIn, but returns at once.
 func BeginIn[T any](slot Slot, late <-chan struct{}, call func() (T, error)) *Pending[T] {
 	return begin(late, func() (T, error) {
 		select {
@@ -98,14 +98,14 @@ func BeginIn[T any](slot Slot, late <-chan struct{}, call func() (T, error)) *Pe
 	}, nil)
 }
 
-// Left has the names of calls that were left behind and have not returned. The zero Left
-// has none. It is safe for concurrent use.
+// Left counts by name the calls that were left behind and have not returned. The zero Left
+// is ready. It is safe for concurrent use.
 type Left struct {
 	mu    sync.Mutex
 	calls map[string]int
 }
 
-// DoAs is Do, unless a call of that name hangs.
+// DoAs is like Do, but returns ErrHangs if an earlier call of that name still hangs.
 func DoAs[T any](l *Left, name string, late <-chan struct{}, call func() (T, error)) (T, error) {
 	if l.has(name) {
 		return *new(T), ErrHangs
@@ -124,7 +124,7 @@ func (l *Left) has(name string) bool {
 	return l.calls[name] > 0
 }
 
-// add may take away first what is only added afterwards.
+// add changes a count. The -1 of a returned call may come before its +1.
 func (l *Left) add(name string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// A Panic is one that was recovered, with the stack of where it was.
+// A Panic is a recovered panic, with the stack at its origin.
 type Panic struct {
 	Value any
 	Stack []byte
 }
 
-// Error implements error, for the end of a process that recovers no panic.
+// Error implements error; it is shown if a re-raised Panic ends the process.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n%s", p.Value, p.Stack) }
 
-// Catch returns the panic of call, nil if it returned.
+// Catch calls call and returns its panic, nil if it returned.
 func Catch(call func()) (caught *Panic) {
 	defer func() {
 		switch r := recover().(type) {
@@ -31,14 +31,14 @@ func Catch(call func()) (caught *Panic) {
 	return nil
 }
 
-// A Group is a sync.WaitGroup for functions of a call that share the process with others: the first
-// panic of one of them is that of the caller, where it can be recovered.
+// A Group is like sync.WaitGroup, but passes the first panic of its functions on to the caller of
+// Wait, who can recover it.
 type Group struct {
 	all   sync.WaitGroup
 	first atomic.Pointer[Panic]
 }
 
-// Go calls f in a goroutine of its own.
+// Go calls f in a new goroutine.
 func (g *Group) Go(f func()) {
 	g.all.Go(func() {
 		if p := Catch(f); p != nil {
@@ -47,7 +47,7 @@ func (g *Group) Go(f func()) {
 	})
 }
 
-// Wait returns when all functions have, and panics if one of them has.
+// Wait waits for all functions to return. It panics if one of them has panicked.
 func (g *Group) Wait() {
 	g.all.Wait()
 	if p := g.first.Load(); p != nil {

@@ -15,49 +15,49 @@ import (
 )
 
 var (
-	// ErrNotProgram is about a file that cannot be executed: another attempt ends alike.
+	// ErrNotProgram means that the file cannot be executed; another attempt fails too.
 	ErrNotProgram = errors.New("cannot be executed")
-	// ErrBusy is about a file that is open for writing.
+	// ErrBusy means that the file is open for writing.
 	ErrBusy = errors.New("is open for writing")
 )
 
 // A Command describes an executable and how to start it.
 type Command struct {
-	// Path of the executable; Args with the name of the program first.
+	// Path of the executable; Args begin with the program's name.
 	Path string
 	Args []string
-	// Dir is the private directory that the plugin's socket is to be in.
+	// Dir is the private directory in which the plugin must create its socket.
 	Dir string
-	// Identity is the host's, nil without TLS.
+	// Identity is the host's; nil means no TLS.
 	Identity *Identity
-	// Environment has variables beyond those of the protocol.
+	// Environment has variables in addition to those of the protocol.
 	Environment []string
-	// ByHand leaves out the variables of the protocol, as a person does.
+	// ByHand omits the variables of the protocol, like a start by a person.
 	ByHand bool
-	// Confinement is nil for a process with all the caller's rights.
+	// Confinement restricts the process; nil leaves it all rights of the caller.
 	Confinement Confinement
-	// Stdout takes the lines of standard output after the first one, Stderr those of
-	// standard error and what go-plugin sends instead. A line is theirs during the call
-	// only; cut says that there was more of it. Several goroutines call them.
+	// Stdout gets the lines of standard output after the first one; Stderr gets those of
+	// standard error and what go-plugin forwards. They must not keep line; cut means that the
+	// line was longer. They are called from several goroutines.
 	Stdout, Stderr func(line []byte, cut bool)
 }
 
-// A Confinement restricts one process. All of it is called on a thread of the process's own,
-// which ends with it: changes of the thread affect no other process, and Pdeathsig comes with
-// the caller's death alone.
+// A Confinement restricts one process. Its methods are called on a thread that is reserved for
+// the process and ends with it: changes to the thread affect no other process, and Pdeathsig is
+// sent only when the caller dies.
 type Confinement interface {
-	// Start starts cmd, which has the attributes and the first inherited file of a
-	// process without confinement. It may add to them.
+	// Start starts cmd, which has the attributes and the first inherited file of a process
+	// without confinement. It may add to them.
 	Start(cmd *exec.Cmd) error
-	// OutOfMemory reports, of a process that has ended, whether the kernel has killed it
-	// or a child for their memory.
+	// OutOfMemory reports, after the process has ended, whether the kernel killed it or a
+	// child because of their memory.
 	OutOfMemory() bool
-	// Close kills who has left the process group and removes what was made for the
-	// process. It is called once, also when Start has failed.
+	// Close kills children that have left the process group and removes what was made for the
+	// process. It is called once, even if Start has failed.
 	Close()
 }
 
-// unconfined is a process with all the caller's rights.
+// unconfined leaves a process all rights of the caller.
 type unconfined struct{}
 
 func (unconfined) Start(cmd *exec.Cmd) error { return cmd.Start() }
@@ -66,8 +66,8 @@ func (unconfined) OutOfMemory() bool { return false }
 
 func (unconfined) Close() {}
 
-// parentFD is the descriptor of the pipe whose end of file tells a plugin that its
-// host is gone. The SDK finds its number in the environment.
+// parentFD is the descriptor of a pipe that reaches its end of file when the host is gone.
+// The SDK finds the number in the environment.
 const (
 	parentFD    = 3
 	parentFDEnv = "EVICTD_PARENT_FD=3"
@@ -91,7 +91,7 @@ func (c *Command) environment() []string {
 	return env
 }
 
-// notStarted says why a file could not be started.
+// notStarted explains why a file could not be started.
 func notStarted(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
@@ -105,18 +105,17 @@ func notStarted(err error) error {
 	}
 }
 
-// onOwnThread runs f on a thread that ends with f, in a goroutine that the caller
-// waits for.
+// onOwnThread runs f in a new goroutine on a thread that ends with f. It does not wait for f.
 func onOwnThread(f func()) {
 	go func() {
-		// Never unlocked: the runtime ends a thread whose goroutine ends so.
+		// Never unlocked: the runtime ends a thread whose goroutine ends while locked to it.
 		runtime.LockOSThread()
 		if unix.Gettid() != unix.Getpid() {
 			f()
 			return
 		}
-		// The runtime would keep the main thread for ever, and its rights are what
-		// /proc shows as the host's. As long as it is locked, others get others.
+		// The runtime would never end the main thread, and /proc shows its rights as the
+		// host's. Keep it locked here, so that another goroutine gets another thread.
 		elsewhere := make(chan struct{})
 		go func() {
 			runtime.LockOSThread()

@@ -14,16 +14,16 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A Conn is the connection to a process through which comes what its code prints:
-// go-plugin keeps the standard streams of its plugins from their code.
+// A Conn is the connection to a process. It also carries what the plugin's code prints, which
+// go-plugin keeps off the standard streams.
 type Conn struct {
 	*grpc.ClientConn
 
 	following sync.WaitGroup
 }
 
-// Connect connects with a process that is ready. It returns when the connection is
-// made, or could not be, which the first call tells.
+// Connect connects to a process that is ready. It returns when the attempt has succeeded or
+// failed; in the latter case the first call returns the error.
 func (p *Process) Connect(ctx context.Context, socket string, security credentials.TransportCredentials) (*Conn, error) {
 	cc, err := Dial(socket, security)
 	if err != nil {
@@ -48,9 +48,9 @@ func (c *Conn) Close() {
 	c.following.Wait()
 }
 
-// Dial makes another connection to a plugin that is ready, at the first call.
+// Dial returns another connection to a plugin that is ready, made at the first call.
 func Dial(socket string, security credentials.TransportCredentials) (*grpc.ClientConn, error) {
-	// Not by gRPC's names of unix sockets, which are URLs: the plugin chooses the path.
+	// Not gRPC's unix: scheme, which parses URLs: the plugin chooses the path.
 	return grpc.NewClient("passthrough:plugin", append(wire.DialOptions(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -61,18 +61,18 @@ func Dial(socket string, security credentials.TransportCredentials) (*grpc.Clien
 	)...)
 }
 
-// followPrinted reads go-plugin's stream of what was printed until the connection
-// ends. A plugin need not have it.
+// followPrinted reads go-plugin's stream of printed output until the connection ends. A
+// plugin need not serve it.
 func followPrinted(ctx context.Context, cc *grpc.ClientConn, to *splitter) {
 	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
 	if err != nil {
 		return
 	}
-	// The receive returns the error of a send that fails.
+	// If the send fails, the receive below returns its error.
 	_ = s.SendMsg(&emptypb.Empty{})
 	_ = s.CloseSend()
 	for {
-		// The message is internal to go-plugin. Empty keeps fields as they came.
+		// The message type is internal to go-plugin. Empty keeps its fields as unknown ones.
 		var m emptypb.Empty
 		if s.RecvMsg(&m) != nil {
 			to.flush()
@@ -82,7 +82,7 @@ func followPrinted(ctx context.Context, cc *grpc.ClientConn, to *splitter) {
 	}
 }
 
-// printed returns the data of a message, whichever of the streams it is of.
+// printed returns the data of a message, from either of the two streams.
 func printed(message []byte) (data []byte) {
 	const dataField = 2
 	for len(message) > 0 {

@@ -1,9 +1,7 @@
-// Package launch starts a plugin's process and connects with it: pipes, environment,
-// handshake, TLS, the lines that it writes, and its end with all that it has started.
-// The host starts plugins by it and package conformance tries them by it, so that what
-// is tried is what runs.
+// Package launch starts a plugin's process and connects to it: pipes, environment, handshake, TLS,
+// output lines, and its end together with all that it has started. The host and package conformance
+// both start plugins with it, so that the tested path is the one that runs.
 //
-// The beginning is that of go-plugin, core protocol 1, which serves the plugins. It
-// knows nothing of a plugin's calls, its restarts, or who may run as whom: that is
-// the caller's Confinement.
+// The handshake is go-plugin's, core protocol 1, which also serves the plugins. The package knows
+// nothing of a plugin's calls, restarts or user: the last is up to the caller's Confinement.
 package launch

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// mostControlFrames bounds the frames without content that a plugin may send within a
-	// second: pings, settings, windows. gRPC's own take a hundred.
+	// mostControlFrames is the maximum number of frames without content per second from a plugin:
+	// pings, settings, windows. gRPC itself sends about a hundred.
 	mostControlFrames = 5000
-	// mostFrames bounds those of all kinds. The largest answers have some thousands.
+	// mostFrames is the maximum of all frames per second. The largest answers have some thousands.
 	mostFrames = 50_000
 
 	frameHeader  = 9
@@ -22,19 +22,18 @@ const (
 	frameHeaders = 1
 )
 
-// A frameCounter reads along a stream of HTTP/2 frames and refuses one that floods:
-// each frame costs the host as much as it costs the plugin, and gRPC as a client has
-// no limit for them.
+// A frameCounter counts the frames of an HTTP/2 stream and refuses a flood: each frame costs the
+// host as much as the plugin, and gRPC clients do not limit them.
 type frameCounter struct {
 	since        time.Time
 	control, all int
 
 	header [frameHeader]byte
-	have   int // of header
-	skip   int // of the frame's payload
+	have   int // bytes of header read so far
+	skip   int // bytes of the frame's payload still to come
 }
 
-// read takes what was read. It returns an error when there are too many frames.
+// read counts the frames in b. It returns an error if there are too many.
 func (f *frameCounter) read(b []byte, now time.Time) error {
 	if now.Sub(f.since) >= time.Second {
 		f.since, f.control, f.all = now, 0, 0
@@ -65,7 +64,7 @@ func (f *frameCounter) read(b []byte, now time.Time) error {
 	return nil
 }
 
-// countedConn is a connection whose frames are counted. Only one goroutine reads.
+// countedConn is a connection whose frames are counted. Only one goroutine may read.
 type countedConn struct {
 	net.Conn
 
@@ -83,16 +82,16 @@ func (c *countedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// counted are credentials over connections whose frames are counted: with TLS they
-// can be seen nowhere else.
+// counted are credentials that count the frames of their connections: with TLS the frames
+// are visible only here.
 type counted struct {
 	credentials.TransportCredentials
 
 	tooMany func(error)
 }
 
-// LimitFrames ends connections by security over which more frames come than gRPC has
-// use for, and calls tooMany.
+// LimitFrames returns credentials like security whose connections end, after a call of tooMany,
+// if the peer sends more frames than gRPC can need.
 func LimitFrames(security credentials.TransportCredentials, tooMany func(error)) credentials.TransportCredentials {
 	return &counted{TransportCredentials: security, tooMany: tooMany}
 }

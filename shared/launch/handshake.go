@@ -17,16 +17,16 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A Handshake is the line with which a plugin says where it is.
+// A Handshake is the content of the line in which a plugin says where it listens.
 type Handshake struct {
 	// Socket is the path that it listens on.
 	Socket string
-	// Certificate that it shows there, nil without TLS.
+	// Certificate is the plugin's, nil without TLS.
 	Certificate *x509.Certificate
 }
 
-// The parts of a handshake that can be wrong. Of a line that is none nothing else is
-// said.
+// The parts of a handshake that can be wrong. If the Line is no handshake, no other fault is
+// reported.
 const (
 	Line = iota
 	Major
@@ -36,17 +36,16 @@ const (
 	parts
 )
 
-// Faults are the error of a handshake: what is wrong with each part, nil for what is
-// right.
+// Faults is the error of an invalid handshake: for each part its fault, nil if the part is right.
 type Faults [parts]error
 
 func (f Faults) Error() string { return errors.Join(f[:]...).Error() }
 
-// lookInterval is the time between two calls of look while Ready waits.
+// lookInterval is the time between two calls of look in Ready.
 const lookInterval = 20 * time.Millisecond
 
-// Ready waits for the handshake and returns it; the error may be Faults. While it waits
-// look is called now and then, which may be nil; its error ends the wait.
+// Ready waits for the handshake and returns it; the error may be Faults. While it waits it calls
+// look every lookInterval, unless that is nil; an error of look ends the wait.
 func (p *Process) Ready(ctx context.Context, look func() error) (Handshake, error) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -77,7 +76,7 @@ func (p *Process) noLine() error {
 	return fmt.Errorf("exited before the handshake (%s)", p.Ending())
 }
 
-// parse checks a plugin's first line: core version, protocol major, network and
+// parse checks the first line of a plugin's output: core version, protocol major, network,
 // address, RPC protocol, certificate. The socket must be directly in dir.
 func parse(line, dir string, tls bool) (Handshake, error) {
 	var (
@@ -120,7 +119,7 @@ func parse(line, dir string, tls bool) (Handshake, error) {
 	return h, nil
 }
 
-// Credentials are those of a connection by this handshake, which shows i.
+// Credentials returns those for a connection to the plugin on which the host presents i.
 func (h *Handshake) Credentials(i *Identity) credentials.TransportCredentials {
 	if h.Certificate == nil {
 		return insecure.NewCredentials()

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// An Identity authenticates the host to one start of a plugin: a certificate as other hosts of
-// go-plugin make them, on the same curve and with the same fields.
+// An Identity authenticates the host to one start of a plugin. Its certificate has the same curve
+// and fields as those of other go-plugin hosts.
 type Identity struct {
-	// PEM encodes the certificate, as the plugin gets it beforehand.
+	// PEM is the encoded certificate, which the plugin gets in its environment.
 	PEM  string
 	pair tls.Certificate
 }
@@ -51,15 +51,15 @@ func NewIdentity() (*Identity, error) {
 	}, nil
 }
 
-// Trusting is the TLS configuration of the host's side, which believes in the
-// certificate that the plugin sent and in no other.
+// Trusting returns the host's TLS configuration, which accepts only the certificate that the
+// plugin sent.
 func (i *Identity) Trusting(plugin *x509.Certificate) *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(plugin)
 	return &tls.Config{Certificates: []tls.Certificate{i.pair}, RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}
 }
 
-// parseCertificate reads the sixth field of the handshake.
+// parseCertificate decodes the sixth field of the handshake.
 func parseCertificate(field string) (*x509.Certificate, error) {
 	der, err := base64.RawStdEncoding.DecodeString(field)
 	if err != nil {

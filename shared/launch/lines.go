@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// maxLineBytes is the longest line that an hclog plugin may write (facts of
-	// go-plugin's own reader).
+	// maxLineBytes is the longest line that an hclog plugin may write, as in go-plugin's own
+	// reader.
 	maxLineBytes = 64 << 10
-	// ReadRate bounds the bytes per second that are read of one output of a plugin. More costs
-	// the host time, and the plugin has to wait until it is read. A plugin that logs everything
-	// it does does not come near.
+	// ReadRate is the maximum rate, in bytes per second, at which one output of a plugin is read.
+	// Reading more would cost the host time, so the plugin has to wait. A plugin that logs
+	// everything it does stays far below.
 	ReadRate = 4 << 20
-	// readBurst bounds the bytes at once.
+	// readBurst is the maximum number of bytes read at once.
 	readBurst = 1 << 20
 )
 
-// follow tells the lines of r until its end.
+// follow passes the lines of r to tell until r ends.
 func follow(r io.Reader, over <-chan struct{}, tell func(line []byte, cut bool)) {
 	lines := paced(over, tell)
 	_, _ = io.Copy(lines, r)
 	lines.flush()
 }
 
-// paced returns a writer that passes its lines to tell, at ReadRate until over is closed. It is
-// for one goroutine.
+// paced returns a writer that passes its lines to tell, at ReadRate until over is closed and
+// without limit then. It is not safe for concurrent use.
 func paced(over <-chan struct{}, tell func(line []byte, cut bool)) *splitter {
 	pace := rate.NewLimiter(ReadRate, readBurst)
 	return &splitter{max: maxLineBytes, emit: tell, wait: func(bytes int) {
@@ -45,13 +45,12 @@ func paced(over <-chan struct{}, tell func(line []byte, cut bool)) *splitter {
 	}}
 }
 
-// A splitter cuts what is written to it into lines. A line that is longer than
-// max is emitted once, cut; the rest of it is dropped. The line is the callee's
-// only during the call.
+// A splitter cuts what is written to it into lines. If a line is longer than max, its beginning is
+// emitted with cut set and the rest is dropped. emit must not keep the line.
 type splitter struct {
 	max  int
 	emit func(line []byte, cut bool)
-	// wait is called before so many bytes are taken, readBurst at most; it may be nil.
+	// wait is called before each part of at most readBurst bytes is taken; it may be nil.
 	wait func(bytes int)
 
 	held []byte
@@ -93,7 +92,7 @@ func (s *splitter) split(b []byte) {
 	}
 }
 
-// flush emits a last line that has no end.
+// flush emits a last line that has no line break.
 func (s *splitter) flush() {
 	if len(s.held) > 0 {
 		s.emit(s.held, false)

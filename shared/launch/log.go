@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// KeptLines bounds the lines that a Log keeps.
+	// KeptLines is the number of lines that a Log keeps.
 	KeptLines = 100
-	// reportLines bounds the lines that are kept of the beginning of a crash: Go says why, and
-	// where, in the first few lines of what may be thousands.
+	// reportLines is the number of lines kept from the beginning of a crash report: Go gives the
+	// reason and the place in the first few lines of what may be thousands.
 	reportLines = 6
 )
 
-// A Log keeps the last lines that the starts of a plugin have written, and how the
-// last crash began. The zero Log is ready.
+// A Log keeps the last lines that all starts of a plugin have written, and the beginning of
+// the last crash report. The zero Log is ready. It is safe for concurrent use.
 type Log struct {
 	mu      sync.Mutex
 	kept    [KeptLines]string
 	written int
-	// report holds the beginning of the last crash, reported the number of its first line.
+	// report holds the beginning of the last crash report, reported the number of its first line.
 	report   []string
 	reported int
 }
 
-// Add takes a line.
+// Add appends a line.
 func (l *Log) Add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,16 +52,15 @@ func (l *Log) Last(n int) []string {
 	return lines
 }
 
-// Mark remembers the present end of the log for Since.
+// Mark returns the current end of the log, for Since.
 func (l *Log) Mark() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written
 }
 
-// Since returns the last n lines written after mark. If a crash was
-// reported after mark, it goes before them how the report begins: the end of a
-// stack does not say why.
+// Since returns the last n lines written after mark. If a crash was reported after mark, they are
+// preceded by the beginning of the report: the end of a stack trace does not contain the reason.
 func (l *Log) Since(mark, n int) []string {
 	l.mu.Lock()
 	end, report, reported := l.written, l.report, l.reported
@@ -81,10 +80,10 @@ func (l *Log) Since(mark, n int) []string {
 	}
 }
 
-// exception matches the names of uncaught exceptions in the output of Node.js and Python.
+// exception matches the first line of an uncaught exception in Node.js and Python.
 var exception = regexp.MustCompile(`^(Uncaught )?[\w.]*(Error|Exception)(:|$| )`)
 
-// beginsCrash reports whether a line is the first that says why a program crashed.
+// beginsCrash reports whether a line begins a crash report.
 func beginsCrash(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || exception.MatchString(line)
 }

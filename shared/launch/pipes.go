@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pipes connect the host with one process. The host keeps parentW open and
-// never writes to it.
+// pipes connect the host to one process. The host never writes to parentW, but keeps it open:
+// its closing tells the plugin that the host is gone.
 type pipes struct {
 	stdoutR, stdoutW *os.File
 	stderrR, stderrW *os.File
@@ -31,13 +31,13 @@ func (p *pipes) closeChildEnds() {
 	closeAll(p.stdoutW, p.stderrW, p.parentR)
 }
 
-// drainUntil lets reads end at t even if the other ends are still open.
+// drainUntil makes reads end at t even if the other ends are still open.
 func (p *pipes) drainUntil(t time.Time) {
 	_ = p.stdoutR.SetReadDeadline(t)
 	_ = p.stderrR.SetReadDeadline(t)
 }
 
-// close closes all that is open. Closing twice is harmless.
+// close closes all pipes. Closing twice is harmless.
 func (p *pipes) close() {
 	closeAll(p.stdoutR, p.stdoutW, p.stderrR, p.stderrW, p.parentR, p.parentW)
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// drainTime bounds the reading of output after a process has ended: a process that left its
+	// drainTime limits the reading of output after a process has ended: a process that left its
 	// group may hold the other end open.
 	drainTime = 200 * time.Millisecond
-	// Farewell bounds the end of a process that has closed its side, so that its exit status
-	// can be reported: more than it takes on a busy node.
+	// Farewell limits the wait for a process that has closed its side, so that its exit status
+	// can be reported. It is more than the end takes on a busy node.
 	Farewell = 2 * time.Second
-	// killTime bounds the wait after SIGKILL before the process is given up: one in
-	// uninterruptible sleep must not hold up the host's end.
+	// killTime limits the wait after SIGKILL, after which the process is given up: one in
+	// uninterruptible sleep must not delay the host's end.
 	killTime = 5 * time.Second
 )
 
-// A Process is one start of a plugin, with all that it inherits and leaves
-// behind. It has a process group of its own.
+// A Process is one start of a plugin, with all that it inherits and leaves behind. It runs in its
+// own process group.
 type Process struct {
 	command     Command
 	cmd         *exec.Cmd
@@ -33,20 +33,20 @@ type Process struct {
 	pipes       *pipes
 	// first receives the first line of stdout, and is closed at its end.
 	first chan string
-	// over is closed when the process has ended, before its output is read to the
-	// end; exited when nothing of it is left.
+	// over is closed when the process has ended, before its output is read to the end; exited
+	// when nothing of it is left.
 	over, exited chan struct{}
 	reading      sync.WaitGroup
 
 	mu    sync.Mutex
 	state *os.ProcessState // nil until it is reaped
-	// starved: the kernel killed it or a child for their memory.
+	// starved: the kernel killed it or a child because of their memory.
 	starved bool
-	// flood says what it sent too much of, and was killed for.
+	// flood names what it sent too much of and was killed for, nil if it did not.
 	flood error
 }
 
-// Start starts a process. On an error nothing is left of it.
+// Start starts a process. On an error it leaves nothing behind.
 func Start(c Command) (*Process, error) {
 	p := &Process{
 		command: c, confinement: c.Confinement,
@@ -92,8 +92,8 @@ func (p *Process) begin() (err error) {
 	return nil
 }
 
-// readStdout passes the first line on and tells what comes after it: stdout
-// belongs to the handshake.
+// readStdout sends the first line, the handshake, to first and passes the others to the
+// command's Stdout.
 func (p *Process) readStdout() {
 	waiting := true
 	follow(p.pipes.stdoutR, p.over, func(line []byte, cut bool) {
@@ -107,8 +107,8 @@ func (p *Process) readStdout() {
 	close(p.first)
 }
 
-// reap waits for the end of the process and cleans up after it, on the thread that
-// started it. It is waited for through exited.
+// reap waits for the end of the process and cleans up after it, on the thread that started it.
+// To wait for reap itself, use exited.
 func (p *Process) reap() {
 	// Look without reaping first: as long as the leader is a zombie its number
 	// cannot be given to another process group.
@@ -134,7 +134,7 @@ func (p *Process) reap() {
 	close(p.exited)
 }
 
-// PID is the number of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Exited is closed when the process is reaped, its group killed and its output read.
@@ -149,8 +149,8 @@ func (p *Process) Signal(sig unix.Signal) {
 	}
 }
 
-// Flood kills a process that sends more than it may: another connection to it
-// would bring more of the same.
+// Flood kills a process that sends more than it may; over another connection it would only
+// send more.
 func (p *Process) Flood(what error) {
 	p.mu.Lock()
 	p.flood = what
@@ -158,7 +158,7 @@ func (p *Process) Flood(what error) {
 	p.Signal(unix.SIGKILL)
 }
 
-// Orphan has the process see the end of its host.
+// Orphan makes the process see the end of its host.
 func (p *Process) Orphan() { _ = p.pipes.parentW.Close() }
 
 // Stop ends the process: SIGTERM and SIGKILL after grace, or SIGKILL at once if
@@ -195,7 +195,7 @@ func (p *Process) WaitFor(d time.Duration) bool {
 	}
 }
 
-// Ending tells how the process ended, "" while it runs.
+// Ending says how the process ended, "" while it runs.
 func (p *Process) Ending() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +210,8 @@ func (p *Process) Ending() string {
 	return p.state.String()
 }
 
-// FirstLine is the first line on standard output of a process that has exited and was
-// not waited for by Ready, "" if it wrote none.
+// FirstLine returns the first line on standard output of a process that has exited without
+// Ready reading it, "" if there was none.
 func (p *Process) FirstLine() string { return <-p.first }
 
 // Succeeded reports whether the process has ended with status 0.

@@ -13,10 +13,9 @@ type MemoryUse struct {
 	InactiveFileBytes int64
 }
 
-// WorkingSetBytes is the part of the usage that cannot be dropped for nothing,
-// as cAdvisor and so the kubelet define it. The two figures are read one after
-// the other, so that for a moment there can be more cache than use; that reads
-// as zero.
+// WorkingSetBytes is the part of the usage that cannot be reclaimed cheaply, as cAdvisor and so the
+// kubelet define it. The two figures are read one after the other, so for a moment the cache may
+// exceed the usage; the result is then zero.
 func (m MemoryUse) WorkingSetBytes() int64 {
 	return max(0, m.UsageBytes-m.InactiveFileBytes)
 }

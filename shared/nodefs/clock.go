@@ -2,9 +2,8 @@ package nodefs
 
 import "golang.org/x/sys/unix"
 
-// BootNanos reads CLOCK_BOOTTIME: nanoseconds since boot, suspended time
-// included. It is one clock for all processes of the node, which no one can set.
-// It is 0 when there is no such clock.
+// BootNanos reads CLOCK_BOOTTIME: nanoseconds since boot, including suspended time. All processes
+// of the node share this clock, and it cannot be set. It returns 0 if there is no such clock.
 func BootNanos() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

@@ -10,15 +10,14 @@ import (
 
 // A CPUShare is the weight of a cgroup among its siblings on a busy CPU.
 type CPUShare struct {
-	// File is where it is set, Shares what it is as in cpu.shares of version 1, where a
-	// cgroup has 1024 by default, and a container what it requests of
-	// CPU times 1024.
+	// File is the file that sets the weight. Shares is the weight in the units of cpu.shares of
+	// version 1: a cgroup has 1024 by default, a container 1024 times its CPU request.
 	File   string
 	Shares int64
 }
 
-// OwnCPUShare is the least of this process's cgroup and those above it. It is an error
-// where that cannot be seen, as from a cgroup namespace.
+// OwnCPUShare returns the least share of this process's cgroup and its ancestors. It returns an
+// error if that cannot be read, as inside a cgroup namespace.
 func OwnCPUShare(f FS) (CPUShare, error) {
 	membership, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -27,7 +26,7 @@ func OwnCPUShare(f FS) (CPUShare, error) {
 	return cpuShare(f, string(membership))
 }
 
-// cpuShare is by what /proc/PID/cgroup has.
+// cpuShare is OwnCPUShare for the content of /proc/PID/cgroup.
 func cpuShare(f FS, membership string) (CPUShare, error) {
 	least := CPUShare{}
 	for line := range strings.Lines(membership) {
@@ -64,9 +63,9 @@ func cpuShare(f FS, membership string) (CPUShare, error) {
 	return least, nil
 }
 
-// sharesOf is a weight of version 2 as shares. 100 is what a cgroup has unless somebody says
-// otherwise; below, what the kubelet makes of a request (cm/cgroup_manager_linux.go,
-// cpuSharesToCPUWeight) is undone.
+// sharesOf converts a weight of version 2 to shares. The default weight 100 and above are
+// proportional; below, it undoes the kubelet's conversion of a CPU request
+// (cm/cgroup_manager_linux.go, cpuSharesToCPUWeight).
 func sharesOf(weight int64) int64 {
 	if weight >= 100 {
 		return weight * 1024 / 100

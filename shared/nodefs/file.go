@@ -15,17 +15,17 @@ import (
 // with many NUMA nodes, stays under 16 KiB.
 const maxFileBytes = 256 << 10
 
-// ErrGone says that a file, or the cgroup that it describes, does not exist or
-// exists no longer. Errors that wrap it carry the path.
+// ErrGone means that a file, or the cgroup that it describes, does not exist (any more). Errors
+// that wrap it contain the path.
 var ErrGone = errors.New("gone")
 
-// FS is the node as seen below one directory.
+// FS is the node's file tree, as seen below one directory.
 type FS struct {
 	// Root is the node's root directory; "" is "/".
 	Root string
 }
 
-// Path returns where the node's path name is found.
+// Path returns the path at which this process finds the node's path name.
 func (f FS) Path(name string) string {
 	if filepath.IsAbs(name) && (f.Root == "" || f.Root == "/") {
 		return filepath.Clean(name) // takes no memory for a path that is clean
@@ -51,7 +51,7 @@ type Buffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
-// BorrowBuffer returns a Buffer for one call, to be given back by release.
+// BorrowBuffer returns a Buffer for one call. The caller returns it with release.
 func BorrowBuffer() (b *Buffer, release func()) {
 	b, _ = buffers.Get().(*Buffer)
 	return b, func() { buffers.Put(b) }

@@ -6,20 +6,20 @@ import (
 	"sync"
 )
 
-// MemorySample is a memory figure with all that it was computed from.
+// MemorySample is a memory figure with everything that it was computed from.
 type MemorySample struct {
 	MemoryUse
-	// Limited is false when there is no limit: nothing is known to be available
-	// then, and the fields below are zero.
+	// Limited is false if there is no limit: then the available amount is not known and the
+	// fields below are zero.
 	Limited bool
-	// CapacityBytes is the limit. The kubelet adds up what is available and the
-	// working set, which is the same.
+	// CapacityBytes is the limit. The kubelet adds the available amount and the working
+	// set, with the same result.
 	CapacityBytes int64
-	// AvailableBytes is the limit less the working set. The kubelet computes it
-	// unsigned and casts, so that it is negative while the use is over the limit;
-	// here that reads as zero. It is at most MemAvailableBytes if Capped.
+	// AvailableBytes is the limit minus the working set, at most MemAvailableBytes if Capped. The
+	// kubelet computes it unsigned and casts, so it is negative while the usage exceeds the
+	// limit; here it is then zero.
 	AvailableBytes int64
-	// MemAvailableBytes is MemAvailable of /proc/meminfo, 0 if not Capped.
+	// MemAvailableBytes is MemAvailable from /proc/meminfo, 0 unless Capped.
 	MemAvailableBytes int64
 	Capped            bool
 }
@@ -27,9 +27,8 @@ type MemorySample struct {
 // A MemoryGauge reads how much memory is available to a cgroup.
 type MemoryGauge = Gauge[MemorySample]
 
-// A Gauge reads a figure of the node. It keeps its files open, and opens them again when
-// the cgroup that they are of was removed and made again. It may be used concurrently,
-// with a Buffer for each caller.
+// A Gauge reads a figure of the node. It keeps its files open, and reopens them if their cgroup was
+// removed and created again. It may be used concurrently, with a Buffer for each caller.
 type Gauge[T any] struct {
 	open func() (gaugeFiles[T], error)
 
@@ -42,20 +41,20 @@ type gaugeFiles[T any] interface {
 	close()
 }
 
-// memoryFiles are those of a MemoryGauge.
+// memoryFiles are the open files of a MemoryGauge.
 type memoryFiles struct {
 	cgroup *MemoryCgroup
 	limit  *File
 	parse  func([]byte) (limit int64, ok bool, err error)
-	capped bool // by what limit says is available
+	capped bool // available is at most MemAvailable, which limit has
 }
 
-// NodeMemory is the gauge of the whole node: the root cgroup's use against the
-// machine's memory, which is what cAdvisor says the root's limit is.
+// NodeMemory returns the gauge of the whole node: the root cgroup's usage against the machine's
+// memory, which cAdvisor reports as the root's limit.
 //
-// A pool of huge pages, the cache of ZFS and much of the kernel's own memory are in use and
-// in no cgroup, so that the kubelet takes them to be available. Where capped, no more is than
-// the kernel says. Else it says more, since the kubelet counts active page cache as used.
+// A pool of huge pages, the cache of ZFS and much of the kernel's own memory belong to no
+// cgroup, so the kubelet takes them as available. If capped, the result is at most the kernel's
+// MemAvailable, which is usually larger: the kubelet counts active page cache as used.
 func (h Hierarchy) NodeMemory(capped bool) *MemoryGauge {
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		limit, err := h.FS.Open("/proc/meminfo")
@@ -73,8 +72,8 @@ func parseMemTotal(b []byte) (total int64, ok bool, err error) {
 	return total, ok, err
 }
 
-// CgroupMemory is the gauge of one cgroup: its use against its own limit. A read
-// returns an error that wraps ErrGone while there is no such cgroup.
+// CgroupMemory returns the gauge of one cgroup: its usage against its own limit. A read
+// returns an error that wraps ErrGone while the cgroup does not exist.
 func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
 	name := "memory.max"
 	if h.Version == V1 {
@@ -126,7 +125,7 @@ func (g *Gauge[T]) Read(b *Buffer) (T, error) {
 	return files.read(b)
 }
 
-// Close closes the files. A later read opens them again.
+// Close closes the files. A later read reopens them.
 func (g *Gauge[T]) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +135,7 @@ func (g *Gauge[T]) Close() {
 	}
 }
 
-// acquire returns the open files, and others than stale.
+// acquire returns the open files. It reopens them if they are still stale.
 func (g *Gauge[T]) acquire(stale gaugeFiles[T]) (gaugeFiles[T], error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

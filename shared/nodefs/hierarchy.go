@@ -21,12 +21,12 @@ const (
 type Hierarchy struct {
 	FS      FS
 	Version Version
-	// Dir is where it is mounted, on the node.
+	// Dir is its mount point on the node.
 	Dir string
 }
 
-// controller is a controller and a file that the root of its version 1 hierarchy
-// has and no cgroup of version 2.
+// controller is a controller and a file that exists in the root of its version 1 hierarchy, but
+// in no cgroup of version 2.
 type controller struct {
 	name   string
 	v1File string
@@ -43,9 +43,8 @@ func (f FS) MemoryHierarchy() (Hierarchy, error) { return f.hierarchy(memoryCont
 // PIDsHierarchy finds the hierarchy that has the pids controller.
 func (f FS) PIDsHierarchy() (Hierarchy, error) { return f.hierarchy(pidsController) }
 
-// hierarchy looks for a controller where it may be. Version 1 comes first: on a
-// hybrid node both are mounted, and a controller that a version 1 hierarchy has
-// taken is missing from the list of the other.
+// hierarchy searches the usual mount points for a controller. Version 1 comes first: on a hybrid
+// node both are mounted, and version 2 does not list a controller that a version 1 hierarchy uses.
 func (f FS) hierarchy(c controller) (Hierarchy, error) {
 	var errs []error
 	for _, h := range []Hierarchy{
@@ -85,7 +84,7 @@ func (h Hierarchy) serves(c controller) error {
 	return nil
 }
 
-// hasController tells whether cgroup.controllers lists a controller.
+// hasController reports whether cgroup.controllers lists a controller.
 func hasController(content []byte, name string) bool {
 	for field := range bytes.FieldsSeq(content) {
 		if string(field) == name {
@@ -95,7 +94,7 @@ func hasController(content []byte, name string) bool {
 	return false
 }
 
-// Path returns the directory of a cgroup, below the root.
+// Path returns the path at which this process finds a cgroup's directory.
 func (h Hierarchy) Path(cgroup string) string {
 	return h.FS.Path(path.Join(h.Dir, cgroup))
 }

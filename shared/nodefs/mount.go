@@ -9,7 +9,7 @@ import (
 
 // A Mount is a line of a mountinfo file (proc(5)).
 type Mount struct {
-	// Device number of the filesystem, as in stat's st_dev.
+	// Device is the device number of the filesystem, as in stat's st_dev.
 	Device uint64
 	// Root is the path within the filesystem that is mounted at Point.
 	Root, Point string
@@ -17,10 +17,10 @@ type Mount struct {
 	Kind, Options string
 }
 
-// ParseMount reads a line of mountinfo. It may be of any length: each lower layer of a
-// container adds to it.
+// ParseMount parses a line of mountinfo. Lines may be long: each lower layer of a container adds
+// to its line.
 func ParseMount(line string) (m Mount, ok bool) {
-	// What is mounted comes before the dash, among it optional fields.
+	// A dash separates the mount, which may have optional fields, from its filesystem.
 	at, what, found := strings.Cut(line, " - ")
 	left, right := strings.Fields(at), strings.Fields(what)
 	if !found || len(left) < 6 || len(right) < 3 {
@@ -35,7 +35,7 @@ func ParseMount(line string) (m Mount, ok bool) {
 	return Mount{unix.Mkdev(uint32(high), uint32(low)), Unescape(left[3]), Unescape(left[4]), right[0], right[2]}, true
 }
 
-// Unescape undoes the kernel's octal escapes of spaces, commas and the like.
+// Unescape decodes the kernel's octal escapes of spaces, commas and the like.
 func Unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -48,10 +48,9 @@ func (n CgroupNames) Pod(uid, qosClass string) (string, error) {
 	}
 }
 
-// join names the cgroup that the kubelet means by root and parts. Under systemd
-// a slice lies in the slices that its name lists: a-b.slice in a.slice. A dash
-// inside a part would read as such a list and becomes an underscore
-// (cm/cgroup_manager_linux.go:ToSystemd).
+// join returns the kubelet's cgroup for root and parts. With systemd a slice is nested in the
+// slices that its name lists: a-b.slice in a.slice. A dash inside a part would look like such a
+// list, so it becomes an underscore (cm/cgroup_manager_linux.go:ToSystemd).
 func (n CgroupNames) join(parts ...string) string {
 	all := slices.Concat(n.root, parts)
 	if !n.systemd {
@@ -69,7 +68,7 @@ func (n CgroupNames) join(parts ...string) string {
 	return full
 }
 
-// validName refuses what would leave the directory that it is joined to.
+// validName refuses names that would lead out of the directory they are joined to.
 func validName(s string) error {
 	if s == "" || s == "." || s == ".." || len(s) > 128 || strings.ContainsAny(s, "/\x00") {
 		return fmt.Errorf("%.64q, want a plain file name", s)

@@ -16,16 +16,16 @@ const (
 	Systemd  = "systemd"
 )
 
-// A Naming is the CgroupNames of a node. It finds out by itself which driver names
-// the cgroups where that is not configured. It may be used concurrently.
+// A Naming provides the CgroupNames of a node. If the cgroup driver is not configured, it
+// detects it. It may be used concurrently.
 type Naming struct {
 	fs   FS
 	root string
 	sure atomic.Pointer[CgroupNames]
 }
 
-// Naming returns the names below the kubelet's --cgroup-root, for its cgroup driver,
-// "cgroupfs" or "systemd", or "" if that is to be seen from the cgroups of pods.
+// Naming returns the naming below the kubelet's --cgroup-root for its cgroup driver, "cgroupfs"
+// or "systemd"; "" means to detect the driver from the cgroups of pods.
 func (f FS) Naming(cgroupRoot, driver string) (*Naming, error) {
 	n := &Naming{fs: f, root: cgroupRoot}
 	if driver == "" {
@@ -39,9 +39,9 @@ func (f FS) Naming(cgroupRoot, driver string) (*Naming, error) {
 	return n, nil
 }
 
-// Names returns the names. The error wraps ErrGone where no cgroup of pods is
-// there, under the name of either driver: no pod has a cgroup then. It looks again
-// each time until pods have shown which driver it is.
+// Names returns the names. The error wraps ErrGone if no cgroup of pods exists under the names
+// of either driver; no pod has a cgroup then. It detects the driver again on each call until
+// cgroups of pods have shown it.
 func (n *Naming) Names() (CgroupNames, error) {
 	if names := n.sure.Load(); names != nil {
 		return *names, nil
@@ -57,21 +57,20 @@ func (n *Naming) Names() (CgroupNames, error) {
 	return names, err
 }
 
-// A FoundDriver is the cgroup driver that the cgroups of pods show.
+// A FoundDriver is the cgroup driver detected from the cgroups of pods.
 type FoundDriver struct {
 	// Driver is "cgroupfs" or "systemd".
 	Driver string
-	// HasPods: there are cgroups of pods under its names. What has none may be left
-	// over from another driver.
+	// HasPods: there are cgroups of pods under its names. Without them the parent cgroup may
+	// be a leftover of another driver.
 	HasPods bool
-	// Path is the directory that shows it.
+	// Path is the directory that it was detected from.
 	Path string
 }
 
-// FindCgroupDriver sees from the cgroups below the kubelet's --cgroup-root which
-// driver names them: the parent of all pods is kubepods or kubepods.slice. Where
-// both are there, that is the one with pods in it. The error wraps ErrGone if
-// neither is there.
+// FindCgroupDriver detects the driver from the cgroups below the kubelet's --cgroup-root: the
+// parent of all pods is kubepods or kubepods.slice. If both exist, the one that contains pods
+// counts. The error wraps ErrGone if neither exists.
 func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 	h, err := f.MemoryHierarchy()
 	if err != nil {
@@ -120,8 +119,8 @@ func (h Hierarchy) hasPods(names CgroupNames) bool {
 	return false
 }
 
-// hasChild reports whether a cgroup has one below it whose name begins with prefix.
-// One that cannot be listed has none.
+// hasChild reports whether a cgroup has a child whose name begins with prefix. It is false if
+// the cgroup cannot be listed.
 func (h Hierarchy) hasChild(cgroup, prefix string) bool {
 	entries, err := os.ReadDir(h.Path(cgroup))
 	if err != nil {
@@ -135,9 +134,8 @@ func (h Hierarchy) hasChild(cgroup, prefix string) bool {
 	return false
 }
 
-// AllPodsMemory is the gauge of all pods together: their use against the limit of
-// the cgroup that they are in. A read returns an error that wraps ErrGone while
-// there is no such cgroup.
+// AllPodsMemory returns the gauge of all pods together: their usage against the limit of their
+// common cgroup. A read returns an error that wraps ErrGone while that cgroup does not exist.
 func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		names, err := naming.Names()
@@ -148,8 +146,8 @@ func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
 	}}
 }
 
-// FindPod returns the cgroup of a pod. Without a QoS class it is looked for in those of all
-// classes. The error wraps ErrGone if it has none.
+// FindPod returns the cgroup of a pod. Without a QoS class it searches all classes. The error
+// wraps ErrGone if the pod has none.
 func (h Hierarchy) FindPod(names CgroupNames, uid, qosClass string) (string, error) {
 	classes := []string{qosClass}
 	if qosClass == "" {
@@ -168,8 +166,7 @@ func (h Hierarchy) FindPod(names CgroupNames, uid, qosClass string) (string, err
 }
 
 // FindContainer returns the cgroup of a container below its pod's. All runtimes name it by the
-// container's id, each with a prefix and an ending of its own. The error wraps ErrGone if
-// there is none.
+// container's ID, with different prefixes and suffixes. The error wraps ErrGone if there is none.
 func (h Hierarchy) FindContainer(pod, id string) (string, error) {
 	if err := validName(id); err != nil {
 		return "", fmt.Errorf("container id %w", err)
@@ -186,8 +183,8 @@ func (h Hierarchy) FindContainer(pod, id string) (string, error) {
 	return "", fmt.Errorf("none of container %s in %s: %w", id, h.Path(pod), ErrGone)
 }
 
-// isOfContainer reports whether a cgroup is that of a container: ID, PREFIX-ID or
-// PREFIX-ID.scope. That of conmon, its monitor, is not.
+// isOfContainer reports whether a cgroup is a container's: ID, PREFIX-ID or PREFIX-ID.scope.
+// It is false for that of conmon, the container's monitor.
 func isOfContainer(cgroup, id string) bool {
 	prefix, found := strings.CutSuffix(strings.TrimSuffix(cgroup, ".scope"), id)
 	return found && (prefix == "" || strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, "conmon-"))

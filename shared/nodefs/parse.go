@@ -7,13 +7,12 @@ import (
 	"math"
 )
 
-// unlimitedAbove is where a limit stops being one. The kubelet draws the line
-// here because the kernel rounds the largest value down to whole pages
-// (stats/helper.go:isMemoryUnlimited).
+// unlimitedAbove is the value above which a limit counts as none, as in the kubelet: the kernel
+// rounds the largest value down to whole pages (stats/helper.go:isMemoryUnlimited).
 const unlimitedAbove = 1 << 62
 
-// Keys of memory.stat and /proc/meminfo, with what stands around them: a key
-// counts only at the start of a line.
+// Keys of memory.stat and /proc/meminfo with the surrounding characters: a key counts only at
+// the start of a line.
 var (
 	keyTotalInactiveFile = []byte("\ntotal_inactive_file ")
 	keyInactiveFile      = []byte("\ninactive_file ")
@@ -23,7 +22,7 @@ var (
 	keyMemAvailable      = []byte("\nMemAvailable:")
 )
 
-// parseAmount reads a file that holds one number, as memory.current does.
+// parseAmount parses a file that contains one number, such as memory.current.
 func parseAmount(b []byte) (int64, error) {
 	v, rest, err := leadingUint(b)
 	if err != nil {
@@ -38,8 +37,8 @@ func parseAmount(b []byte) (int64, error) {
 	return int64(v), nil
 }
 
-// parseLimit reads a limit file. ok is false when there is no limit: "max" in
-// version 2, a number near 2^63 in version 1.
+// parseLimit parses a limit file. ok is false if there is no limit: "max" in version 2, a
+// number near 2^63 in version 1.
 func parseLimit(b []byte) (limit int64, ok bool, err error) {
 	if string(bytes.TrimSpace(b)) == "max" {
 		return 0, false, nil
@@ -57,7 +56,7 @@ func parseLimit(b []byte) (limit int64, ok bool, err error) {
 	return int64(v), true, nil
 }
 
-// parseStat returns the figure of one of the keys above in memory.stat.
+// parseStat returns the figure of one of the above keys in memory.stat.
 func parseStat(b, key []byte) (int64, error) {
 	at, ok := afterKey(b, key)
 	if !ok {
@@ -75,8 +74,8 @@ func parseStat(b, key []byte) (int64, error) {
 	return int64(v), nil
 }
 
-// parseMeminfo returns the figure of one of the keys above in /proc/meminfo, in bytes. ok is
-// false when there is none, as of MemAvailable before Linux 3.14.
+// parseMeminfo returns the figure of one of the above keys in /proc/meminfo, in bytes. ok is
+// false if it is missing, like MemAvailable before Linux 3.14.
 func parseMeminfo(b, key []byte) (v int64, ok bool, err error) {
 	at, ok := afterKey(b, key)
 	if !ok {
@@ -95,7 +94,7 @@ func parseMeminfo(b, key []byte) (v int64, ok bool, err error) {
 	return 0, false, fmt.Errorf("%s %w", bytes.TrimSpace(key), err)
 }
 
-// afterKey returns what follows key, which begins with the line break before it.
+// afterKey returns the text after key, which begins with the line break before it.
 func afterKey(b, key []byte) ([]byte, bool) {
 	if bytes.HasPrefix(b, key[1:]) {
 		return b[len(key)-1:], true
@@ -108,7 +107,7 @@ func missing(key []byte) error {
 	return fmt.Errorf("no %s", bytes.TrimRight(bytes.TrimSpace(key), ":"))
 }
 
-// leadingUint is strconv.ParseUint on bytes, so that no string is made of them.
+// leadingUint is like strconv.ParseUint, but takes bytes and so needs no string.
 func leadingUint(b []byte) (v uint64, rest []byte, err error) {
 	i := 0
 	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {

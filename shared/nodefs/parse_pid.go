@@ -39,9 +39,9 @@ func parseTasks(b []byte) (int64, error) {
 	return int64(all), nil
 }
 
-// parseNSpid returns how many pid namespaces a process is in, counted from the
-// one whose /proc shows it down to its own: 1 if these are the same. 0 means that
-// the kernel has no pid namespaces, or is older than Linux 4.1.
+// parseNSpid returns the number of pid namespaces of a process, from the one whose /proc is read
+// down to its own: 1 if these are the same. 0 means that the kernel has no pid namespaces or is
+// older than Linux 4.1.
 func parseNSpid(status []byte) (int, error) {
 	at, ok := afterKey(status, keyNSpid)
 	if !ok {
@@ -61,8 +61,8 @@ func parseNSpid(status []byte) (int, error) {
 	return n, nil
 }
 
-// parsePIDs returns the process ids in a cgroup.procs, one in each line. 0 stands for a
-// process that is in another pid namespace, and is left out.
+// parsePIDs returns the PIDs in a cgroup.procs, one per line. It omits 0, which stands for a
+// process in another pid namespace.
 func parsePIDs(b []byte) ([]int, error) {
 	var pids []int
 	for line := range bytes.FieldsSeq(b) {

@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// PIDSample holds the limit on tasks of the node and their number, by the kubelet's formula
+// PIDSample holds the node's limit on tasks and their number, by the kubelet's formula
 // (stats/pidlimit/pidlimit_linux.go).
 type PIDSample struct {
-	// PIDMax and ThreadsMax are kernel.pid_max and kernel.threads-max, 0 where the
-	// node has no such setting.
+	// PIDMax and ThreadsMax are kernel.pid_max and kernel.threads-max, 0 if the node does not
+	// have the setting.
 	PIDMax     int64
 	ThreadsMax int64
-	// Running is all tasks of the machine: threads, whatever their state.
+	// Running is the number of all tasks of the machine: threads in any state.
 	Running int64
-	// PodsMax is the limit of the cgroup of all pods, 0 where it has none, and PodsRunning
-	// the tasks in it. The kubelet sets it and looks at the machine alone.
+	// PodsMax is the limit of the cgroup of all pods, 0 if it has none, and PodsRunning the number
+	// of tasks in it. The kubelet sets this limit, but observes only the machine.
 	PodsMax, PodsRunning int64
 }
 
-// PodsFirst reports whether the pods come to their limit before the machine to its own.
+// PodsFirst reports whether the pods will reach their limit before the machine reaches its own.
 func (s PIDSample) PodsFirst() bool {
 	return s.PodsMax > 0 && s.PodsMax-s.PodsRunning < s.machineMax()-s.Running
 }
 
-// Max is the limit that is closer, that of the machine or of all pods.
+// Max returns the closer limit: the machine's or that of all pods.
 func (s PIDSample) Max() int64 {
 	if s.PodsFirst() {
 		return s.PodsMax
@@ -32,7 +32,7 @@ func (s PIDSample) Max() int64 {
 	return s.machineMax()
 }
 
-// machineMax is the smaller one of the machine's two limits.
+// machineMax returns the smaller of the machine's two limits.
 func (s PIDSample) machineMax() int64 {
 	switch {
 	case s.PIDMax == 0:
@@ -44,8 +44,8 @@ func (s PIDSample) machineMax() int64 {
 	}
 }
 
-// Available is the number of tasks that pods may still start. It is negative
-// when a limit was set below what runs.
+// Available returns the number of tasks that pods can still start. It is negative if a limit
+// was set below the number of running tasks.
 func (s PIDSample) Available() int64 {
 	if s.PodsFirst() {
 		return s.PodsMax - s.PodsRunning
@@ -53,19 +53,19 @@ func (s PIDSample) Available() int64 {
 	return s.machineMax() - s.Running
 }
 
-// A PIDGauge reads how many tasks pods may still start on the node.
+// A PIDGauge reads how many tasks pods can still start on the node.
 //
-// kernel.pid_max is that of the pid namespace of the process that opens it, also
-// through a mount of the node's /proc (Linux 6.14): see CheckPIDNamespace.
+// kernel.pid_max shows the pid namespace of the process that opens it, even through a mount of
+// the node's /proc (Linux 6.14): see CheckPIDNamespace.
 type PIDGauge = Gauge[PIDSample]
 
 type pidFiles struct {
-	pidMax, threadsMax *File // nil where there is none, at most one of them
+	pidMax, threadsMax *File // nil if missing; at most one of them is
 	loadavg            *File
 	pods               *Gauge[podsTasks]
 }
 
-// PIDs is the gauge of the node's tasks, and of those of all pods as naming finds them.
+// PIDs returns the gauge of the node's tasks and of those of all pods, found with naming.
 func (f FS) PIDs(naming *Naming) *PIDGauge {
 	return &PIDGauge{open: func() (gaugeFiles[PIDSample], error) { return f.openPIDs(naming) }}
 }
@@ -77,8 +77,7 @@ func (f FS) ReadPIDs(naming *Naming) (PIDSample, error) {
 	return g.Read(&Buffer{})
 }
 
-// openPIDs opens what there is. As in the kubelet one of the two limits is
-// enough.
+// openPIDs opens the files that exist. As in the kubelet, one of the two limits is enough.
 func (f FS) openPIDs(naming *Naming) (gaugeFiles[PIDSample], error) {
 	files := &pidFiles{pods: f.allPodsTasks(naming)}
 	var pidMaxErr, threadsMaxErr, loadavgErr error
@@ -126,8 +125,7 @@ func (p *pidFiles) close() {
 	}
 }
 
-// podsTasks has the limit of the tasks of all pods together, 0 if there is none, and their
-// number.
+// podsTasks has the limit on the tasks of all pods together, 0 if there is none, and their number.
 type podsTasks struct{ max, running int64 }
 
 type podsTasksFiles struct {
@@ -135,8 +133,8 @@ type podsTasksFiles struct {
 	running *TasksCgroup
 }
 
-// allPodsTasks is the gauge of the tasks of all pods. A read returns an error that wraps
-// ErrGone while their cgroup is not there or not known: the machine's tasks are, then.
+// allPodsTasks returns the gauge of the tasks of all pods. A read returns an error that wraps
+// ErrGone while their cgroup is missing or unknown: then only the machine's limit counts.
 func (f FS) allPodsTasks(naming *Naming) *Gauge[podsTasks] {
 	return &Gauge[podsTasks]{open: func() (gaugeFiles[podsTasks], error) {
 		names, err := naming.Names()

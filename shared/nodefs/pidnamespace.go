@@ -11,19 +11,19 @@ import (
 // number is fixed (include/linux/proc_ns.h, PROC_PID_INIT_INO).
 const initialPIDNamespace = "pid:[4026531836]"
 
-// ErrNestedPIDNamespace says that the pid namespace is not the machine's first
-// one, which is right on a nested node only.
+// ErrNestedPIDNamespace means that the pid namespace is not the machine's initial one, which is
+// right only on a nested node.
 var ErrNestedPIDNamespace = errors.New("this process is not in the pid namespace of the machine: give it the host's (hostPID: true)")
 
 var errOwnPIDNamespace = errors.New("this process has a pid namespace of its own, whose limits are not the node's: give it the host's (hostPID: true)")
 
-// CheckPIDNamespace says whether this process shares the pid namespace of the
-// node below the root. If not, kernel.pid_max reads as that of its container.
+// CheckPIDNamespace returns an error unless this process shares the pid namespace of the node
+// below the root. Otherwise kernel.pid_max would be that of its container.
 //
-// Where the root is a mount of the node's, its /proc tells. The root "/" shows a
-// process its own namespace only, which must be the machine's first one then (else
-// ErrNestedPIDNamespace); a node that is a container itself (kind, LXC) has no
-// process there and is nested.
+// If the root is a mount of the node's, its /proc shows that. Under the root "/" a process sees
+// its own namespace only, which must then be the machine's initial one (else
+// ErrNestedPIDNamespace), unless nested is set: a node that is itself a container (kind, LXC)
+// has no process in the initial namespace.
 func (f FS) CheckPIDNamespace(nested bool) error {
 	status, err := f.Open("/proc/self/status")
 	if errors.Is(err, ErrGone) {

@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PodCgroups reads one kind of figure from the cgroups of pods, through
-// descriptors that it keeps open: opening them costs three times what reading
-// them does, and an eviction is in a hurry. It may be used concurrently, with a
-// Buffer for each caller.
+// PodCgroups reads one kind of figure from the cgroups of pods. It keeps the files open: opening
+// them costs three times as much as reading, which would delay an eviction. It may be used
+// concurrently, with a Buffer for each caller.
 type PodCgroups[T any] struct {
 	names *Naming
 	open  func(cgroup string) (podCgroup[T], error)
-	// limit is the number of pods whose files are kept open. Those of others are
+	// limit is the maximum number of pods whose files stay open. The files of other pods are
 	// opened and closed for each read.
 	limit int
 
 	mu   sync.Mutex
-	kept map[string]podCgroup[T] // by pod uid
+	kept map[string]podCgroup[T] // by pod UID
 }
 
 // podCgroup is the open files of one pod.
@@ -29,12 +28,12 @@ type podCgroup[T any] interface {
 	Close()
 }
 
-// PodMemory reads what pods use of memory.
+// PodMemory returns a reader of the memory usage of pods.
 func (h Hierarchy) PodMemory(names *Naming) *PodCgroups[MemoryUse] {
 	return newPodCgroups(names, 2, func(cgroup string) (podCgroup[MemoryUse], error) { return h.OpenMemory(cgroup) })
 }
 
-// PodTasks reads how many tasks pods have.
+// PodTasks returns a reader of the number of tasks of pods.
 func (h Hierarchy) PodTasks(names *Naming) *PodCgroups[int64] {
 	return newPodCgroups(names, 1, func(cgroup string) (podCgroup[int64], error) { return h.OpenTasks(cgroup) })
 }
@@ -43,14 +42,14 @@ func newPodCgroups[T any](names *Naming, descriptors uint64, open func(string) (
 	return &PodCgroups[T]{names: names, open: open, limit: maxOpenPods(descriptors), kept: make(map[string]podCgroup[T])}
 }
 
-// KeepingNone has p open and close the files for each read.
+// KeepingNone makes p open and close the files for each read, and returns p.
 func (p *PodCgroups[T]) KeepingNone() *PodCgroups[T] {
 	p.limit = 0
 	return p
 }
 
-// maxOpenPods leaves half of the descriptors that the process may have to
-// everything else. A pod takes as many as are given.
+// maxOpenPods returns the number of pods whose files may stay open, each with the given number
+// of descriptors, so that half of the process's descriptors remain for everything else.
 func maxOpenPods(descriptors uint64) int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -91,13 +90,13 @@ func (p *PodCgroups[T]) Read(uid, qosClass string, b *Buffer) (T, error) {
 	return figure, err
 }
 
-// ProbesPerPass is the number of pods whose descriptors an observation checks, so that those of
-// pods that are never measured again are closed in time. It is fixed: an observation costs the
-// same whatever the number of pods.
+// ProbesPerPass is the number of pods whose files an observation probes, so that files of pods
+// that are never measured again are closed in time. It is fixed, so that the cost of an
+// observation does not depend on the number of pods.
 const ProbesPerPass = 16
 
-// Probe looks at up to n pods, other ones each time since maps are walked in a
-// random order, and closes the files of those that are gone.
+// Probe closes the files of those of up to n pods that are gone. It probes other pods each time,
+// since maps are iterated in random order.
 func (p *PodCgroups[T]) Probe(n int, b *Buffer) {
 	type entry struct {
 		uid string
@@ -126,12 +125,12 @@ func (p *PodCgroups[T]) Kept() int {
 	return len(p.kept)
 }
 
-// keep reports whether c is now the one kept for the pod.
+// keep keeps c open for the pod and returns true, unless another is kept or the limit reached.
 func (p *PodCgroups[T]) keep(uid string, c podCgroup[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.kept[uid] != nil || len(p.kept) >= p.limit {
-		return false // a concurrent read was first, or there are enough
+		return false // a concurrent read was first, or the limit is reached
 	}
 	p.kept[uid] = c
 	return true

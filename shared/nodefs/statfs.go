@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FilesystemSample is the room on a filesystem, by the formulas of cAdvisor and
+// FilesystemSample is the free space and inodes of a filesystem, by the formulas of cAdvisor and
 // so the kubelet.
 type FilesystemSample struct {
 	CapacityBytes int64
-	// FreeBytes is the size of the blocks that are not in use, AvailableBytes that without the
-	// blocks that are kept for root.
+	// FreeBytes is the size of the unused blocks, AvailableBytes the same without the blocks
+	// reserved for root.
 	FreeBytes      int64
 	AvailableBytes int64
-	// Inodes is 0 where inodes are not counted, as on btrfs.
+	// Inodes is 0 if the filesystem does not count inodes, like btrfs.
 	Inodes     int64
 	InodesFree int64
 }
 
-// Statfs reads the room on the filesystem that holds the node's path name. It
-// does not return while that filesystem hangs (a dead NFS server): a caller who
-// cannot wait asks in a goroutine of its own.
+// Statfs reads the free space and inodes of the filesystem that holds the node's path name. It
+// does not return while that filesystem hangs (a dead NFS server): a caller that cannot wait
+// must call it in a separate goroutine.
 func (f FS) Statfs(name string) (FilesystemSample, error) {
 	path := f.Path(name)
 	var s unix.Statfs_t
@@ -43,8 +43,8 @@ func (f FS) Statfs(name string) (FilesystemSample, error) {
 	}, nil
 }
 
-// Device returns the number of the device that the node's path name is on, as in stat's
-// st_dev. It may hang as Statfs does.
+// Device returns the device number of the node's path name, as in stat's st_dev. It may hang
+// like Statfs.
 func (f FS) Device(name string) (uint64, error) {
 	path := f.Path(name)
 	var s unix.Stat_t
@@ -54,8 +54,8 @@ func (f FS) Device(name string) (uint64, error) {
 	return s.Dev, nil
 }
 
-// product ends at the largest int64: some network filesystems say 2^63 and more
-// when they mean that they do not know.
+// product saturates at the largest int64: some network filesystems report 2^63 and more if they
+// do not know the number.
 func product(a, b uint64) int64 {
 	if high, low := bits.Mul64(a, b); high == 0 && low <= math.MaxInt64 {
 		return int64(low)

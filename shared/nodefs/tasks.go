@@ -11,26 +11,25 @@ import (
 )
 
 const (
-	// maxProcsBytes caps one cgroup.procs: more than all the pids that a node has by default.
+	// maxProcsBytes limits one cgroup.procs: more than all PIDs that a node has by default.
 	maxProcsBytes = 4 << 20
-	// maxCgroupsBelow bounds the cgroups below one that are read: a container may make as many
-	// as it likes.
+	// maxCgroupsBelow is the maximum number of descendant cgroups that are read: a container may
+	// create any number.
 	maxCgroupsBelow = 1000
-	// maxEntries has these and far more files than the controllers of a cgroup have.
+	// maxEntries is enough for these and all files of a cgroup.
 	maxEntries = 2 * maxCgroupsBelow
 )
 
-// TasksCgroup reads how many tasks one cgroup and all below it have, through a
-// descriptor that it keeps open. The kernel's pids controller counts tasks: each
-// thread, not each process. It may be used concurrently, with a Buffer for each
-// caller.
+// TasksCgroup reads the number of tasks in a cgroup and its descendants through a descriptor that
+// it keeps open. The kernel's pids controller counts tasks: threads, not processes. It may be used
+// concurrently, with a Buffer for each caller.
 type TasksCgroup struct {
 	current *File
 }
 
-// OpenTasks opens a cgroup's counter; h is the hierarchy of the pids controller.
-// The error wraps ErrGone when there is no such cgroup, and does not when there is
-// one that has no counter: tasks may run in it. A root has none.
+// OpenTasks opens a cgroup's counter; h is the hierarchy of the pids controller. The error wraps
+// ErrGone if the cgroup does not exist, but not if the cgroup has no counter, as a root: tasks
+// may run in it.
 func (h Hierarchy) OpenTasks(cgroup string) (*TasksCgroup, error) {
 	current, err := h.open(cgroup, "pids.current")
 	if errors.Is(err, ErrGone) && h.Exists(cgroup) {
@@ -57,16 +56,16 @@ func (c *TasksCgroup) Alive(b *Buffer) bool {
 // Close closes the descriptor.
 func (c *TasksCgroup) Close() { c.current.Close() }
 
-// Processes returns the ids of the processes that are in a cgroup, or below it, now: as the
-// pid namespace of this process knows them, so that those it does not see are left out. It
-// may list one twice. The error wraps ErrGone when there is no such cgroup. With an error that says
-// that there are too many cgroups below come those of the first.
+// Processes returns the PIDs of all processes in a cgroup and its descendants, in the pid
+// namespace of this process; it omits those that this namespace does not show. It may list a PID
+// twice. The error wraps ErrGone if the cgroup does not exist. If there are too many descendants,
+// it returns an error together with the PIDs of the first ones.
 //
-// The file is opened each time. A descriptor of version 1 that is kept shows for a
-// second what it showed before (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
+// The file is opened each time. A descriptor of version 1 that stays open repeats its content for
+// a second (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
 func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	pids, err := h.processesOf(cgroup)
-	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // that says a threaded one, whose processes are those of the cgroup above
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a threaded cgroup, whose processes are listed in its parent
 		return nil, err
 	}
 	below := []string{cgroup}
@@ -90,8 +89,8 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	return pids, nil
 }
 
-// entries returns what is in the directory of a cgroup: of more than maxEntries so many that there are
-// too many cgroups among them. One that is gone has none.
+// entries lists the directory of a cgroup, up to maxEntries, which is enough to notice too many
+// descendants. It returns none if the cgroup is gone.
 func (h Hierarchy) entries(cgroup string) []os.DirEntry {
 	dir, err := os.Open(h.Path(cgroup))
 	if err != nil {
@@ -109,7 +108,7 @@ func (h Hierarchy) processesOf(cgroup string) ([]int, error) {
 		return nil, fileError("open", name, err)
 	}
 	defer file.Close()                                                //nolint:errcheck // nothing was written
-	content, err := io.ReadAll(io.LimitReader(file, maxProcsBytes+1)) // the kernel gives a page at a time
+	content, err := io.ReadAll(io.LimitReader(file, maxProcsBytes+1)) // the kernel returns a page at a time
 	switch {
 	case err != nil:
 		return nil, fileError("read", name, err)
@@ -123,8 +122,8 @@ func (h Hierarchy) processesOf(cgroup string) ([]int, error) {
 	return pids, nil
 }
 
-// Kill has the kernel kill all processes that are in a cgroup of version 2, or below it. The error
-// is not nil where it does not do that: before Linux 5.14, for a threaded cgroup, and in version 1.
+// Kill makes the kernel kill all processes in a cgroup of version 2 and its descendants. It returns an
+// error if the kernel cannot: before Linux 5.14, for a threaded cgroup, and in version 1.
 func (h Hierarchy) Kill(cgroup string) error {
 	name := h.Path(path.Join(cgroup, "cgroup.kill"))
 	file, err := os.OpenFile(name, os.O_WRONLY, 0)

@@ -9,14 +9,14 @@ import (
 	"github.com/moby/sys/capability"
 )
 
-// capabilityPrefix begins the names of capabilities; it may be left out.
+// capabilityPrefix begins the names of capabilities; it is optional in the configuration.
 const capabilityPrefix = "CAP_"
 
-// Capabilities are a set of those of Linux, one bit each by the kernel's number.
+// Capabilities is a set of Linux capabilities; bit n is capability number n of the kernel.
 type Capabilities uint64
 
-// ParseCapabilities returns the set of those names, which may have the prefix CAP_ or
-// not and be in any case, and the names that are none.
+// ParseCapabilities returns the set of the named capabilities and the names that are unknown.
+// Names are case-insensitive, with or without the prefix CAP_.
 func ParseCapabilities(names []string) (set Capabilities, unknown []string) {
 	for _, given := range names {
 		name := strings.TrimPrefix(strings.ToLower(given), strings.ToLower(capabilityPrefix))
@@ -44,7 +44,7 @@ func (s Capabilities) Each() iter.Seq[capability.Cap] {
 	}
 }
 
-// String lists the names with their prefix, or numbers where there is no name.
+// String returns the names with their prefix, or a number where there is no name.
 func (s Capabilities) String() string {
 	if s == 0 {
 		return "none"
@@ -60,16 +60,16 @@ func (s Capabilities) String() string {
 	return strings.Join(all, ",")
 }
 
-// MarshalText is String, for the status.
+// MarshalText returns String, for the status.
 func (s Capabilities) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what String writes, but for numbers.
+// UnmarshalText parses what String returns, except numbers.
 func (s *Capabilities) UnmarshalText(text []byte) error {
 	*s, _ = ParseCapabilities(strings.Split(string(text), ",")) // "none" is no name
 	return nil
 }
 
-// heldCapabilities returns those of the calling thread, and them as a set.
+// heldCapabilities returns the capabilities of the calling thread, also as a set.
 func heldCapabilities() (capability.Capabilities, Capabilities, error) {
 	held, err := capability.NewPid2(0)
 	if err == nil {

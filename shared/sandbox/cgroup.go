@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endTime bounds the wait for the processes of a cgroup to die. One in uninterruptible sleep
-// keeps the cgroup, nothing else.
+// endTime limits the wait for the processes of a cgroup to die. One in uninterruptible sleep
+// only keeps the cgroup in place.
 const endTime = 2 * time.Second
 
-// A cgroup confines one start of a plugin, in each hierarchy. A nil cgroup has no parts.
+// A cgroup confines one start of a plugin, in each hierarchy. All methods accept nil.
 type cgroup struct {
 	parts []part
-	// handle is an open directory in version 2, back what the starting thread
-	// returns to in version 1.
+	// handle is the open directory in version 2; back are the cgroups to which the starting
+	// thread returns in version 1.
 	handle *os.File
 	back   []cgroupDir
 }
@@ -35,7 +35,7 @@ type part struct {
 	dir       cgroupDir
 }
 
-// open is for prepare and join.
+// open opens the directory in version 2, for prepare and join.
 func (g *cgroup) open() (err error) {
 	if g != nil && g.parts[0].hierarchy.v2() {
 		g.handle, err = os.Open(string(g.parts[0].dir))
@@ -43,16 +43,15 @@ func (g *cgroup) open() (err error) {
 	return err
 }
 
-// prepare has the kernel put the process into the cgroup when it makes it (version
-// 2 only).
+// prepare makes the kernel create the process in the cgroup (version 2 only).
 func (g *cgroup) prepare(attr *syscall.SysProcAttr) {
 	if g != nil && g.handle != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(g.handle.Fd())
 	}
 }
 
-// join puts the calling thread into the cgroup, so that its children are born there
-// (version 1, which takes threads). leave is to be called in any case.
+// join moves the calling thread into the cgroup, so that its children start there (version 1,
+// which accepts single threads). Call leave in any case.
 func (g *cgroup) join() error {
 	if g == nil || g.handle != nil {
 		return nil
@@ -92,8 +91,8 @@ func (g *cgroup) leave() error {
 	return errors.Join(errs...)
 }
 
-// end kills what is left in the cgroup, whatever it did to leave its process group,
-// and removes it.
+// end kills all processes in the cgroup, including those that have left the process group, and
+// removes the cgroup.
 func (g *cgroup) end() error {
 	if g == nil {
 		return nil
@@ -105,8 +104,8 @@ func (g *cgroup) end() error {
 	return errors.Join(errs...)
 }
 
-// outOfMemory reports whether the kernel killed something in the cgroup since it
-// had reached its limit.
+// outOfMemory reports whether the kernel killed a process in the cgroup because it had reached
+// its memory limit.
 func (g *cgroup) outOfMemory() bool {
 	if g == nil {
 		return false
@@ -128,7 +127,7 @@ func (g *cgroup) outOfMemory() bool {
 type cgroupDir string
 
 func (d cgroupDir) write(file, value string) error {
-	// Not os.WriteFile, which would make what is missing.
+	// Not os.WriteFile, which would create a missing file.
 	f, err := os.OpenFile(filepath.Join(string(d), file), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -137,9 +136,9 @@ func (d cgroupDir) write(file, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// remove kills what is in the cgroup and removes it.
+// remove kills all processes in the cgroup and removes it.
 func (d cgroupDir) remove() error {
-	// Nothing new is born meanwhile, where there is a limit for it.
+	// Prevent new processes meanwhile, if there is a limit of tasks.
 	_ = d.write("pids.max", "0")
 	deadline := time.NewTimer(endTime)
 	defer deadline.Stop()
@@ -147,7 +146,7 @@ func (d cgroupDir) remove() error {
 	defer look.Stop()
 	for {
 		d.kill()
-		for _, below := range leaves(string(d)) { // which the plugin has made
+		for _, below := range leaves(string(d)) { // made by the plugin
 			_ = cgroupDir(below).remove()
 		}
 		err := os.Remove(string(d))
@@ -162,8 +161,8 @@ func (d cgroupDir) remove() error {
 	}
 }
 
-// kill sends SIGKILL to every process in the cgroup, but never to the host, which
-// has a thread there while it starts a process.
+// kill sends SIGKILL to every process in the cgroup except the host, which has a thread there
+// while it starts a process.
 func (d cgroupDir) kill() {
 	if d.write("cgroup.kill", "1") == nil {
 		return
@@ -175,9 +174,9 @@ func (d cgroupDir) kill() {
 	}
 }
 
-// processes returns who is in the cgroup.
+// processes returns the PIDs in the cgroup.
 func (d cgroupDir) processes() []int {
-	content, _ := os.ReadFile(filepath.Join(string(d), "cgroup.procs")) // Gone with the last of them.
+	content, _ := os.ReadFile(filepath.Join(string(d), "cgroup.procs")) // The file is gone with the cgroup.
 	var pids []int
 	for line := range bytes.Lines(content) {
 		if pid, err := strconv.Atoi(string(bytes.TrimSpace(line))); err == nil {
@@ -187,8 +186,7 @@ func (d cgroupDir) processes() []int {
 	return pids
 }
 
-// killOne kills a process if it is in the cgroup: its number may be another one's by
-// now.
+// killOne kills a process if it is still in the cgroup: its PID may have been reused meanwhile.
 func (d cgroupDir) killOne(pid int) {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // Linux before 5.3, or a seccomp profile

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// limiters are the controllers that limit a plugin.
+// limiters are the controllers that are used to limit plugins.
 var limiters = []string{"memory", "cpu", "pids"}
 
 const (
@@ -23,17 +23,16 @@ const (
 	hostLeaf = "host"
 )
 
-// cgroups is where the cgroups of this host's plugins are made: in a directory below
-// its own cgroup, in each hierarchy that has one of the limiters.
+// cgroups makes the cgroups of this host's plugins, in one directory below the host's own
+// cgroup in each hierarchy that has one of the limiters.
 type cgroups struct {
 	hierarchies []hierarchy
-	// none says why there is no place for cgroups.
+	// none says why cgroups cannot be made, nil if they can.
 	none error
 }
 
-// findCgroups looks where cgroups can be made and makes nothing yet. key, which is
-// the host's own, tells its plugins' cgroups from those of others, and is the same
-// for its successor.
+// findCgroups finds out where cgroups can be made, and makes none yet. key distinguishes this
+// host's cgroups from those of other hosts; it must be the same after a restart of the host.
 func findCgroups(key string) *cgroups {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -48,7 +47,7 @@ func findCgroups(key string) *cgroups {
 	return &cgroups{all, err}
 }
 
-// hierarchiesOf prefers version 1: on a hybrid machine it has the controllers.
+// hierarchiesOf prefers version 1, which has the controllers on a hybrid machine.
 func hierarchiesOf(mountinfo, membership, name string) ([]hierarchy, error) {
 	var v1, v2 []hierarchy
 	var errs []error
@@ -70,8 +69,8 @@ func hierarchiesOf(mountinfo, membership, name string) ([]hierarchy, error) {
 			v1 = append(v1, h)
 			continue
 		case filepath.Base(own) == hostLeaf:
-			// The service manager has put the host there for this: beside it there are no
-			// processes, and cgroups can have limits (DelegateSubgroup=host).
+			// The service manager has put the host there so that its parent has no processes and
+			// child cgroups can have limits (DelegateSubgroup=host).
 			h.base = filepath.Join(filepath.Dir(own), name)
 		}
 		v2 = append(v2, h)
@@ -88,9 +87,8 @@ func hierarchiesOf(mountinfo, membership, name string) ([]hierarchy, error) {
 	return nil, errors.Join(append(errs, errors.New("no cgroup hierarchy is mounted with one of the controllers "+strings.Join(limiters, ", ")))...)
 }
 
-// make makes the cgroup of one start, nil for a process without limits. What could not
-// be limited is the error; what could is in the cgroup, which is nil if there is none at
-// all.
+// make makes the cgroup of one start; it returns nil for a process without limits. The error says
+// which limits could not be set; the cgroup has the others, and is nil if there is none at all.
 func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
 	wanted := slices.DeleteFunc(slices.Clone(limiters), func(controller string) bool { return !p.limits(controller) })
 	if len(wanted) == 0 {
@@ -125,8 +123,8 @@ func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
 	return &made, errors.Join(errs...)
 }
 
-// sweep kills and removes what plugins of a killed host left behind, and removes
-// what hosts with other directories did.
+// sweep kills and removes what plugins of a killed host left behind, and removes stale empty
+// cgroups of hosts with other keys.
 func (g *cgroups) sweep() error {
 	var errs []error
 	for _, leaf := range g.all() {
@@ -153,7 +151,7 @@ func (g *cgroups) all() []string {
 	return all
 }
 
-// leaves returns the cgroups in a directory, which may be missing.
+// leaves returns the cgroups in a directory; none if it does not exist.
 func leaves(base string) []string {
 	var all []string
 	found, _ := os.ReadDir(base)
@@ -165,21 +163,20 @@ func leaves(base string) []string {
 	return all
 }
 
-// staleAfter is far longer than it takes from making a cgroup to having a process
-// in it.
+// staleAfter is far longer than the time between making a cgroup and starting a process in it.
 const staleAfter = time.Minute
 
-// removeStale removes an old cgroup if nothing is in it. That of a living host can
-// be made again.
+// removeStale removes an old empty cgroup. If it belongs to a living host, that host makes it
+// again.
 func removeStale(dir string) {
 	if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > staleAfter {
-		_ = os.Remove(dir) // The kernel refuses it if there are processes or cgroups in it.
+		_ = os.Remove(dir) // The kernel refuses it while there are processes or cgroups in it.
 	}
 }
 
 // remove removes the directories that held the plugins' cgroups.
 func (g *cgroups) remove() {
 	for _, h := range g.hierarchies {
-		_ = os.Remove(h.base) // Not there if no cgroup was made, or one could not be removed.
+		_ = os.Remove(h.base) // It is missing if no cgroup was made, and stays if one could not be removed.
 	}
 }

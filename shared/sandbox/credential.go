@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// credential returns who a process runs as, nil for the caller's own user and
-// groups. Names are looked up at each start.
+// credential returns the user and groups to run a process as, nil for the caller's own. Names
+// are looked up at each start.
 func credential(userName, groupName string) (*syscall.Credential, error) {
 	if userName == "" && groupName == "" {
 		return nil, nil
@@ -37,7 +37,7 @@ func credential(userName, groupName string) (*syscall.Credential, error) {
 	return c, nil
 }
 
-// lookUpUser returns the ids of a user. listed: in /etc/passwd, and so with a group.
+// lookUpUser returns the IDs of a user. listed: it is in /etc/passwd and so has a group.
 func lookUpUser(name string) (uid, gid uint32, listed bool, err error) {
 	u, err := user.Lookup(name)
 	number, numeric := parseID(name)
@@ -73,7 +73,7 @@ func lookUpGroup(name string) (uint32, error) {
 	return number, nil
 }
 
-// parseID refuses 2^32-1, which means "leave it as it is" to setuid(2).
+// parseID refuses 2^32-1, which tells setuid(2) to change nothing.
 func parseID(text string) (uint32, bool) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	return uint32(n), err == nil && uint32(n) != ^uint32(0)

@@ -14,11 +14,11 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A hierarchy is one of cgroups, where it is mounted.
+// A hierarchy is a mounted cgroup hierarchy.
 type hierarchy struct {
-	// root is the cgroup that is seen at point.
+	// root is the cgroup that is mounted at point.
 	root, point string
-	// controllers are the limiters of a hierarchy of version 1; none of version 2.
+	// controllers are the limiters of a hierarchy of version 1; empty for version 2.
 	controllers []string
 	// base is the directory that holds the cgroups of the host's plugins.
 	base string
@@ -34,14 +34,13 @@ func (h hierarchy) first() string {
 	return h.controllers[0]
 }
 
-// has reports whether the hierarchy may have a controller; in version 2 that is known
-// when it is enabled.
+// has reports whether the hierarchy may have a controller; for version 2 only enable finds out.
 func (h hierarchy) has(controller string) bool {
 	return h.v2() || slices.Contains(h.controllers, controller)
 }
 
-// parseMounts returns the cgroup hierarchies in a mountinfo file, those of version 1 as
-// far as they have one of the limiters.
+// parseMounts returns the cgroup hierarchies in a mountinfo file, those of version 1 only if
+// they have one of the limiters.
 func parseMounts(mountinfo string) []hierarchy {
 	var all []hierarchy
 	for line := range strings.Lines(mountinfo) {
@@ -61,8 +60,8 @@ func parseMounts(mountinfo string) []hierarchy {
 	return all
 }
 
-// parseMembership returns the cgroup of each controller from a /proc/PID/cgroup
-// file (cgroups(7)), that of version 2 under "".
+// parseMembership returns the cgroup for each controller from a /proc/PID/cgroup file
+// (cgroups(7)); that of version 2 has the key "".
 func parseMembership(content string) map[string]string {
 	in := map[string]string{}
 	for line := range strings.Lines(content) {
@@ -77,7 +76,7 @@ func parseMembership(content string) map[string]string {
 	return in
 }
 
-// dir is the directory of a cgroup, as /proc names it, in the hierarchy.
+// dir returns the directory of a cgroup, which is given as in /proc/PID/cgroup.
 func (h hierarchy) dir(cgroup string) (string, error) {
 	rest := cgroup
 	if h.root != "/" {
@@ -93,7 +92,7 @@ func (h hierarchy) dir(cgroup string) (string, error) {
 	return path.Join(h.point, rest), nil
 }
 
-// mkdir makes a cgroup for a plugin.
+// mkdir makes a cgroup for a plugin below base.
 func (h hierarchy) mkdir(leaf string) (cgroupDir, error) {
 	dir := filepath.Join(h.base, leaf)
 	var err error
@@ -111,10 +110,9 @@ func (h hierarchy) mkdir(leaf string) (cgroupDir, error) {
 	return cgroupDir(dir), nil
 }
 
-// enable enables controllers below base, which version 2 requires, and
-// refuses while there are processes beside base. Some controllers
-// it would not refuse, but make of them a kind of cgroup that no process can enter;
-// so they are not tried.
+// enable enables controllers for the cgroups below base, as version 2 requires. The kernel refuses
+// that while the parent of base has processes. For some controllers it would not refuse, but turn
+// the cgroup into a type that no process can enter, so enable checks that first.
 func (h hierarchy) enable(controllers []string) error {
 	if !h.v2() {
 		return nil
@@ -143,7 +141,7 @@ func (h hierarchy) enable(controllers []string) error {
 	return nil
 }
 
-// usable reports why no process can be born in a cgroup, or all be killed by it.
+// usable returns an error if processes cannot start in a cgroup or cannot all be killed with it.
 func (h hierarchy) usable(dir cgroupDir) error {
 	if !h.v2() {
 		return nil
@@ -158,8 +156,8 @@ func (h hierarchy) usable(dir cgroupDir) error {
 	return err
 }
 
-// populated reports whether a cgroup of version 2 has processes and is not the
-// root, which may have both them and limits for others.
+// populated reports whether a cgroup of version 2 has processes. It is false for the root, which
+// may have both processes and child cgroups with limits.
 func populated(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
 		return false
@@ -168,7 +166,7 @@ func populated(dir string) bool {
 	return err != nil || len(procs) > 0
 }
 
-// limit writes the limits of p that the hierarchy has the controllers for.
+// limit sets the limits of p for which the hierarchy has controllers.
 func (h hierarchy) limit(dir cgroupDir, p Policy) error {
 	var errs []error
 	for _, l := range limitsOf(p, h.v2()) {
@@ -189,16 +187,15 @@ func (h hierarchy) limit(dir cgroupDir, p Policy) error {
 // cpuPeriodMicros is the kernel's usual period.
 const cpuPeriodMicros = 100_000
 
-// A limit is one file of a cgroup and what is written to it.
+// A limit is a file of a cgroup and the value to write to it.
 type limit struct {
 	controller, file, value string
-	// optional files depend on how the kernel was built.
+	// optional: the file may be missing, depending on the kernel's configuration.
 	optional bool
 }
 
-// limitsOf returns what limits a cgroup to p, in the order in which the kernel takes
-// it. There is no swap on top of the memory: what is swapped out is slow when it is
-// needed.
+// limitsOf returns the limits for p in the order in which the kernel accepts them. It allows no
+// swap on top of the memory: what is swapped out would be slow when it is needed.
 func limitsOf(p Policy, v2 bool) []limit {
 	memory, quota, period := strconv.FormatInt(p.MemoryBytes, 10), strconv.FormatInt(p.MilliCPU*cpuPeriodMicros/1000, 10), strconv.Itoa(cpuPeriodMicros)
 	if v2 {

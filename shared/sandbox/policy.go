@@ -1,41 +1,40 @@
 package sandbox
 
-// What custom plugins get that nothing else is said of. A plugin that ranks five
-// thousand pods needs a tenth of the memory.
+// The defaults for custom plugins. A plugin that ranks five thousand pods needs a tenth of the
+// memory.
 const (
 	usualMemoryBytes = 256 << 20
 	usualMilliCPU    = 1000
-	// usualTasks bounds what a fork bomb makes before it is stopped, usualFiles the
-	// descriptors of a leak.
+	// usualTasks limits the processes of a fork bomb before it is stopped, usualFiles the open
+	// files of a descriptor leak.
 	usualTasks = 512
 	usualFiles = 4096
 )
 
-// A Policy describes the whole confinement of a process: if that changes it needs another one.
-// The zero value is that of a process without limits that has no capability.
+// A Policy describes the whole confinement of a process; to change it, restart the process. The
+// zero Policy sets no limits and leaves no capability.
 type Policy struct {
-	// User and Group are who it runs as, names or numbers; "" for the caller's own.
+	// User and Group to run it as, names or numbers; "" means the caller's own.
 	User  string `json:"user,omitempty"`
 	Group string `json:"group,omitempty"`
-	// Capabilities are those that it keeps of the caller's. Asked: they were asked for,
-	// and one that the caller lacks itself is an error.
+	// Capabilities are those of the caller that it keeps. Asked: they were requested
+	// explicitly, and one that the caller lacks is an error.
 	Capabilities Capabilities `json:"capabilities"`
 	Asked        bool         `json:"-"`
-	// MemoryBytes and MilliCPU are the limits of the process with its children; 0
-	// is none.
+	// MemoryBytes and MilliCPU limit the process and its children together; 0 means no limit.
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	MilliCPU    int64 `json:"milliCPU,omitempty"`
-	// Custom processes are limited in tasks and open files, too, and are not spared
-	// when the node runs out of memory, as the caller may be.
+	// Custom processes are also limited in tasks and open files, and lose the OOM protection
+	// that the caller may have.
 	Custom bool `json:"-"`
 }
 
-// Usual is the policy for a custom plugin.
+// Usual returns the default policy for a custom plugin.
 func Usual() Policy {
 	return Policy{MemoryBytes: usualMemoryBytes, MilliCPU: usualMilliCPU, Custom: true}
 }
 
-// limits reports whether a controller of cgroups limits the process.
+// limits reports whether the policy needs the given cgroup controller.
 func (p Policy) limits(controller string) bool {
 	switch controller {
 	case "memory":
@@ -47,14 +46,14 @@ func (p Policy) limits(controller string) bool {
 	}
 }
 
-// Possible returns why no process can be confined so, an Impossible, nil if one can.
+// Possible returns nil if processes can be confined by p, else an Impossible.
 func (p Policy) Possible() error {
 	_, err := confine(p)
 	return err
 }
 
-// Impossible is the error of a policy by which no process can be confined here: another
-// attempt ends alike.
+// Impossible is the error of a policy by which no process can be confined here; another
+// attempt fails too.
 type Impossible struct{ Err error }
 
 func (i Impossible) Error() string { return i.Err.Error() }
@@ -62,9 +61,9 @@ func (i Impossible) Error() string { return i.Err.Error() }
 // Unwrap returns the reason.
 func (i Impossible) Unwrap() error { return i.Err }
 
-// Status describes the confinement of a process: the capabilities are those that it has.
+// Status describes the confinement of a process, with the capabilities that it really has.
 type Status struct {
 	Policy
-	// Unlimited says why it runs without some of its limits.
+	// Unlimited says why it runs without some of its limits, "" if it has all.
 	Unlimited string `json:"unlimited,omitempty"`
 }

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// prefix begins the names of all that is made in the directory of a Root, so that
-	// what a killed host left behind is found.
+	// prefix begins the names of everything made in the directory of a Root, so that the
+	// leftovers of a killed host can be found.
 	prefix = "plugin-dir"
-	// namesDir has a link for each plugin to the descriptor of its program.
+	// namesDir has one link per plugin to the descriptor of its program.
 	namesDir = prefix + "-names"
 )
 
-// ErrHostDir is about the directory of a Root: no plugin can do anything about it.
+// ErrHostDir is an error of the Root's directory, which is not a plugin's fault.
 var ErrHostDir = errors.New("the host cannot use its own directory")
 
-// Tell holds callbacks for the troubles of sandboxes, called from any goroutine. The name is
-// the plugin's, "" for those of a killed host.
+// Tell holds callbacks that report trouble with sandboxes. They are called from any goroutine.
+// The name is the plugin's, "" for leftovers of a killed host.
 type Tell struct {
-	// Unlimited reports why a plugin runs with fewer limits than meant, each reason once.
+	// Unlimited reports, once per reason, why a plugin runs with fewer limits than intended.
 	Unlimited func(name string, err error)
-	// Left reports what could not be removed of a plugin.
+	// Left reports what could not be removed after a plugin.
 	Left func(name string, err error)
 }
 
@@ -39,20 +39,20 @@ type Root struct {
 	dir     string
 	cgroups *cgroups
 	tell    Tell
-	// Strict: without all limits nothing is started.
+	// Strict: nothing is started unless all limits could be set.
 	Strict bool
 
 	mu       sync.Mutex
 	reported map[string]bool
 }
 
-// NewRoot takes a directory of this host alone, which also tells its cgroups
-// from those of others.
+// NewRoot returns a Root for dir, which no other host may use. The path also distinguishes the
+// host's cgroups from those of others.
 func NewRoot(dir string, tell Tell) *Root {
 	return &Root{dir: dir, cgroups: findCgroups(dir), tell: tell, reported: map[string]bool{}}
 }
 
-// Try tries whether a process can be confined by p, with all its limits.
+// Try returns nil if a process can be confined by p with all its limits.
 func Try(p Policy) error {
 	if err := p.Possible(); err != nil {
 		return err
@@ -63,10 +63,10 @@ func Try(p Policy) error {
 	return errors.Join(err, g.end())
 }
 
-// Sweep ends what a killed host left running. The directories that it left are
-// removed by what Sweep returns, which may take long: plugins may have filled them.
+// Sweep kills the processes that a killed host left running. Call removeDirs to remove the
+// directories that it left; this may take long, since plugins may have filled them.
 func (r *Root) Sweep() (removeDirs func(context.Context)) {
-	// The directory of names is made again under its name at once.
+	// Move the directory of names away: it is needed again at once under its name.
 	if aside, err := r.MkdirTemp(""); err == nil {
 		_ = os.Rename(filepath.Join(r.dir, namesDir), filepath.Join(aside, "names"))
 	}
@@ -82,7 +82,7 @@ func (r *Root) Sweep() (removeDirs func(context.Context)) {
 	}
 }
 
-// Close removes what is left when all processes have ended.
+// Close removes what is left. Call it after all processes have ended.
 func (r *Root) Close() {
 	r.cgroups.remove()
 	r.left("", os.RemoveAll(filepath.Join(r.dir, namesDir)))
@@ -91,8 +91,8 @@ func (r *Root) Close() {
 // Cgroups returns the cgroups of the host's plugins that exist.
 func (r *Root) Cgroups() []string { return r.cgroups.all() }
 
-// MkdirTemp makes a directory that is swept when this host is killed. The error leaves out
-// the random part of its name: what goes wrong for the same reason reads the same.
+// MkdirTemp makes a directory that Sweep removes after this host was killed. Its error omits the
+// random part of the name, so that errors with the same reason have the same text.
 func (r *Root) MkdirTemp(what string) (string, error) {
 	dir, err := os.MkdirTemp(r.dir, prefix+what)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
@@ -101,9 +101,8 @@ func (r *Root) MkdirTemp(what string) (string, error) {
 	return dir, err
 }
 
-// Prepare makes ready what confines one process of the plugin of that name, whose program
-// is the sandbox's from here on. An error is an Impossible if another attempt would end
-// alike.
+// Prepare returns a sandbox for one start of the named plugin and takes over program, which it
+// closes on an error. The error is an Impossible if another attempt would fail too.
 func (r *Root) Prepare(name string, start uint64, program Program, p Policy) (*Sandbox, error) {
 	s, err := confine(p)
 	if err == nil {
@@ -117,8 +116,8 @@ func (r *Root) Prepare(name string, start uint64, program Program, p Policy) (*S
 		program.Discard()
 		return nil, err
 	}
-	// Without a cgroup a plugin runs all the same: the node is better off with it than
-	// without.
+	// By default a plugin runs even without a cgroup: the node is better off with the plugin
+	// than without.
 	if s.cgroup, s.unlimited = r.cgroups.make(name, start, p); r.Strict {
 		err = s.unlimited
 	} else {
@@ -135,14 +134,14 @@ func (r *Root) Prepare(name string, start uint64, program Program, p Policy) (*S
 	return s, nil
 }
 
-// link returns a path with the plugin's name that is the program, in its process.
-// The kernel takes the process's name from it, and a script its own.
+// link returns a path that ends in the plugin's name and leads to the program in its process.
+// The kernel takes the process's name from it, and a script its $0.
 func (r *Root) link(name string) (string, error) {
 	dir := filepath.Join(r.dir, namesDir)
 	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { // whatever the umask
+	if err := os.Chmod(dir, 0o711); err != nil { // regardless of the umask
 		return "", err
 	}
 	link := filepath.Join(dir, name)
@@ -152,7 +151,7 @@ func (r *Root) link(name string) (string, error) {
 	return link, nil
 }
 
-// unlimited tells why the plugin is not limited as it should be.
+// unlimited reports, once per error, why the plugin lacks a limit.
 func (r *Root) unlimited(name string, err error) {
 	if err == nil {
 		return
@@ -166,7 +165,7 @@ func (r *Root) unlimited(name string, err error) {
 	}
 }
 
-// left tells what could not be removed.
+// left reports what could not be removed.
 func (r *Root) left(name string, err error) {
 	if err != nil {
 		r.tell.Left(name, err)

@@ -16,54 +16,54 @@ import (
 )
 
 const (
-	// mostSocketFiles bounds the files in the directory of a plugin's socket: the socket, and
-	// whatever it was made from.
+	// mostSocketFiles is the maximum number of files in the directory of a plugin's socket: the
+	// socket and temporary files for making it.
 	mostSocketFiles = 16
-	// removeTimeout bounds the wait at a plugin's end for the removal of what it has left in
-	// its directory. The rest is removed by the next host.
+	// removeTimeout limits the time to remove what an ended plugin left in its directory. The
+	// next host removes the rest.
 	removeTimeout = 2 * time.Second
-	// programFD is the descriptor of the program in its process. A script's
-	// interpreter opens the script through it, so it stays open.
+	// programFD is the descriptor of the program in its own process. It stays open, since the
+	// interpreter of a script opens the script through it.
 	programFD = 4
 )
 
-// programPath is the program in its process.
+// programPath is the path of the program as seen by its own process.
 var programPath = fmt.Sprintf("/proc/self/fd/%d", programFD)
 
-// A Program is the file of a plugin, open: what was checked of it is true of what
-// is executed, whatever happens to its name.
+// A Program is the open file of a plugin: what was checked is what is executed, even if its
+// path changes meanwhile.
 type Program struct {
 	File *os.File
-	// Args to execute instead, with the name first, such as a script's interpreter; nil for the
-	// file itself.
+	// Args are executed instead of the file, with the name first, for example a script's
+	// interpreter; nil executes the file itself.
 	Args []string
 	// CleanUp removes what was made for the program; it may be nil.
 	CleanUp func()
 }
 
-// Close gives the file back to who wants to write to it, and waits under a lease: the
-// kernel keeps a running binary from being changed.
+// Close closes the file and releases its lease, which made writers wait. The kernel itself
+// protects a running binary from changes.
 func (p *Program) Close() {
 	_, _ = unix.FcntlInt(p.File.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
 	_ = p.File.Close()
 }
 
-// Discard removes what was made for the program, whose process has ended.
+// Discard removes what was made for the program. Call it after the process has ended.
 func (p *Program) Discard() {
 	if p.CleanUp != nil {
 		p.CleanUp()
 	}
 }
 
-// A Sandbox confines one process. It is what package launch asks of it.
+// A Sandbox confines one process; it is the Confinement for package launch.
 type Sandbox struct {
 	root    *Root
 	name    string
 	program Program
-	// link is a path with the plugin's name that is the program, in its process.
+	// link is a symbolic link with the plugin's name to programPath.
 	link string
-	// policy has the capabilities that are left, and credential who it runs as, nil for
-	// the caller's user.
+	// policy has the capabilities that are really left; credential is the user to run as, nil
+	// for the caller's.
 	policy     Policy
 	credential *syscall.Credential
 	cgroup     *cgroup // nil if it has none
@@ -74,7 +74,7 @@ type Sandbox struct {
 
 var _ launch.Confinement = (*Sandbox)(nil)
 
-// Command returns how to start the plugin of the file at path here.
+// Command returns the command to start, in this sandbox, the plugin whose file is at path.
 func (s *Sandbox) Command(path string) launch.Command {
 	c := launch.Command{Path: s.link, Args: []string{path}, Dir: s.dir, Confinement: s}
 	if s.program.Args != nil {
@@ -117,7 +117,7 @@ func (s *Sandbox) Close() {
 	s.root.left(s.name, s.cgroup.end())
 }
 
-// Status returns what the process is confined to.
+// Status returns the confinement of the process.
 func (s *Sandbox) Status() Status {
 	status := Status{Policy: s.policy}
 	if s.unlimited != nil {
@@ -126,8 +126,8 @@ func (s *Sandbox) Status() Status {
 	return status
 }
 
-// RemoveDir removes the directory of the socket. It is called when it is not used
-// any more, which may be after Close.
+// RemoveDir removes the directory of the socket. Call it when the directory is no longer used,
+// which may be after Close.
 func (s *Sandbox) RemoveDir() {
 	if s.dir == "" {
 		return
@@ -136,9 +136,9 @@ func (s *Sandbox) RemoveDir() {
 	s.root.left(s.name, dirtree.Remove(filepath.Dir(s.dir), filepath.Base(s.dir), func() bool { return time.Now().Before(end) }))
 }
 
-// CheckDir refuses a directory of the socket with more in it than a plugin needs
-// there: files cost memory of the node that no limit bounds. With no directory
-// below there is nowhere else to make them.
+// CheckDir returns an error if the socket's directory contains more than a plugin needs: files
+// cost memory of the node that no limit covers. It allows no subdirectories, in which a plugin
+// could make more of them.
 func (s *Sandbox) CheckDir() error {
 	d, err := os.Open(s.dir)
 	if err != nil {
@@ -160,9 +160,9 @@ func (s *Sandbox) CheckDir() error {
 	return nil
 }
 
-// TakeBack takes the directory from the plugin, which has its socket there by now and
-// needs to make nothing more and no way to it, and looks at what there is a last
-// time. It is all the same where the plugin has no user of its own.
+// TakeBack makes the directory the caller's again and checks it a last time. The plugin has made
+// its socket by then and needs no access to the directory any more. If the plugin has no own
+// user, TakeBack only checks.
 func (s *Sandbox) TakeBack() error {
 	if s.credential != nil && s.credential.Uid != uint32(os.Geteuid()) {
 		if err := os.Chown(s.dir, os.Geteuid(), os.Getegid()); err != nil {
@@ -175,13 +175,13 @@ func (s *Sandbox) TakeBack() error {
 	return s.CheckDir()
 }
 
-// makeDir makes the directory of the socket, the plugin's own.
+// makeDir makes the directory of the socket, owned by the plugin's user.
 func (s *Sandbox) makeDir() (err error) {
 	if s.dir, err = s.root.MkdirTemp(""); err != nil || s.credential == nil {
 		return err
 	}
-	// Its parents are the caller's and let others through, or the plugin could not
-	// use it.
+	// Its parents belong to the caller. They must let others through, or the plugin could not
+	// reach the directory.
 	for parent := s.root.dir; ; parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
 		if err != nil {

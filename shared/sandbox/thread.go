@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine returns a sandbox for p, with what is left of its capabilities, that has no
-// program, cgroup and directory yet. Its error is an Impossible.
+// confine returns a sandbox for p, with the capabilities that are really left and without
+// program, cgroup and directory. Its error is an Impossible.
 func confine(p Policy) (*Sandbox, error) {
 	who, err := credential(p.User, p.Group)
 	if err != nil {
@@ -31,7 +31,7 @@ func confine(p Policy) (*Sandbox, error) {
 	return &Sandbox{policy: p, credential: who}, nil
 }
 
-// prepare makes the rest of cmd's attributes.
+// prepare sets the attributes of cmd that confine its process.
 func (s *Sandbox) prepare(cmd *exec.Cmd) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: s.credential}
 	uid := uint32(os.Geteuid())
@@ -39,7 +39,7 @@ func (s *Sandbox) prepare(cmd *exec.Cmd) {
 		uid = s.credential.Uid
 	}
 	if uid != 0 {
-		// A program of another user than root loses all but these.
+		// A program of a user other than root loses all capabilities but these.
 		for c := range s.policy.Capabilities.Each() {
 			attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
 		}
@@ -48,26 +48,26 @@ func (s *Sandbox) prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = attr
 }
 
-// enter confines the calling thread, which must be locked and end with the process
-// that it starts: nothing of this can be taken back, and a child inherits it.
+// enter confines the calling thread, which must be locked and end with the process that it
+// starts: nothing of this can be undone, and children inherit it.
 //
-// The thread keeps the capabilities that are in force: it needs some of them to
-// start a process as another user, and a plugin without any could trace a thread
-// of the host that has none either, and with it the host.
+// The thread keeps its effective capabilities: it needs some of them to start a process as
+// another user. Besides, a plugin without any capability could trace a thread of the host that
+// has none either, and through it the host.
 func (s *Sandbox) enter() error {
-	// The working directory and the umask are the process's unless this succeeds,
-	// which a container's seccomp profile may prevent. Plugins can change their
-	// umask anyway.
+	// Unshare fails under some seccomp profiles of containers; then the thread shares working
+	// directory and umask with the whole process, and they must stay as they are. Plugins can
+	// change their umask anyway.
 	if unix.Unshare(unix.CLONE_FS) == nil {
 		unix.Umask(0o077)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
-	// Root's supplementary groups stay behind. Those of a plugin that has a user are
-	// dropped with setuid.
+	// Drop root's supplementary groups here. For a plugin with its own user, the credential
+	// replaces them.
 	if s.credential == nil && os.Geteuid() == 0 {
-		// The system call, since the C library's and Go's change all threads.
+		// The raw system call: those of the C library and of Go change all threads.
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 && errno != unix.EPERM {
 			return fmt.Errorf("drop supplementary groups: %w", errno)
 		}
@@ -75,8 +75,8 @@ func (s *Sandbox) enter() error {
 	return dropCapabilities(s.policy.Capabilities)
 }
 
-// dropCapabilities leaves to programs of root what is in keep: they get the
-// bounding set, and under no_new_privs no more than the thread has.
+// dropCapabilities leaves only keep to programs run as root: they get the bounding set and,
+// under no_new_privs, no more than the thread has.
 func dropCapabilities(keep Capabilities) error {
 	if err := capability.ResetAmbient(); err != nil {
 		return fmt.Errorf("drop ambient capabilities: %w", err)
@@ -92,7 +92,7 @@ func dropCapabilities(keep Capabilities) error {
 	for c := range (^keep).Each() {
 		bounded, err := capability.GetBound(c)
 		if errors.Is(err, unix.EINVAL) {
-			return nil // the kernel has no more
+			return nil // the kernel knows no further capabilities
 		}
 		if err != nil {
 			return fmt.Errorf("read the bounding set: %w", err)
@@ -100,8 +100,8 @@ func dropCapabilities(keep Capabilities) error {
 		if !bounded {
 			continue
 		}
-		// Where that cannot be, a child cannot get it, having no way to gain what the
-		// thread does not have.
+		// If it cannot be dropped because the thread does not hold it, a child cannot gain it
+		// either.
 		if err := capability.DropBound(c); err != nil && permitted.Has(c) && os.Geteuid() == 0 {
 			return fmt.Errorf("drop %s: %w; evictd needs CAP_SETPCAP for that", Capabilities(1<<c), err)
 		}
@@ -109,8 +109,8 @@ func dropCapabilities(keep Capabilities) error {
 	return nil
 }
 
-// limit lowers limits that belong to a process as a whole, right after it was
-// started: before, they would be the caller's.
+// limit sets the limits of a whole process right after its start: set before, they would apply
+// to the caller.
 func (s *Sandbox) limit(pid int) error {
 	err := limited("core size", unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil))
 	if !s.policy.Custom {
@@ -119,8 +119,8 @@ func (s *Sandbox) limit(pid int) error {
 	return errors.Join(err, limited("open files", limitFiles(pid)), limited("OOM score", unspare(pid)))
 }
 
-// limitFiles lowers the limit of open files. One that cannot be read is left as it is: it
-// may be lower.
+// limitFiles lowers the limit of open files. It changes nothing if the limit cannot be read: it
+// may be lower already.
 func limitFiles(pid int) error {
 	var now unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now); err != nil {
@@ -136,7 +136,7 @@ func limited(what string, err error) error {
 	return nil
 }
 
-// unspare takes back what the host's service manager may have given to it alone.
+// unspare resets a negative OOM score adjustment, which is meant for the host alone.
 func unspare(pid int) error {
 	file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
 	now, err := os.ReadFile(file)

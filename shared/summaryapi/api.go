@@ -1,8 +1,8 @@
-// Package summaryapi is the protocol of the socket on which the host gives the
-// plugins the kubelet's stats summary: path, query and headers, as both sides write
-// and read them. sdk/summary says what they mean.
+// Package summaryapi is the protocol of the socket on which the host serves the kubelet's stats
+// summary to plugins: path, query and headers, as both sides write and read them. sdk/summary
+// explains their meaning.
 //
-// It neither serves nor asks: that is host/internal/summary and sdk/summary.
+// It contains neither server nor client: see host/internal/summary and sdk/summary.
 package summaryapi
 
 import (
@@ -17,24 +17,23 @@ import (
 )
 
 const (
-	// Path of the one resource.
+	// Path is the path of the only resource.
 	Path = "/summary"
-	// MaxBytes is the largest summary. A kubelet with 5000 pods has 10 MB.
+	// MaxBytes is the maximum size of a summary. A kubelet with 5000 pods returns 10 MB.
 	MaxBytes = 64 << 20
-	// MaxTextBytes bounds the part of a foreign text that Line keeps.
+	// MaxTextBytes is the number of bytes of a foreign text that Line keeps.
 	MaxTextBytes = 512
 )
 
 // The headers of answers with status 200 and 503.
 const (
-	// HeaderLayout is the layout in force, as eviction.Layout names it. Absent while
+	// HeaderLayout is the layout in force, as eviction.Layout.String returns it. Absent while
 	// it is not known.
 	HeaderLayout = "X-Evictd-Layout"
-	// HeaderImageFsError says why it is not known whether images have a filesystem
-	// of their own.
+	// HeaderImageFsError says why it is not known whether images have a separate filesystem.
 	HeaderImageFsError = "X-Evictd-Image-Fs-Error"
-	// HeaderContainerFsError says why it is not known whether writable layers have a
-	// filesystem of their own.
+	// HeaderContainerFsError says why it is not known whether writable layers have a separate
+	// filesystem.
 	HeaderContainerFsError = "X-Evictd-Container-Fs-Error"
 )
 
@@ -43,10 +42,10 @@ var viewNames = map[eviction.View]string{
 	eviction.ViewAfterReclaim: "after-reclaim",
 }
 
-// ViewName returns how the protocol calls a view, "" for one that it does not have.
+// ViewName returns the protocol's name for a view, "" if it has none.
 func ViewName(v eviction.View) string { return viewNames[v] }
 
-// Query is the query of a request.
+// Query returns the query of a request.
 func Query(at eviction.PassView) (string, error) {
 	view := ViewName(at.View)
 	if view == "" {
@@ -55,7 +54,7 @@ func Query(at eviction.PassView) (string, error) {
 	return "pass=" + strconv.FormatUint(at.Pass, 10) + "&view=" + view, nil
 }
 
-// ParseQuery reads the query of a request. What it does not know it ignores.
+// ParseQuery parses the query of a request. It ignores unknown parameters.
 func ParseQuery(query string) (eviction.PassView, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -77,14 +76,14 @@ func ParseQuery(query string) (eviction.PassView, error) {
 type Layout struct {
 	// InForce is the layout that plugins use; 0 while it is not known.
 	InForce eviction.Layout
-	// ImageFsErr says why it is not known whether images have a filesystem of their
-	// own, ContainerFsErr why it is not known whether writable layers do; the latter
-	// comes with an InForce that is used meanwhile, unless ImageFsErr is there too.
+	// ImageFsErr says why it is not known whether images have a separate filesystem,
+	// ContainerFsErr why it is not known whether writable layers have one. Unless both are set,
+	// ContainerFsErr comes with the InForce that is used meanwhile.
 	ImageFsErr     string
 	ContainerFsErr string
 }
 
-// Write puts l into the headers of an answer.
+// Write sets the headers of an answer.
 func (l Layout) Write(h http.Header) {
 	if l.InForce != 0 {
 		h.Set(HeaderLayout, l.InForce.String())
@@ -97,7 +96,7 @@ func (l Layout) Write(h http.Header) {
 	}
 }
 
-// ReadLayout returns what the headers of an answer say.
+// ReadLayout parses the headers of an answer.
 func ReadLayout(h http.Header) (Layout, error) {
 	name := h.Get(HeaderLayout)
 	l := Layout{InForce: eviction.LayoutNamed(name), ImageFsErr: Line(h.Get(HeaderImageFsError)), ContainerFsErr: Line(h.Get(HeaderContainerFsError))}
@@ -110,7 +109,7 @@ func ReadLayout(h http.Header) (Layout, error) {
 	return l, nil
 }
 
-// Report is l as a plugin tells it to the host, nil if nothing is said at all.
+// Report returns l as a plugin reports it to the host, nil if l is empty.
 func (l Layout) Report() *eviction.LayoutReport {
 	if l == (Layout{}) {
 		return nil
@@ -122,8 +121,8 @@ func (l Layout) Report() *eviction.LayoutReport {
 	}
 }
 
-// Line makes a foreign text fit for an error, a log, a header and the plugin
-// protocol.
+// Line makes a foreign text fit for an error, a log, a header and the plugin protocol: one line
+// of printable UTF-8, of bounded length.
 func Line(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 	text = strings.Map(func(r rune) rune {

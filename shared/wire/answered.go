@@ -7,13 +7,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// answered collects the answers of a Measure into what the Rank that goes with
-// it gets.
+// answered collects the answers of a Measure call as the candidates of the Rank call
+// combined with it.
 type answered struct {
 	mu    sync.Mutex
 	rows  []eviction.Candidate
 	index index
-	// open counts the rows that wait for an answer.
+	// open is the number of rows without an answer.
 	open   int
 	closed bool
 	usage  []eviction.SignalUsage
@@ -30,7 +30,7 @@ func newAnswered(pods []eviction.Pod) *answered {
 	return c
 }
 
-// add takes an answer, of which it keeps copies. The first one of a pod counts.
+// add stores a copy of an answer. Only the first answer for a pod counts.
 func (c *answered) add(m eviction.Measurement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,8 +46,7 @@ func (c *answered) add(m eviction.Measurement) {
 	c.open--
 }
 
-// close returns the rows, and whether all of them have an answer. What is added
-// later is dropped.
+// close returns the rows and whether all of them have an answer. Later calls of add are ignored.
 func (c *answered) close() (rows []eviction.Candidate, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

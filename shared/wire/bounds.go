@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A bound limits the occurrences of a field in a message, and the size of each. An empty entry
-// has two bytes in a message and hundreds in memory: without bounds one message is many times
-// its size.
+// A bound limits how often a field occurs in a message, and the size of each occurrence. An empty
+// entry takes two bytes in a message and hundreds in memory: without bounds, a message would take
+// many times its size.
 type bound struct {
 	field int
 	what  string
@@ -17,9 +17,8 @@ type bound struct {
 	in    []bound
 }
 
-// The sizes of names and of texts for people. What is longer is refused in a
-// description, which is looked at once; in what comes again and again the host
-// clips texts.
+// The maximum sizes of names and of texts for people. A description, which is read once, is refused
+// if it exceeds them; in replies that recur, the host truncates the texts.
 const (
 	maxNameBytes = 253
 	maxKeyBytes  = 253 + 1 + 63 // of a label or annotation
@@ -27,7 +26,7 @@ const (
 	maxListBytes = 64 // of enum values
 )
 
-// maxSignals is more than a plugin has; the kubelet has nine.
+// maxSignals is far more than any plugin serves; the kubelet has nine signals.
 const maxSignals = 64
 
 var describeBounds = []bound{
@@ -53,7 +52,7 @@ var observeBounds = []bound{
 	}},
 }
 
-// check returns the first thing that is out of bounds in the message of r.
+// check returns an error for the first field of r's message that is out of bounds.
 func check(r reader, bounds []bound) error {
 	var counts [16]int
 	for r.next() {
@@ -88,7 +87,7 @@ func (b *bound) check(n int, content string) error {
 	return nil
 }
 
-// bounded is a generated message that is read only if it is within bounds.
+// bounded is a generated message that is decoded only if it is within bounds.
 type bounded struct {
 	proto.Message
 	bounds []bound

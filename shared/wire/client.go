@@ -13,30 +13,30 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// options of every call. The limits override go-plugin's, which are 2 GiB.
+// options are those of every call. The limits override go-plugin's, which are 2 GiB.
 var options = []grpc.CallOption{
 	grpc.MaxCallRecvMsgSize(MaxMessageBytes),
 	grpc.MaxCallSendMsgSize(MaxMessageBytes),
 	grpc.ForceCodecV2(newCodec()),
 }
 
-// A Client is the host's end of a connection to a plugin.
+// Client is the host's side of a connection to a plugin.
 type Client struct {
 	cc  grpc.ClientConnInterface // for calls with messages that read and write themselves
 	rpc pluginv1.PluginServiceClient
 }
 
-// NewClient returns a client on cc, which stays the caller's.
+// NewClient returns a client that uses cc. The caller closes cc.
 func NewClient(cc grpc.ClientConnInterface) *Client {
 	return &Client{cc: cc, rpc: pluginv1.NewPluginServiceClient(cc)}
 }
 
-// Describe asks the plugin what it is. The fields of the plugin returned are
-// calls to it; a capability that it does not offer is nil. Like Describe, they
-// take their deadline from their context and return errors that wrap one of
-// those of package eviction, or the context's own when the caller gave up.
+// Describe asks the plugin for its description. The fields of the returned plugin
+// are calls to it; a capability that it does not offer is nil. Like Describe, they
+// take their deadline from the context and return errors that wrap one of those of
+// package eviction, or the context's error if the context ended.
 //
-// Pod rows may be given with all labels and annotations: only those that the
+// The caller may pass pod rows with all labels and annotations: only those that the
 // plugin wants are sent.
 func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error) {
 	w := new(pluginv1.DescribeResponse)
@@ -46,7 +46,7 @@ func (c *Client) Describe(ctx context.Context, host eviction.Host) (eviction.Plu
 	return c.connect(w)
 }
 
-// connect puts calls behind a description.
+// connect returns the plugin that w describes, with calls in its fields.
 func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) {
 	p := decodePlugin(w)
 	r := &remote{c, podEncoder{labels: p.WantLabels, annotations: p.WantAnnotations}}
@@ -75,7 +75,7 @@ func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) 
 	return p, nil
 }
 
-// remote is every capability of a plugin as calls to it.
+// remote implements every capability by calls to the plugin.
 type remote struct {
 	*Client
 
@@ -95,17 +95,16 @@ func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	return decodeObserveReply(w), nil
 }
 
-// Measure calls emit on the caller's goroutine as answers arrive. Answers for
-// pods that were not asked for, or a second time, are dropped and reported at
-// the end; the others count. A plugin that sends too many of them is not listened
-// to any longer.
+// Measure calls emit on the caller's goroutine as answers arrive. Answers for pods that were not
+// requested, and repeated ones, are dropped and reported in the error; the others count. After too
+// many dropped answers it stops reading from the plugin.
 func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	_, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods}, emit)
 	return err
 }
 
-// MeasureAndRank is Measure with the Rank that goes with it. A plugin that does
-// not know of that just measures.
+// MeasureAndRank is Measure with a Rank request attached. A plugin that does not support
+// this only measures.
 func (r *remote) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
 	order, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods, rank: &rank}, emit)
 	return eviction.Ranking{Order: order}, err
@@ -148,7 +147,7 @@ func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(evi
 	return order, err
 }
 
-// openMeasure does what generated code would.
+// openMeasure does what the generated code would do for a measureRequest.
 func (r *remote) openMeasure(ctx context.Context, req *measureRequest) (grpc.ClientStream, error) {
 	desc := &grpc.StreamDesc{StreamName: "Measure", ServerStreams: true}
 	stream, err := r.cc.NewStream(ctx, desc, pluginv1.PluginService_Measure_FullMethodName, options...)
@@ -174,8 +173,8 @@ func (r *remote) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 	return reply.ranking, nil
 }
 
-// Reclaim calls progress for every message, the result included. With an error
-// it returns what was reclaimed up to then.
+// Reclaim calls progress for every message, including the result. If it fails, it also
+// returns what was reclaimed until then.
 func (r *remote) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	var last eviction.Reclaimed
 	stream, err := r.rpc.Reclaim(ctx, encodeReclaimRequest(req), options...)
@@ -186,8 +185,8 @@ func (r *remote) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 	return last, err
 }
 
-// receive hands each message of a stream to take until the stream ends. err is
-// that of opening the stream.
+// receive passes each message of a stream to take until the stream ends. err is the error
+// of opening the stream.
 func receive[W any](ctx context.Context, stream grpc.ServerStreamingClient[W], err error, take func(*W)) error {
 	for err == nil {
 		var w *W
@@ -198,7 +197,7 @@ func receive[W any](ctx context.Context, stream grpc.ServerStreamingClient[W], e
 	return streamError(ctx, err)
 }
 
-// streamError is CallError of what ended a stream, whose end is no error.
+// streamError is like CallError, but returns nil for the regular end of a stream.
 func streamError(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -9,14 +9,13 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// outgoing is a message that writes itself at the end of b.
+// outgoing is a message that appends its encoding to b.
 type outgoing interface{ encode(b []byte) []byte }
 
-// incoming is a message that reads itself. It may keep s.
+// incoming is a message that decodes itself. It may keep s.
 type incoming interface{ decode(s string) error }
 
-// codec is gRPC's protobuf codec, except for messages that write and read
-// themselves.
+// codec is gRPC's protobuf codec, except for messages that encode and decode themselves.
 type codec struct{ generated encoding.CodecV2 }
 
 func newCodec() codec { return codec{generated: encoding.GetCodecV2("proto")} }
@@ -36,13 +35,13 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 }
 
-// buffers are for messages with rows, which have hundreds of KiB and come again
-// in each pass that ranks. The transport gives them back when they are sent.
+// buffers are for messages with pod rows, which have hundreds of KiB and recur in each pass
+// that ranks. The transport returns them after sending.
 var buffers bufferPool
 
 type bufferPool struct{ sync.Pool }
 
-// Get returns an empty buffer, which its user grows.
+// Get returns an empty buffer for the caller to grow.
 func (p *bufferPool) Get(int) *[]byte {
 	if b, ok := p.Pool.Get().(*[]byte); ok {
 		*b = (*b)[:0]
@@ -59,8 +58,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.generated.Unmarshal(data, v)
 	}
-	// The transport reuses its buffers, so this copy is the one that strings are
-	// cut from.
+	// The transport reuses its buffers, so copy the message once. The decoded strings
+	// share the copy.
 	var s strings.Builder
 	s.Grow(data.Len())
 	for _, part := range data {

@@ -11,19 +11,18 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// errMalformed is bytes that are not the message that they should be.
+// errMalformed means that the bytes are not a message of the expected type.
 var errMalformed = errors.New("malformed message")
 
-// reader reads the fields of one message. Strings that it returns share the
-// memory of the whole message, which is one allocation instead of thousands:
-// who keeps one for long should clone it.
+// reader reads the fields of one message. The strings that it returns share the memory of the whole
+// message, which saves thousands of allocations: clone a string to keep it for long.
 type reader struct {
 	rest string
-	// outer holds the rest of each message around the current one, of which there are depth.
+	// outer holds the unread rest of each of the depth enclosing messages.
 	outer [maxDepth]string
 	depth int
 
-	// The current field: its number and, by its wire type, its value.
+	// The current field: its number and, depending on its wire type, its value or bytes.
 	num   int
 	value uint64
 	bytes string
@@ -31,18 +30,18 @@ type reader struct {
 	err error
 }
 
-// maxDepth is the depth of a volume in the pod of a candidate.
+// maxDepth is the nesting depth of a volume in the pod of a candidate.
 const maxDepth = 3
 
-// enter begins to read the current field as a nested message. Its end, where next is
-// false, leads back to the message around it.
+// enter starts reading the current field as a nested message. At its end next returns false,
+// and the reader continues with the enclosing message.
 func (r *reader) enter() {
 	r.outer[r.depth] = r.rest
 	r.depth++
 	r.rest = r.bytes
 }
 
-// next reads a field; false at the end or with err set.
+// next reads a field; it returns false at the end and if err is set.
 func (r *reader) next() bool {
 	if r.err != nil {
 		return false
@@ -120,7 +119,7 @@ func littleEndian(s string) uint64 {
 	return v
 }
 
-// text returns the current field as a string, which must be UTF-8.
+// text returns the current field as a string; it sets err if that is not UTF-8.
 func (r *reader) text() string {
 	if !valid(r.bytes) {
 		r.err = errMalformed
@@ -128,8 +127,8 @@ func (r *reader) text() string {
 	return r.bytes
 }
 
-// valid reports whether s is UTF-8. Nearly all is ASCII and short, which
-// utf8.ValidString looks at byte by byte: it would be a fifth of the conversion.
+// valid reports whether s is UTF-8. Most texts are short and ASCII, which utf8.ValidString
+// checks byte by byte: it would take a fifth of the conversion's time.
 func valid(s string) bool {
 	n := len(s)
 	if n < 8 {
@@ -142,7 +141,7 @@ func valid(s string) bool {
 	return high&0x8080808080808080 == 0 || utf8.ValidString(s)
 }
 
-// eight returns eight bytes of s, in one instruction.
+// eight returns eight bytes of s, in one machine instruction.
 func eight(s string, i int) uint64 {
 	s = s[i : i+8]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
@@ -152,14 +151,14 @@ func eight(s string, i int) uint64 {
 func (r *reader) int() int64 { return int64(r.value) }
 func (r *reader) bool() bool { return r.value != 0 }
 
-// atMost refuses one more of many entries of a pod, of which there are n so far.
+// atMost sets err if a pod already has n >= most entries of the kind many.
 func (r *reader) atMost(many string, n, most int) {
 	if n >= most {
 		r.err = fmt.Errorf("more than %d %s of one pod", most, many)
 	}
 }
 
-// count tells how often field n occurs in what is left.
+// count returns how often field n occurs in the unread rest.
 func (r *reader) count(n int) int {
 	total := 0
 	for scan := (reader{rest: r.rest}); scan.next(); {
@@ -170,28 +169,28 @@ func (r *reader) count(n int) int {
 	return total
 }
 
-// grow returns list with one more zero element and that element. Lists that
-// will be long are allocated at once by their owner.
+// grow appends a zero element to list and returns a pointer to it. Callers preallocate
+// lists that will be long.
 func grow[T any](list *[]T) *T {
 	var zero T
 	*list = append(*list, zero)
 	return &(*list)[len(*list)-1]
 }
 
-// lists holds the short lists of all rows of a message, each of which gets a
-// piece: one growing array instead of one allocation a row.
+// lists holds the short lists of all rows of a message; each row gets a slice of them. One
+// growing array replaces one allocation per row.
 type lists struct {
 	volumes    []eviction.Volume
 	containers []eviction.Container
 	usage      []eviction.SignalUsage
 }
 
-// few bounds the entries of the first row's lists: with more, other rows are not expected to be
-// like it.
+// few is the largest number of entries of the first row from which the size of the other rows
+// is estimated.
 const few = 8
 
-// expect makes room for so many more rows like the first one, unless that one is
-// unusual: a message is not to claim more memory than it has bytes.
+// expect reserves room for that many more rows like the first one, unless that one is unusually
+// long: a message must not reserve more memory than it has bytes.
 func (l *lists) expect(more int) {
 	l.volumes = roomFor(l.volumes, more)
 	l.containers = roomFor(l.containers, more)
@@ -205,8 +204,7 @@ func roomFor[T any](first []T, more int) []T {
 	return slices.Grow(first, len(first)*more)
 }
 
-// since returns what was appended to list after its first n elements, without
-// room for more.
+// since returns the elements appended to list after its first n, with no spare capacity.
 func since[T any](list []T, n int) []T {
 	if len(list) == n {
 		return nil

@@ -29,8 +29,7 @@ func encodePlugin(p *eviction.Plugin) *pluginv1.DescribeResponse {
 	}
 }
 
-// decodePlugin returns the description alone, without capabilities in its
-// fields; those are connected by the client.
+// decodePlugin returns the description alone; the client sets the fields that are calls.
 func decodePlugin(w *pluginv1.DescribeResponse) eviction.Plugin {
 	p := eviction.Plugin{
 		Name:            w.GetName(),
@@ -63,8 +62,8 @@ func encodeSignalSpec(w *pluginv1.SignalSpec, s *eviction.SignalSpec) {
 	w.ReclaimSteps = encodeRows(s.ReclaimSteps, encodeReclaimStep)
 }
 
-// decodeSignalSpec returns false for a signal that is offered only for what
-// this side does not know: no known capability would read as all of them.
+// decodeSignalSpec returns false for a signal that is offered only with capabilities unknown
+// to this side: an empty set would mean all of them.
 func decodeSignalSpec(w *pluginv1.SignalSpec) (eviction.SignalSpec, bool) {
 	s := eviction.SignalSpec{
 		Signal:       eviction.Signal(w.GetSignal()),
@@ -76,7 +75,7 @@ func decodeSignalSpec(w *pluginv1.SignalSpec) (eviction.SignalSpec, bool) {
 			Format:    eviction.Format(d.GetFormat()),
 			Resource:  d.GetResource(),
 			Condition: eviction.Condition(d.GetCondition()),
-			// Clamped: what is beyond any legal value is refused, not overflown.
+			// Clamped: a value out of range must be refused later, not overflow here.
 			ReliefTime: time.Duration(min(max(d.GetReliefTimeMillis(), -1), math.MaxInt32)) * time.Millisecond,
 		}
 	}
@@ -95,8 +94,8 @@ func encodeReclaimStep(w *pluginv1.ReclaimStep, s *eviction.ReclaimStep) {
 	}
 }
 
-// decodeReclaimStep returns false for a step that runs only in layouts that
-// this side does not know: no known layout would read as all of them.
+// decodeReclaimStep returns false for a step that runs only in layouts unknown to this
+// side: an empty list would mean all of them.
 func decodeReclaimStep(w *pluginv1.ReclaimStep) (eviction.ReclaimStep, bool) {
 	s := eviction.ReclaimStep{Name: w.GetName()}
 	for _, l := range w.GetLayouts() {

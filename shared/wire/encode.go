@@ -2,13 +2,12 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// The rows of pods and measurements are written and read without generated
-// code, straight between protobuf's format and the vocabulary: at 500 pods that
-// is most of what a pass costs, and generated messages would be 15 000
-// allocations. Tests hold it against the generated code in both directions.
+// The rows of pods and measurements are encoded and decoded without generated
+// code, directly between protobuf's format and the types of package eviction: at 500
+// pods this is most of the cost of a pass, and generated messages would need 15 000
+// allocations. Tests compare it with the generated code in both directions.
 //
-// The functions below append one field. As in proto3, a zero value is not
-// written.
+// Each of the functions below appends one field. As in proto3, a zero value is omitted.
 
 func appendText(b []byte, n protowire.Number, s string) []byte {
 	if s == "" {
@@ -25,8 +24,7 @@ func appendInt(b []byte, n protowire.Number, v int64) []byte {
 	return appendUvarint(appendTag(b, n, protowire.VarintType), uint64(v))
 }
 
-// appendTag and appendUvarint are those of protowire with the common case, one
-// byte, inlined.
+// appendTag and appendUvarint are protowire's, with the common case of one byte inlined.
 func appendTag(b []byte, n protowire.Number, t protowire.Type) []byte {
 	return appendUvarint(b, protowire.EncodeTag(n, t))
 }
@@ -42,15 +40,14 @@ func appendBool(b []byte, n protowire.Number, v bool) []byte {
 	return appendInt(b, n, int64(protowire.EncodeBool(v)))
 }
 
-// beginMessage starts a nested message; what is appended until endMessage(b, at)
-// is its content.
+// beginMessage starts a nested message; its content is everything appended until endMessage(b, at).
 func beginMessage(b []byte, n protowire.Number) (out []byte, at int) {
 	b = append(appendTag(b, n, protowire.BytesType), 0)
 	return b, len(b)
 }
 
-// endMessage writes the length before the content, moving the content when the
-// length needs more than the one byte kept for it.
+// endMessage writes the length before the content. It moves the content if the length needs
+// more than the one byte reserved for it.
 func endMessage(b []byte, at int) []byte {
 	n := len(b) - at
 	if n < 0x80 {

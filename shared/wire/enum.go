@@ -7,11 +7,11 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// enum maps the values of a small type of the vocabulary, its index, to those
-// of the protocol.
+// enum maps the values of a small enumeration of package eviction, its index, to those of
+// the protocol.
 type enum[D ~uint8, W ~int32] []W
 
-// encode returns the unspecified value for a d that is not in the table.
+// encode returns 0, the unspecified value, for a d that is not in the table.
 func (e enum[D, W]) encode(d D) W {
 	if int(d) < len(e) {
 		return e[d]
@@ -19,8 +19,8 @@ func (e enum[D, W]) encode(d D) W {
 	return 0
 }
 
-// decode returns otherwise, the protocol's stated default, for a w that is not
-// in the table: unspecified, or from a newer peer.
+// decode returns otherwise, the default that the protocol documents, if w is unspecified or
+// comes from a newer peer.
 func (e enum[D, W]) decode(w W, otherwise D) D {
 	if i := slices.Index(e, w); i >= 0 && w != 0 {
 		return D(i)
@@ -63,7 +63,7 @@ var (
 	}
 )
 
-// capabilities lists the bits of eviction.Capability with their wire values.
+// capabilities maps the bits of eviction.Capability to their wire values.
 var capabilities = []struct {
 	bit  eviction.Capability
 	wire pluginv1.Capability

@@ -16,10 +16,10 @@ import (
 // maxErrorBytes limits the text of an error: it travels in an HTTP/2 header.
 const maxErrorBytes = 4 << 10
 
-// refusal turns an error of plugin code into the status that says "the plugin
-// refused", whatever the error is: a gRPC status or context error from some
-// inner call of the plugin must not look like the death of this call. Only when
-// the call itself has ended is it the context's error.
+// refusal turns an error of plugin code into the status that means "the plugin refused",
+// whatever the error is: a gRPC status or context error from some inner call of the
+// plugin must not look like a failure of this call. Only if this call's context has ended
+// does refusal return the context's error.
 func refusal(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -30,8 +30,8 @@ func refusal(ctx context.Context, err error) error {
 	return status.Error(codes.FailedPrecondition, clip(text(err.Error())))
 }
 
-// CallError turns the end of a call into the error that tells the host's caller
-// why there is no answer.
+// CallError turns the error of a call into the context's error or one that wraps an error
+// of package eviction. It returns nil for nil.
 func CallError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -63,8 +63,8 @@ func CallError(ctx context.Context, err error) error {
 	}
 }
 
-// gaveUp returns the context's error, also in the moment in which its deadline
-// has passed but its timer has not fired yet.
+// gaveUp returns the context's error, even if its deadline has passed but its timer has
+// not fired yet.
 func gaveUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,8 +75,8 @@ func gaveUp(ctx context.Context) error {
 	return nil
 }
 
-// text makes s valid UTF-8. Protobuf refuses a whole message for one bad byte,
-// and a pod's odd annotation must not cost the call.
+// text makes s valid UTF-8. Protobuf refuses a whole message because of one bad byte,
+// and an odd annotation of a pod must not fail the call.
 func text(s string) string {
 	if valid(s) {
 		return s
@@ -84,7 +84,7 @@ func text(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// clip shortens a valid s to maxErrorBytes at a character's border.
+// clip truncates a valid s to maxErrorBytes at a character boundary.
 func clip(s string) string {
 	if len(s) <= maxErrorBytes {
 		return s

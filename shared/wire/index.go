@@ -2,8 +2,8 @@ package wire
 
 import "github.com/evictd/evictd/shared/eviction"
 
-// An index finds pods by uid. Most plugins answer in the order in which they are
-// asked: the map is made when an answer comes out of it.
+// An index finds pods by UID. Most plugins answer in the order of the request; the map is
+// built only when an answer is out of order.
 type index struct {
 	pods []eviction.Pod
 	next int

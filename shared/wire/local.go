@@ -10,16 +10,15 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// A Local is a plugin that is served in this process, over connections in memory: it
-// shares nothing with its callers, and a call ends with its context. Nothing can end
-// what hangs in it.
+// Local serves a plugin in this process over in-memory connections. The plugin shares no memory
+// with its callers, and a call ends with its context, but a method that hangs cannot be stopped.
 type Local struct {
 	server   *grpc.Server
 	listener *bufconn.Listener
 	serving  sync.WaitGroup
 }
 
-// ServeLocal serves with a server until Close.
+// ServeLocal serves with s until Close.
 func ServeLocal(s *grpc.Server) *Local {
 	const unread = 64 << 10
 	l := &Local{server: s, listener: bufconn.Listen(unread)}
@@ -27,7 +26,7 @@ func ServeLocal(s *grpc.Server) *Local {
 	return l
 }
 
-// Dial makes a connection to the plugin, at the first call.
+// Dial returns a connection to the plugin, which is established by the first call.
 func (l *Local) Dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:plugin", append(DialOptions(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.listener.DialContext(ctx) }),
@@ -36,7 +35,7 @@ func (l *Local) Dial() (*grpc.ClientConn, error) {
 	)...)
 }
 
-// Close ends all connections.
+// Close ends all connections and waits until the server has stopped.
 func (l *Local) Close() {
 	l.server.Stop()
 	l.serving.Wait()

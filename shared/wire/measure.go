@@ -7,11 +7,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// measureRequest is a MeasureRequest that writes and reads itself.
+// measureRequest is a MeasureRequest that encodes and decodes itself.
 type measureRequest struct {
 	eviction.MeasureRequest
 	pods podEncoder
-	// rank is the Rank to go with it, nil for none.
+	// rank is the Rank request attached, nil if there is none.
 	rank *eviction.RankRequest
 }
 
@@ -22,7 +22,7 @@ func (m *measureRequest) encode(b []byte) []byte {
 	b = appendInt(b, 3, int64(details.encode(m.Detail)))
 	var at int
 	for _, s := range m.Signals {
-		b, at = beginMessage(b, 4) // a repeated string looks the same
+		b, at = beginMessage(b, 4) // same format as a repeated string
 		b = append(b, text(string(s))...)
 		b = endMessage(b, at)
 	}
@@ -68,7 +68,7 @@ func (m *measureRequest) decode(s string) error {
 	return r.err
 }
 
-// measurementChunk is a MeasureResponse that is written as measurements come.
+// measurementChunk is a MeasureResponse that is encoded as measurements arrive.
 type measurementChunk []byte
 
 func (c measurementChunk) encode(b []byte) []byte { return append(b, c...) }
@@ -78,19 +78,19 @@ func (c measurementChunk) with(m *eviction.Measurement) measurementChunk {
 	return endMessage(appendMeasurement(appendText(b, 1, m.UID), m), at)
 }
 
-// ranked is a MeasureResponse with a ranking.
+// ranked returns an encoded MeasureResponse with a ranking.
 func ranked(order []eviction.Ranked) measurementChunk {
 	b, at := beginMessage(nil, 2)
 	return endMessage((&rankResponse{ranking: order}).encode(b), at)
 }
 
-// measurements is a MeasureResponse that reads itself.
+// measurements is a MeasureResponse that decodes itself.
 type measurements struct {
 	list []eviction.Measurement
-	// ranking is nil if the message has none. atMost is as in rankResponse.
+	// ranking is nil if the message has none. atMost is like rankResponse.atMost.
 	ranking []eviction.Ranked
 	atMost  int
-	// unbounded: there may be more measurements than a host takes.
+	// unbounded allows more measurements in a message than a host accepts.
 	unbounded bool
 }
 
@@ -125,5 +125,5 @@ func (m *measurements) decode(s string) error {
 	return r.err
 }
 
-// usualBytes is more than the figures of a pod have in a message.
+// usualBytes is more than the figures of one pod take in a message.
 const usualBytes = 16 << 10

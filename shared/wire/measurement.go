@@ -8,10 +8,10 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// What one pod's measurement may list. An empty entry has two bytes in a message
-// and a hundred in memory: without a limit one message is many times its size. A
-// pod of more than a few hundred containers or volumes does not fit into the API
-// server, and a plugin has a handful of signals.
+// The maximum numbers of entries in one pod's measurement. An empty entry takes two
+// bytes in a message and a hundred in memory: without a limit a message would take many times
+// its size. A pod with more than a few hundred containers or volumes does not fit into the
+// API server, and a plugin serves a handful of signals.
 const (
 	maxContainers = 1000
 	maxVolumes    = 1000
@@ -54,7 +54,7 @@ func appendMeasurement(b []byte, m *eviction.Measurement) []byte {
 	return appendText(b, 10, m.Err)
 }
 
-// appendFigure writes a figure that is there, also when it is zero.
+// appendFigure appends a figure unless it is missing; unlike other fields also if it is 0.
 func appendFigure(b []byte, n protowire.Number, f eviction.Figure) []byte {
 	if !f.OK {
 		return b
@@ -94,9 +94,8 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 	m.Usage = since(l.usage, usage)
 }
 
-// ownStrings gives the strings of a measurement memory of their own: those of all
-// pods share that of the message, which may be many times as large as what is kept
-// of it.
+// ownStrings copies the strings of a measurement: the strings of all pods share the memory of the
+// message, which may be many times as large as the part that is kept.
 func ownStrings(m *eviction.Measurement) {
 	m.UID, m.Err = strings.Clone(m.UID), strings.Clone(text(m.Err[:min(len(m.Err), maxTextBytes)]))
 	for i := range m.Usage {

@@ -6,8 +6,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// podEncoder writes pod rows with only those labels and annotations that the
-// receiver asked for.
+// podEncoder encodes pod rows with only those labels and annotations that the receiver wants.
 type podEncoder struct {
 	labels, annotations []string
 }
@@ -126,7 +125,7 @@ func decodeContainer(r *reader, c *eviction.Container) {
 	}
 }
 
-// decodeEntry reads one entry of a map.
+// decodeEntry decodes one entry of a map.
 func decodeEntry(r *reader, into *map[string]string) {
 	var key, value string
 	for r.enter(); r.next(); {

@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// rankRequest is a RankRequest that writes and reads itself.
+// rankRequest is a RankRequest that encodes and decodes itself.
 type rankRequest struct {
 	eviction.RankRequest
 	pods podEncoder
@@ -32,7 +32,7 @@ func (q *rankRequest) encode(b []byte) []byte {
 	return b
 }
 
-// appendRank writes a request without its candidates.
+// appendRank appends a request without its candidates.
 func appendRank(b []byte, q *eviction.RankRequest) []byte {
 	b = appendInt(b, 1, int64(q.Pass))
 	b = appendText(b, 2, string(q.Signal))
@@ -110,10 +110,10 @@ func readThreshold(r *reader, t *eviction.Threshold) {
 	}
 }
 
-// rankResponse is a RankResponse that writes and reads itself.
+// rankResponse is a RankResponse that encodes and decodes itself.
 type rankResponse struct {
 	ranking []eviction.Ranked
-	// atMost bounds the entries that a reader accepts: the number of candidates.
+	// atMost is the number of candidates: decode refuses more entries.
 	atMost int
 }
 

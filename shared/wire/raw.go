@@ -13,15 +13,15 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// EncodePod is a pod as in requests, for those who add to it what no host sends.
+// EncodePod encodes a pod as in requests, for callers that add fields no host sends.
 func EncodePod(p *eviction.Pod, labels, annotations []string) []byte {
 	return podEncoder{labels, annotations}.append(nil, p)
 }
 
-// EncodeMeasurement is the measurement of a candidate as in requests.
+// EncodeMeasurement encodes the measurement of a candidate as in requests.
 func EncodeMeasurement(m *eviction.Measurement) []byte { return appendMeasurement(nil, m) }
 
-// DecodeMeasurements reads an answer to Measure that may be of any number of pods.
+// DecodeMeasurements decodes a message of Measure with any number of pods.
 func DecodeMeasurements(raw []byte) ([]eviction.Measurement, error) {
 	m := measurements{atMost: math.MaxInt, unbounded: true}
 	if err := m.decode(string(raw)); err != nil {
@@ -30,7 +30,7 @@ func DecodeMeasurements(raw []byte) ([]eviction.Measurement, error) {
 	return m.list, nil
 }
 
-// A Raw is a message as the bytes that it has on the wire, on either side.
+// Raw is an encoded message, in either direction.
 type Raw []byte
 
 func (r *Raw) encode(b []byte) []byte { return append(b, *r...) }
@@ -40,25 +40,25 @@ func (r *Raw) decode(s string) error { //nolint:unparam // as incoming has it
 	return nil
 }
 
-// rawOptions let messages through that are larger than the protocol's limit, so that the
-// plugin is the one to refuse them.
+// rawOptions allow messages larger than the protocol's limit, so that the plugin has to
+// refuse them.
 var rawOptions = append(slices.Clip(options), grpc.MaxCallSendMsgSize(2*MaxMessageBytes))
 
-// CallRaw makes the call of that name with a message that no host may send. The error is
-// gRPC's.
+// CallRaw calls the named method with an arbitrary message, also one that no host may send. It
+// returns gRPC's error.
 func (c *Client) CallRaw(ctx context.Context, rpc string, in []byte) ([]byte, error) {
 	out := new(Raw)
 	err := c.cc.Invoke(ctx, fullName(rpc), (*Raw)(&in), out, rawOptions...)
 	return *out, err
 }
 
-// StreamRaw is CallRaw of a call that streams its answers, each of which take gets.
+// StreamRaw is like CallRaw for a method that streams its answers; take gets each of them.
 func (c *Client) StreamRaw(ctx context.Context, rpc string, in []byte, take func([]byte)) error {
 	s, err := c.cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, fullName(rpc), rawOptions...)
 	if err != nil {
 		return err
 	}
-	// The receive returns the error of a send that fails.
+	// If the send fails, the receive below returns its error.
 	_ = s.SendMsg((*Raw)(&in))
 	_ = s.CloseSend()
 	for {

@@ -2,8 +2,7 @@ package wire
 
 import "time"
 
-// encodeRows converts a list with two allocations for its messages, however
-// long it is.
+// encodeRows converts a list of any length with two allocations for the messages.
 func encodeRows[D, W any](in []D, encode func(*W, *D)) []*W {
 	if len(in) == 0 {
 		return nil
@@ -51,13 +50,13 @@ func decodeNames[S ~string](in []string) []S {
 	return out
 }
 
-// The times that int64 nanoseconds since the epoch can express.
+// The range of times that int64 nanoseconds since the epoch can express.
 var (
 	minTime = time.Unix(0, -1<<63)
 	maxTime = time.Unix(0, 1<<63-1)
 )
 
-// encodeTime returns 0, which is "no time", for times that do not fit.
+// encodeTime returns 0, which means "no time", for times out of range.
 func encodeTime(t time.Time) int64 {
 	if t.Before(minTime) || t.After(maxTime) {
 		return 0

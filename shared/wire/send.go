@@ -8,16 +8,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// chunk bounds the measurements of one message.
+// chunk is the maximum number of measurements in one message.
 const chunk = 100
 
-// sender lets plugin code send from any goroutine, and at any time: what comes
-// after the call has returned is dropped. A failed send means that the call has
-// ended, which plugin code learns from its context.
+// sender lets plugin code send from any goroutine at any time: whatever is sent after the
+// call has returned is dropped. Errors of send are ignored: they mean that the call has
+// ended, which plugin code sees in its context.
 type sender[W any] struct {
 	send func(*W) error
 
-	// mu is held while sending, since a gRPC stream takes one sender at a time.
+	// mu is held while sending, since a gRPC stream allows one send at a time.
 	mu     sync.Mutex
 	closed bool
 }
@@ -36,20 +36,20 @@ func (s *sender[W]) close() {
 	s.closed = true
 }
 
-// batch collects measurements and sends them in chunks. When nine tenths of the
-// call's time are over it sends what it has and from then on each one at once,
-// so that answers given before the deadline arrive even when Measure hangs.
+// batch collects measurements and sends them in chunks. After nine tenths of the call's
+// time it sends what it has and then each further one at once, so that answers given
+// before the deadline arrive even if Measure hangs.
 type batch struct {
 	send func(measurementChunk) error
 	late *time.Timer
 
-	// mu is held while sending, since a gRPC stream takes one sender at a time.
+	// mu is held while sending, since a gRPC stream allows one send at a time.
 	mu        sync.Mutex
 	held      measurementChunk
 	n         int // measurements in held
 	immediate bool
 	closed    bool
-	err       error // of the first send that failed
+	err       error // the first error of send
 }
 
 func newBatch(ctx context.Context, send func(measurementChunk) error) *batch {
@@ -60,7 +60,7 @@ func newBatch(ctx context.Context, send func(measurementChunk) error) *batch {
 	return b
 }
 
-// add keeps nothing of m: its owner may reuse what it refers to.
+// add copies m; its owner may reuse the memory it refers to.
 func (b *batch) add(m eviction.Measurement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,8 +83,7 @@ func (b *batch) hurry() {
 	}
 }
 
-// close sends what is left, after a send that is under way, and returns the
-// first error of all sends.
+// close waits for a send in progress, sends what is left and returns the first error of all sends.
 func (b *batch) close() error {
 	if b.late != nil {
 		b.late.Stop()
@@ -96,8 +95,8 @@ func (b *batch) close() error {
 	return b.err
 }
 
-// flush sends what is held; the caller has the lock. The transport still reads
-// the chunk when send has returned, so the next one gets new memory.
+// flush sends the held measurements; the caller holds the lock. The transport may still read
+// the chunk after send has returned, so the next one gets new memory.
 func (b *batch) flush() {
 	if b.n == 0 {
 		return

@@ -16,14 +16,14 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// server answers the host's calls with the capabilities of a plugin.
+// server serves the capabilities of a plugin to the host.
 type server struct {
 	pluginv1.UnimplementedPluginServiceServer
 
 	plugin eviction.Plugin
 
 	mu sync.Mutex
-	// endWatch ends the Watch in force, if any.
+	// endWatch ends the current Watch, nil if there has been none.
 	endWatch context.CancelCauseFunc
 }
 
@@ -55,7 +55,7 @@ func (s *server) Observe(ctx context.Context, w *pluginv1.ObserveRequest) (*plug
 		return nil, refusal(ctx, err)
 	}
 	if !s.plugin.OwnsLayout {
-		// A built-in plugin that was taken apart still has an Observer that reports it.
+		// An Observer taken from a built-in plugin still reports it.
 		reply.Layout = nil
 	}
 	return encodeObserveReply(reply), nil
@@ -79,7 +79,7 @@ func (s *server) measure(w *measureRequest, stream grpc.ServerStream) error {
 	}
 	err := s.plugin.Measurer.Measure(ctx, w.MeasureRequest, emit)
 	if lost := out.close(); lost != nil && ctx.Err() == nil {
-		return lost // A chunk over the limit: not a refusal, an invalid reply.
+		return lost // A chunk over the limit is an invalid reply, not a refusal.
 	}
 	if err != nil || all == nil {
 		return refusal(ctx, err)
@@ -87,8 +87,8 @@ func (s *server) measure(w *measureRequest, stream grpc.ServerStream) error {
 	return s.rankMeasured(ctx, *w.rank, all, stream)
 }
 
-// rankMeasured ranks what has just been measured. If that cannot be it sends
-// nothing, and the host calls Rank, which can say why.
+// rankMeasured ranks the pods just measured and sends the ranking. If it cannot, it sends
+// nothing; the host then calls Rank, which reports the reason.
 func (s *server) rankMeasured(ctx context.Context, req eviction.RankRequest, all *answered, stream grpc.ServerStream) error {
 	var complete bool
 	if req.Candidates, complete = all.close(); !complete {
@@ -103,8 +103,8 @@ func (s *server) rankMeasured(ctx context.Context, req eviction.RankRequest, all
 // rankTime is the default deadline of Rank.
 const rankTime = time.Second
 
-// tryRank returns no order if there is an error or a panic: a process that ends
-// now may take the measurements with it, which are on their way. Rank will tell.
+// tryRank returns no order on an error or a panic: if the process died now, measurements
+// still in transit might be lost. The host then calls Rank, which reports the reason.
 func (s *server) tryRank(ctx context.Context, req eviction.RankRequest) (order []eviction.Ranked) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -144,8 +144,8 @@ func (s *server) Watch(w *pluginv1.WatchRequest, stream grpc.ServerStreamingServ
 	return refusal(ctx, err)
 }
 
-// replaceWatch ends the Watch in force without waiting for it: one that does
-// not return must not keep the new one from starting.
+// replaceWatch ends the current Watch without waiting for it: one that does not return must
+// not block the new one.
 func (s *server) replaceWatch(end context.CancelCauseFunc) {
 	s.mu.Lock()
 	former := s.endWatch

@@ -10,9 +10,8 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// Register makes gr, a server made by NewGRPCServer, serve p: the generated service,
-// with the two calls that carry pod rows taking messages that read and write
-// themselves.
+// Register makes gr, a server made by NewGRPCServer, serve p. It is the generated service, except
+// that Measure and Rank, which carry pod rows, use messages that encode and decode themselves.
 func Register(gr grpc.ServiceRegistrar, p eviction.Plugin) {
 	desc := pluginv1.PluginService_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)

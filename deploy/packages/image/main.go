@@ -1,5 +1,5 @@
 // Command image writes the container image of evictd, one for each architecture, as an
-// OCI archive. Nothing is pulled: the image has the binaries and no base.
+// OCI archive. It pulls nothing: the image has only the binaries, and no base image.
 //
 // usage: image NAME:TAG REVISION FILE ARCH=BINARIES...
 package main
@@ -74,7 +74,7 @@ func write(name, revision, file string, created time.Time, arches []string) erro
 	if err != nil {
 		return err
 	}
-	// Both names are read: the first by containerd, the second by others.
+	// containerd reads the first name, other tools the second.
 	err = p.AppendIndex(images, layout.WithAnnotations(map[string]string{
 		"io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag,
 	}))
@@ -113,7 +113,7 @@ func image(arch, dir string, created time.Time, labels map[string]string) (v1.Im
 	return mutate.ConfigFile(i, config)
 }
 
-// files is the file system of the image: the programs where the packages have them.
+// files returns the root filesystem of the image, with the programs at the packages' paths.
 func files(dir string, created time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -165,7 +165,7 @@ func files(dir string, created time.Time) ([]byte, error) {
 	return out.Bytes(), w.Close()
 }
 
-// pack writes the files of a directory, by name, as an archive.
+// pack archives the regular files of a directory, sorted by name.
 func pack(dir, file string, created time.Time) (err error) {
 	out, err := os.Create(file)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package stdout keeps standard output for the handshake with the host: what
-// any other code prints goes to standard error, which is the log.
+// Package stdout reserves standard output for the handshake with the host: output of
+// any other code goes to standard error, which is the log.
 //
-// It depends on next to nothing, so that its init runs early, and does nothing
-// in a process that was not started as a plugin.
+// It imports almost nothing, so that its init runs early. It does nothing in a process
+// that was not started as a plugin.
 package stdout
 
 import (
@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cookie is the variable that a host sets for its plugins. Package sdk tests
-// that it is the protocol's; importing the protocol here would be late.
+// Cookie is the environment variable that a host sets for its plugins. It repeats the
+// protocol's constant, which a test of package sdk checks: importing it would delay init.
 const Cookie = "EVICTD_PLUGIN_COOKIE"
 
-// kept is the standard output that the process was started with, nil if it was
-// left alone. It is never closed.
+// kept is the original standard output of the process, nil if it was not redirected. It is never
+// closed.
 var kept = take()
 
-// Handshake returns the standard output that the process was started with.
+// Handshake returns the original standard output of the process.
 func Handshake() *os.File {
 	if kept == nil {
 		return os.Stdout
@@ -27,8 +27,8 @@ func Handshake() *os.File {
 	return kept
 }
 
-// take moves standard output to a descriptor that no print knows and puts
-// standard error in its place.
+// take moves standard output to another descriptor, which no print uses, and replaces it by
+// standard error.
 func take() *os.File {
 	if os.Getenv(Cookie) == "" {
 		return nil

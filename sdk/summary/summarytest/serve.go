@@ -1,6 +1,5 @@
-// Package summarytest is the host's side of package summary for tests of
-// plugins: a private socket with summaries from a function. It is not how the
-// host serves them, only what it promises.
+// Package summarytest provides the host's side of package summary for tests of plugins: a private
+// socket with summaries from a function. It keeps the host's protocol, but shares no code with it.
 package summarytest
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// An Answer is sent by the host for one pass and view.
+// An Answer is the host's answer for one pass and view.
 type Answer struct {
 	// Summary is the kubelet's JSON.
 	Summary string
@@ -29,8 +28,8 @@ type Answer struct {
 	ContainerFsErr string
 }
 
-// Serve answers on a new socket until the test ends. It may be called from
-// several goroutines at once, and so may answer.
+// Serve serves answers on a new socket until the test ends. It is safe for concurrent use;
+// answer is called concurrently.
 func Serve(t testing.TB, answer func(pass uint64, view eviction.View) Answer) (socket string) {
 	t.Helper()
 	return ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,11 +42,11 @@ func Serve(t testing.TB, answer func(pass uint64, view eviction.View) Answer) (s
 	}))
 }
 
-// ServeHTTP serves any handler on a new socket until the test ends: for hosts
-// that break the protocol.
+// ServeHTTP serves any handler on a new socket until the test ends, to simulate hosts that
+// break the protocol.
 func ServeHTTP(t testing.TB, h http.Handler) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "summary") // a test's own may be too long for a socket's path
+	dir, err := os.MkdirTemp("", "summary") // the test's directory may be too long for a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,5 +77,5 @@ func write(w http.ResponseWriter, a Answer) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, a.Summary) // a client that went away is its own affair
+	_, _ = io.WriteString(w, a.Summary) // ignore a client that went away
 }

@@ -2,11 +2,11 @@ package rank
 
 import "github.com/evictd/evictd/shared/eviction"
 
-// What the kubelet does not rank by is in this file, so that the rest can be
-// compared with it.
+// This file holds the criteria that the kubelet does not rank by, so that the rest can be
+// compared with the kubelet.
 
-// QoS puts BestEffort before Burstable before Guaranteed. The kubelet does not
-// rank by it; it is what is left when nothing was measured.
+// QoS puts BestEffort before Burstable before Guaranteed. The kubelet does not rank by
+// it; use it where there are no measurements.
 func QoS(a, b *eviction.Candidate) int { return by(qos)(a, b) }
 
 func qos(c *eviction.Candidate) rating {

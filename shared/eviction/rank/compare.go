@@ -8,11 +8,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Compare is negative if a is to be evicted before b, positive for the reverse
-// and 0 if it does not matter. It is a strict weak order.
+// Compare returns a negative number if a is to be evicted before b, a positive one for the
+// reverse and 0 if they are equal. It must be a strict weak order.
 type Compare func(a, b *eviction.Candidate) int
 
-// Chain compares by the first of its comparators that makes a difference.
+// Chain compares by the first of its comparators that does not return 0.
 func Chain(compares ...Compare) Compare {
 	return func(a, b *eviction.Candidate) int {
 		for _, compare := range compares {
@@ -24,8 +24,8 @@ func Chain(compares ...Compare) Compare {
 	}
 }
 
-// A rating is compared by an order: the candidate with the lower one goes first. It has 128
-// bits, since in 64 the difference from a large negative request would turn the order around.
+// A rating is a candidate's sort key: the lowest is evicted first. It has 128 bits, since the
+// difference from a large negative request overflows 64 bits and would reverse the order.
 type rating struct {
 	hi int64
 	lo uint64
@@ -35,7 +35,7 @@ func (r rating) compare(other rating) int {
 	return cmp.Or(cmp.Compare(r.hi, other.hi), cmp.Compare(r.lo, other.lo))
 }
 
-// difference is a-b.
+// difference returns a-b.
 func difference(a, b int64) rating {
 	lo, borrow := bits.Sub64(uint64(a), uint64(b), 0)
 	return rating{a>>63 - b>>63 - int64(borrow), lo}
@@ -44,7 +44,7 @@ func difference(a, b int64) rating {
 // A criterion rates candidates.
 type criterion func(*eviction.Candidate) rating
 
-// by compares by the first of the criteria that makes a difference.
+// by returns an order by the first of the criteria in which two candidates differ.
 func by(criteria ...criterion) Compare {
 	return func(a, b *eviction.Candidate) int {
 		for _, rate := range criteria {
@@ -72,8 +72,8 @@ func exceedsRequest(s eviction.Signal) criterion {
 	}
 }
 
-// usage and usageOverRequest put pods without stats before the measured ones, and those of
-// unknown use after them.
+// usage and usageOverRequest put pods without stats before the measured ones and pods with
+// unknown usage after them.
 func usage(s eviction.Signal) criterion {
 	used := usageOf(s)
 	return func(c *eviction.Candidate) rating {
@@ -94,7 +94,7 @@ func usageOverRequest(s eviction.Signal) criterion {
 	}
 }
 
-// unmeasured is below or above all differences.
+// unmeasured returns a rating below all differences for NoStats, else one above them.
 func unmeasured(c *eviction.Candidate) rating {
 	if c.Measurement.State == eviction.NoStats {
 		return rating{hi: math.MinInt64}
@@ -102,11 +102,11 @@ func unmeasured(c *eviction.Candidate) rating {
 	return rating{hi: math.MaxInt64}
 }
 
-// amount is a figure of a candidate in base units.
+// An amount returns a figure of a candidate in the signal's base unit.
 type amount func(*eviction.Candidate) int64
 
-// usageOf returns what a measured candidate uses of s. Both memory signals rank
-// by the working set, so the one stands in for the other.
+// usageOf returns a measured candidate's usage for s. Both memory signals rank by the
+// working set, so the figure of one stands in for that of the other.
 func usageOf(s eviction.Signal) amount {
 	if s != eviction.MemoryAvailable && s != eviction.AllocatableMemoryAvailable {
 		return func(c *eviction.Candidate) int64 { return c.Measurement.UsageFor(s) }
@@ -121,19 +121,19 @@ func usageOf(s eviction.Signal) amount {
 	}
 }
 
-// Used returns the usage of s of a measured candidate that the kubelet's order compares.
+// Used returns a measured candidate's usage for s as the kubelet's order compares it.
 func Used(c *eviction.Candidate, s eviction.Signal) int64 { return usageOf(s)(c) }
 
-// Request returns the request that the kubelet's order compares the usage of s with: 0 where
-// there is none, as for inodes.
+// Request returns the request with which the kubelet's order compares the usage for s, in base
+// units: 0 if there is none, as for inodes.
 func Request(c *eviction.Candidate, s eviction.Signal) int64 { return requestOf(s)(c) }
 
-// Subtracted returns what the kubelet's order takes off the usage of s: the request, and for
-// inodes that for ephemeral storage, which is in bytes.
+// Subtracted returns what the kubelet's order subtracts from the usage for s: the request and,
+// for inodes, the request for ephemeral storage, which is in bytes.
 func Subtracted(c *eviction.Candidate, s eviction.Signal) int64 { return subtractedFor(s)(c) }
 
-// requestOf returns what a candidate has requested of the resource of s, 0 where
-// there is no such request.
+// requestOf returns a candidate's request for the resource of s, 0 if that resource
+// cannot be requested.
 func requestOf(s eviction.Signal) amount {
 	d, _ := eviction.Builtin(s)
 	switch {
@@ -146,7 +146,7 @@ func requestOf(s eviction.Signal) amount {
 	}
 }
 
-// subtractedFor is requestOf but for inodes.
+// subtractedFor is like requestOf, but returns the request for ephemeral storage for inodes too.
 func subtractedFor(s eviction.Signal) amount {
 	if d, _ := eviction.Builtin(s); d.Condition == eviction.DiskPressure {
 		return func(c *eviction.Candidate) int64 { return c.Pod.EphemeralStorageRequestBytes }

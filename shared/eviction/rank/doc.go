@@ -1,6 +1,6 @@
-// Package rank has the kubelet's orders of eviction as comparators of
-// candidates, and the blocks that they are built from.
+// Package rank implements the kubelet's eviction orders as comparators of
+// candidates, and the criteria that they are built from.
 //
-// It sorts values: it measures nothing, knows no thresholds and protects no pod.
-// Who must not be evicted is not among the candidates in the first place.
+// It only sorts: it measures nothing, knows no thresholds and protects no pod.
+// Pods that must not be evicted are never among the candidates.
 package rank

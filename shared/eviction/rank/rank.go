@@ -6,15 +6,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// orderFor is the order for a signal: host and plugins have it from
-// here.
+// orderFor returns the order for a signal, for the host and for plugins:
 //
 //   - Memory and disks: pods that use more than their request, then lower priority, then
-//     larger use beyond the request (rankMemoryPressure, rankDiskPressureFunc).
-//   - Processes, for which there are no requests: lower priority, then more of them
+//     larger usage beyond the request (rankMemoryPressure, rankDiskPressureFunc).
+//   - Processes, which cannot be requested: lower priority, then more processes
 //     (rankPIDPressure).
-//   - A signal that is not the kubelet's: lower priority, then larger use as its measurer
-//     has it, then QoS class, which decides alone without measurements.
+//   - Custom signals: lower priority, then larger usage as measured, then QoS class, which
+//     alone decides within a priority if there are no measurements.
 func orderFor(s eviction.Signal) []criterion {
 	switch b, builtin := eviction.Builtin(s); {
 	case !builtin:
@@ -29,12 +28,11 @@ func orderFor(s eviction.Signal) []criterion {
 // mostCriteria bounds the criteria of an order.
 const mostCriteria = 3
 
-// For returns the kubelet's order for one of its signals, and for any other
-// signal lower priority, then larger use, then BestEffort before Burstable before
-// Guaranteed.
+// For returns the kubelet's order for one of its signals. For any other signal it is lower
+// priority, then larger usage, then BestEffort before Burstable before Guaranteed.
 func For(s eviction.Signal) Compare { return by(orderFor(s)...) }
 
-// Kubelet is Sort by For(s), which rates each candidate once and is faster by that.
+// Kubelet returns the same as Sort with For(s), but is faster: it rates each candidate once.
 func Kubelet(candidates []eviction.Candidate, s eviction.Signal) []eviction.Ranked {
 	criteria := orderFor(s)
 	ratings := make([][mostCriteria]rating, len(candidates))
@@ -54,15 +52,14 @@ func Kubelet(candidates []eviction.Candidate, s eviction.Signal) []eviction.Rank
 	}))
 }
 
-// Sort returns the candidates with those first that are to be evicted first; the
-// first ones have their key figures as reason. Equal ones stay in their order. It does not
-// change its input.
+// Sort returns the candidates in the order of eviction; equal ones keep their order. The first ones
+// get their key figures as the reason. It does not change its input.
 func Sort(candidates []eviction.Candidate, compare Compare) []eviction.Ranked {
 	return ranking(candidates, order(len(candidates), between(candidates, compare)))
 }
 
-// SortWithReason is Sort for an order that is not the kubelet's: the first ones have
-// what reason says of them instead of the kubelet's figures, or nothing if it is nil.
+// SortWithReason is like Sort, but for an order that is not the kubelet's: the reasons come
+// from reason instead of the kubelet's figures, and are empty if it is nil.
 func SortWithReason(candidates []eviction.Candidate, compare Compare, reason func(*eviction.Candidate) string) []eviction.Ranked {
 	ranked := make([]eviction.Ranked, len(candidates))
 	for at, i := range order(len(candidates), between(candidates, compare)) {
@@ -78,7 +75,7 @@ func between(candidates []eviction.Candidate, compare Compare) func(i, j int) in
 	return func(i, j int) int { return compare(&candidates[i], &candidates[j]) }
 }
 
-// order returns n positions in the order of compare, equal ones as they are.
+// order returns the positions 0 to n-1 sorted by compare; equal ones keep their order.
 func order(n int, compare func(i, j int) int) []int {
 	positions := make([]int, n)
 	for i := range positions {
@@ -95,11 +92,11 @@ func order(n int, compare func(i, j int) int) []int {
 	return positions
 }
 
-// reasoned bounds the pods of a ranking that get a reason: no reader looks at more.
+// reasoned is the number of pods at the head of a ranking that get a reason.
 const reasoned = 64
 
-// ranking gives the first candidates in order their reasons, which share one piece
-// of memory.
+// ranking returns the candidates in the given order. The reasons of the first ones share one
+// string, to save allocations.
 func ranking(candidates []eviction.Candidate, order []int) []eviction.Ranked {
 	var text []byte
 	ends := make([]int, min(len(order), reasoned))

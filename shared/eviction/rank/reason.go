@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Reason says in a few words which figures decide over c: "exceeds request by
+// Reason names in a few words the figures that decide the rank of c: "exceeds request by
 // 1.5Gi, priority 0".
 func Reason(c *eviction.Candidate) string { return string(appendReason(nil, c)) }
 
@@ -26,8 +26,8 @@ func appendReason(b []byte, c *eviction.Candidate) []byte {
 	return strconv.AppendInt(b, int64(c.Pod.Priority), 10)
 }
 
-// ranked returns the signal that m was made for; false when it has figures of
-// several and nothing says which one counts.
+// ranked returns the signal that m was made for, false if m has figures of several signals
+// and it is not clear which one counts.
 func ranked(m *eviction.Measurement) (eviction.Signal, bool) {
 	if len(m.Usage) == 1 {
 		return m.Usage[0].Signal, true
@@ -64,7 +64,7 @@ func appendUsage(b []byte, s eviction.Signal, c *eviction.Candidate) []byte {
 	}
 }
 
-// magnitude is a-b for a >= b; the difference of two int64 fits into a uint64.
+// magnitude returns a-b for a >= b; the difference of two int64 fits into a uint64.
 func magnitude(a, b int64) uint64 { return uint64(a) - uint64(b) }
 
 // appendBytes prints n with at most one digit after the point, as "1.5Gi".

@@ -18,8 +18,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// attacks are tried by the plugin "attacks" on the host and the node, without harm where it
-// can. Each returns nil if it succeeded.
+// attacks are attacks of the plugin "attacks" on the host and the node, harmless where possible.
+// Each returns nil if it succeeded.
 var attacks = []struct {
 	name string
 	try  func() error
@@ -78,8 +78,7 @@ var attacks = []struct {
 	}},
 }
 
-// escape starts a process in a session of its own and moves it to the root of each
-// hierarchy.
+// escape starts a process in a new session and moves it to the root of each cgroup hierarchy.
 func escape() (*exec.Cmd, error) {
 	child := exec.Command("/proc/self/exe", "child")
 	child.Env = []string{"NOTHING=1"}
@@ -106,7 +105,7 @@ func escape() (*exec.Cmd, error) {
 
 func runDir() string { return filepath.Dir(filepath.Clean(os.Getenv(plugin.EnvUnixSocketDir))) }
 
-// attack tells how each attack went.
+// attack runs the attacks and returns their results.
 func attack() []eviction.Component {
 	results := make([]eviction.Component, 0, len(attacks))
 	for _, a := range attacks {
@@ -119,7 +118,7 @@ func attack() []eviction.Component {
 	return results
 }
 
-// hostThreads are the threads of the host.
+// hostThreads returns the thread IDs of the host.
 func hostThreads() []int {
 	found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", os.Getppid()))
 	threads := make([]int, 0, len(found))
@@ -131,7 +130,7 @@ func hostThreads() []int {
 	return threads
 }
 
-// traceHost tries each thread of the host, without stopping it.
+// traceHost tries to trace each thread of the host, without stopping it.
 func traceHost() error {
 	const seize = 0x4206 // PTRACE_SEIZE
 	runtime.LockOSThread()
@@ -159,7 +158,7 @@ func openFirst(file string, flag int) error {
 	return err
 }
 
-// connectToOthers tries the sockets of the other plugins.
+// connectToOthers tries to connect to the sockets of the other plugins.
 func connectToOthers() error {
 	dirs, err := os.ReadDir(runDir())
 	for _, dir := range dirs {

@@ -19,12 +19,12 @@ func (b *broken) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 			return err
 		}
 		switch b.Kind {
-		case fault.Lie: // all is well, and nothing is kept
+		case fault.Lie: // report success and keep nothing
 			return nil
 		case fault.Flood:
 			line := strings.Repeat("all work and no play makes a dull plugin ", 100)
 			for began := time.Now(); time.Since(began) < lateBy[fault.Configure]; time.Sleep(time.Millisecond) {
-				fmt.Fprintln(os.Stderr, line) // megabytes, and no answer in time for it
+				fmt.Fprintln(os.Stderr, line) // megabytes, which make the answer late
 			}
 		default:
 		}
@@ -59,7 +59,7 @@ func (b *broken) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	return reply, err
 }
 
-// remember keeps figures for those that do not change any more.
+// remember stores figures for lies that repeat old ones.
 func (b *broken) remember(reply eviction.ObserveReply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,14 +68,14 @@ func (b *broken) remember(reply eviction.ObserveReply) {
 	}
 }
 
-// former is the last figure before something went wrong.
+// former returns the last figure before the fault occurred.
 func (b *broken) former(s eviction.Signal) eviction.Observation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.before[s]
 }
 
-// misreport makes a figure wrong.
+// misreport falsifies an observation.
 func (b *broken) misreport(o *eviction.Observation) {
 	switch {
 	case b.Kind == fault.Oversized:
@@ -122,7 +122,7 @@ func (b *broken) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	})
 }
 
-// mismeasure makes an answer wrong.
+// mismeasure falsifies a measurement.
 func (b *broken) mismeasure(m *eviction.Measurement, emit func(eviction.Measurement)) {
 	switch {
 	case b.Kind == fault.Oversized:
@@ -220,7 +220,7 @@ func (b *broken) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 
 // Reclaim implements eviction.Reclaimer.
 func (b *broken) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	// One step is enough: another one is another call.
+	// Break only one step: each step is a separate call.
 	if req.Step == "image-gc" || !b.strikes(fault.Reclaim) {
 		return b.next.Reclaimer.Reclaim(ctx, req, progress)
 	}

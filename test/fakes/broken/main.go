@@ -1,13 +1,13 @@
-// Command broken is the plugin that nobody should write.
+// Command broken is a plugin that does everything wrong that a plugin can.
 //
-// A file at whose end package fault has written a fault is a real plugin with it:
-// what goes wrong, and in which call. Nothing else reaches a plugin before its first
-// call, whatever the host does to start it.
+// If package fault has appended a fault to the file, it is a real plugin with that fault in one
+// call. The file is the only way to pass this to a plugin before its first call, however the
+// host starts it.
 //
-// Else the name that it is started by says what it does wrong, or what stands behind
-// "posing as" at the end of a file that must have another name. Tests of the host
-// link it into a plugin directory under such names. It then serves the contract by
-// itself, without the SDK, since the SDK keeps its users from most of these faults.
+// Otherwise the name by which it is started selects the fault, or the name after "posing as" at
+// the end of a file that must have another name. Tests of the host link it into a plugin
+// directory under such names. It then serves the contract without the SDK, which prevents most
+// of these faults.
 package main
 
 import (
@@ -68,7 +68,7 @@ func main() {
 	})
 }
 
-// tail reads the end of the program, where a fault may stand.
+// tail reads the end of the program, where a fault may be appended.
 func tail(program string) ([]byte, error) {
 	file, err := os.Open(program)
 	if err != nil {
@@ -81,8 +81,8 @@ func tail(program string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// server is one without the protocol's limit on what it sends, as one in another
-// language may be, and without the limit on the text of errors.
+// server returns a server without the protocol's limits on messages sent and on the text of errors,
+// as a plugin in another language may have.
 func (b *broken) server(opts []grpc.ServerOption) *grpc.Server {
 	s := wire.NewGRPCServer(append(opts, grpc.ChainUnaryInterceptor(b.unary)))
 	limit := reflect.ValueOf(s).Elem().FieldByName("opts").FieldByName("maxSendMessageSize")
@@ -97,8 +97,8 @@ func (b *broken) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return next(ctx, req)
 }
 
-// handshake is the standard output, which the SDK keeps from what is linked in here
-// by giving it another number.
+// handshake is the original standard output, which the SDK, linked in here, has moved to another
+// descriptor.
 var handshake = standardOutput()
 
 func standardOutput() *os.File {

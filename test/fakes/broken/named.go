@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A misdeed is what a plugin does wrong, and where. What is nil is right.
+// A misdeed is the wrong behavior of a plugin, by call. A nil field means correct behavior.
 type misdeed struct {
 	before   func() // it is served
 	describe func() error
@@ -28,7 +28,7 @@ type misdeed struct {
 }
 
 // named are all misdeeds by the name of the plugin. A rival may have one of them, after a dash.
-// "good" and other names do nothing wrong, but for those that code below looks for.
+// "good" and other names do nothing wrong, except those that the code below checks for.
 var named = map[string]misdeed{
 	"rubbish": {before: func() { fmt.Println("hello, I am not a plugin") }},
 	"exits":   {before: func() { fmt.Fprintln(os.Stderr, "no reason to live"); os.Exit(3) }},
@@ -58,7 +58,7 @@ var named = map[string]misdeed{
 	"makes-files":       {before: func() { makeFiles(1_000_000); forever() }},
 	"forks-twice":       {before: forkTwice},
 	"marks":             {before: mark},
-	// The host runs these two with AutoMTLS and without.
+	// The host is tested with these two with AutoMTLS and without.
 	"bad-certificate":     {before: func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) }},
 	"unasked-certificate": {before: func() { shakeHands("grpc|" + strings.Repeat("QUFB", 20)) }},
 
@@ -123,12 +123,12 @@ var named = map[string]misdeed{
 	}},
 }
 
-// neighbor is a misdeed of one who serves well, with what happens in a call.
+// neighbor returns a misdeed that serves correctly, but starts a nuisance in Observe.
 func neighbor(nuisance func()) misdeed {
 	return misdeed{observe: func(context.Context, *eviction.ObserveReply) error { nuisance(); return nil }}
 }
 
-// hang goes on when the call is cancelled.
+// hang never returns, even after the call was cancelled.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	forever()
@@ -140,7 +140,7 @@ func crash() error {
 	return errors.New(nothing.name)
 }
 
-// serveNamed serves with the fault of that name.
+// serveNamed serves with the misdeed of the given name.
 func serveNamed(name string) {
 	if before := named[name].before; before != nil {
 		before()
@@ -163,19 +163,19 @@ func serveNamed(name string) {
 	})
 }
 
-// children run in the program when it has started itself.
+// children are the main functions of processes that the program starts of itself.
 var children = map[string]func(){"child": forever, "middle": beMiddle, "orphan": beOrphan}
 
-// forever is not select{}: with one goroutine that is a deadlock, which the
-// runtime ends.
+// forever sleeps. It is not select{}, which the runtime reports as a deadlock if there is only
+// one goroutine.
 func forever() {
 	for {
 		time.Sleep(time.Hour)
 	}
 }
 
-// leaveChild starts a child that outlives this process unless somebody ends the
-// process group. Its id goes to the log.
+// leaveChild starts a child that outlives this process unless the process group is killed. It
+// logs the PID.
 func leaveChild() {
 	child := exec.Command("/proc/self/exe", "child")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
@@ -185,13 +185,13 @@ func leaveChild() {
 	fmt.Fprintf(os.Stderr, "child %d\n", child.Process.Pid)
 }
 
-// shakeHands promises a socket that is not there.
+// shakeHands prints a handshake with a socket that does not exist.
 func shakeHands(protocolAndCertificate string) {
 	fmt.Printf("1|1|unix|%s/x|%s\n", os.Getenv(plugin.EnvUnixSocketDir), protocolAndCertificate)
 	forever()
 }
 
-// deaf listens and never accepts.
+// deaf listens but never accepts.
 func deaf() {
 	if _, err := net.Listen("unix", os.Getenv(plugin.EnvUnixSocketDir)+"/x"); err != nil {
 		panic(err)
@@ -219,7 +219,7 @@ func describe(name string) eviction.Plugin {
 		Configurer: f, Observer: f, Measurer: f, Ranker: f, Reclaimer: f,
 	}
 	if strings.HasPrefix(name, "rival") {
-		// Only what rivals fight for, so that the built-in plugin keeps the rest.
+		// The built-in plugin keeps these; rivals compete only for the others.
 		p.Observer, p.Measurer, p.Reclaimer = nil, nil, nil
 	}
 	if describe := named[name].describe; describe != nil {
@@ -231,7 +231,7 @@ func describe(name string) eviction.Plugin {
 	return p
 }
 
-// faulty is the capabilities. Observations tell what the last configuration was.
+// faulty implements the capabilities. Its observations contain the last configuration.
 type faulty struct {
 	misdeed
 

@@ -14,10 +14,10 @@ import (
 	"github.com/hashicorp/go-plugin"
 )
 
-// once keeps a nuisance that begins with a call from beginning with each.
+// once starts a nuisance only with the first of the calls that trigger it.
 var once sync.Once
 
-// leakDescriptors opens as many files as it may.
+// leakDescriptors opens as many files as it can.
 func leakDescriptors() {
 	for {
 		if fd, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0); err != nil || fd < 0 {
@@ -26,7 +26,7 @@ func leakDescriptors() {
 	}
 }
 
-// flood never stops.
+// flood writes to f for ever.
 func flood(f *os.File) {
 	line := strings.Repeat("all work and no play makes a dull plugin ", 100) + "\n"
 	for {
@@ -34,7 +34,7 @@ func flood(f *os.File) {
 	}
 }
 
-// eatMemory touches 512 MiB. Something is meant to stop it.
+// eatMemory touches 512 MiB. A limit is expected to stop it.
 func eatMemory() {
 	var eaten [][]byte
 	for range 512 {
@@ -55,7 +55,7 @@ func spin() {
 	}
 }
 
-// fork makes children until it may not.
+// fork starts children until that fails.
 func fork() {
 	for {
 		child := exec.Command("/proc/self/exe", "child")
@@ -65,8 +65,8 @@ func fork() {
 	}
 }
 
-// forkTwice leaves a process that is no child and not in the process group any
-// more, and has a socket in the directory that the plugin was given.
+// forkTwice leaves a process that is no child, is not in the process group any more, and has a
+// socket in the plugin's socket directory.
 func forkTwice() {
 	child := exec.Command("/proc/self/exe", "middle")
 	child.Stdout, child.Stderr = os.Stderr, os.Stderr
@@ -76,7 +76,7 @@ func forkTwice() {
 	}
 }
 
-// beMiddle runs in the process that forkTwice starts.
+// beMiddle is the main function of the process that forkTwice starts.
 func beMiddle() {
 	child := exec.Command("/proc/self/exe", "orphan")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
@@ -86,7 +86,7 @@ func beMiddle() {
 	}
 }
 
-// beOrphan runs in the process that beMiddle starts.
+// beOrphan is the main function of the process that beMiddle starts.
 func beOrphan() {
 	l, err := net.Listen("unix", os.Getenv(plugin.EnvUnixSocketDir)+"/held")
 	if err != nil {
@@ -98,7 +98,7 @@ func beOrphan() {
 	}
 }
 
-// mark leaves a file that tells that this program was run.
+// mark creates a file that shows that this program was run.
 func mark() {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), ".mark"), nil, 0o600); err != nil {
 		panic(err)
@@ -106,7 +106,7 @@ func mark() {
 	os.Exit(0)
 }
 
-// nest makes directories in directories beside its socket.
+// nest makes deeply nested directories beside its socket.
 func nest() {
 	if os.Chdir(os.Getenv(plugin.EnvUnixSocketDir)) != nil {
 		return
@@ -118,7 +118,7 @@ func nest() {
 	}
 }
 
-// makeFiles makes files beside its socket, as far as it may.
+// makeFiles makes files beside its socket, as many as it can.
 func makeFiles(n int) {
 	for i := range n {
 		f, err := os.Create(filepath.Join(os.Getenv(plugin.EnvUnixSocketDir), fmt.Sprint("file", i)))

@@ -13,8 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// pinged is the connection of a plugin that can write frames of its own between
-// those of its server.
+// pinged is the connection of a plugin that can write its own frames between those of its server.
 var pinged pingConn
 
 type pingConn struct {
@@ -39,7 +38,7 @@ func (l pingListener) Accept() (net.Conn, error) {
 	return &pinged, nil
 }
 
-// servePings serves without TLS, by itself.
+// servePings serves without TLS and without go-plugin.
 func servePings(p eviction.Plugin) {
 	socket := os.Getenv(plugin.EnvUnixSocketDir) + "/x"
 	l, err := net.Listen("unix", socket)
@@ -55,7 +54,7 @@ func servePings(p eviction.Plugin) {
 	forever()
 }
 
-// ping sends n acknowledgements of pings that nobody has sent, or for ever.
+// ping sends n acknowledgements of pings that were never sent; a negative n means for ever.
 func ping(n int) {
 	const acknowledged = 1
 	one := append([]byte{0, 0, 8, 6, acknowledged, 0, 0, 0, 0}, make([]byte, 8)...)

@@ -17,10 +17,10 @@ import (
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 )
 
-// oversize is twice what the host reads.
+// oversize is twice the size that the host accepts.
 const oversize = 16 << 20
 
-// lateBy is the delay of a late answer: more than its deadline, and over when the next call
+// lateBy is the delay of a late answer: longer than the deadline, but over before the next call
 // runs.
 var lateBy = map[fault.Call]time.Duration{
 	fault.Describe: 2500 * time.Millisecond, fault.Configure: 2500 * time.Millisecond, fault.Observe: 1300 * time.Millisecond,
@@ -29,24 +29,24 @@ var lateBy = map[fault.Call]time.Duration{
 
 var errBroken = errors.New("broken on purpose")
 
-// slowBy is the delay of a slow answer: a little less than its deadline. One of Reclaim makes
+// slowBy is the delay of a slow answer: a little less than the deadline. A slow Reclaim reports
 // no progress meanwhile.
 var slowBy = map[fault.Call]time.Duration{
 	fault.Describe: 1800 * time.Millisecond, fault.Configure: 1800 * time.Millisecond, fault.Observe: 900 * time.Millisecond,
 	fault.Measure: 4500 * time.Millisecond, fault.Watch: 900 * time.Millisecond, fault.Rank: 900 * time.Millisecond, fault.Reclaim: 27 * time.Second,
 }
 
-// broken is a plugin whose calls go through it.
+// broken wraps the calls of a plugin to add a fault.
 type broken struct {
 	fault.Fault
 	next eviction.Plugin
 
 	mu sync.Mutex
-	// before are the last figures before something goes wrong.
+	// before are the last figures before the fault occurs.
 	before map[eviction.Signal]eviction.Observation
 }
 
-// plugin is the base with its calls through b.
+// plugin returns the base with its calls wrapped by b.
 func (b *broken) plugin() eviction.Plugin {
 	switch b.Base {
 	case "memory":
@@ -84,7 +84,7 @@ func (b *broken) plugin() eviction.Plugin {
 	return p
 }
 
-// own is a plugin that does one thing for a signal and nothing else.
+// own returns a minimal plugin that does one thing for one signal.
 func (b *broken) own() eviction.Plugin {
 	o := ownCalls{b.Pressure}
 	if b.Base == "trim" {
@@ -98,8 +98,7 @@ func (b *broken) own() eviction.Plugin {
 	}}}}
 }
 
-// ownCalls observes that all is well as long as a file is not there, and frees
-// nothing.
+// ownCalls observes no pressure unless the file pressure exists, and reclaims nothing.
 type ownCalls struct{ pressure string }
 
 func (ownCalls) Configure(context.Context, eviction.ConfigureRequest) error { return nil }
@@ -120,7 +119,7 @@ func (ownCalls) Reclaim(context.Context, eviction.ReclaimRequest, func(eviction.
 	return eviction.Reclaimed{}, nil
 }
 
-// describeWrongly spoils a description.
+// describeWrongly adds the fault to a description.
 func (b *broken) describeWrongly(p *eviction.Plugin) {
 	wrong := eviction.SignalSpec{Signal: "faults.example/other", Definition: &eviction.Definition{Unit: "x", Format: eviction.FormatDecimalSI, Resource: "faults.example/x", Condition: "faults.example/X"}}
 	switch {
@@ -141,7 +140,7 @@ func (b *broken) describeWrongly(p *eviction.Plugin) {
 	b.struck()
 }
 
-// checkHost is in the middle of Describe.
+// checkHost adds the fault to Describe.
 func (b *broken) checkHost(eviction.Host) error {
 	if !b.strikes(fault.Describe) {
 		return nil
@@ -149,7 +148,7 @@ func (b *broken) checkHost(eviction.Host) error {
 	return b.common(fault.Describe)
 }
 
-// strikes reports whether the fault is in c and armed, and leaves a trace then.
+// strikes reports whether the fault is in c and armed. If so, it creates the file Struck.
 func (b *broken) strikes(c fault.Call) bool {
 	waited := c == fault.Observe || c == fault.Measure || c == fault.Rank
 	if b.Call != c && (b.Call != fault.Waited || !waited) {
@@ -170,7 +169,7 @@ func (b *broken) struck() {
 	}
 }
 
-// common does what is the same in all calls. What is nil goes on.
+// common does what is the same for all calls. If it returns nil, the call continues.
 func (b *broken) common(c fault.Call) error {
 	switch b.Kind {
 	case fault.Hang:
@@ -191,5 +190,5 @@ func (b *broken) common(c fault.Call) error {
 	return nil
 }
 
-// is reports whether the fault is this lie.
+// is reports whether the fault is the given lie.
 func (b *broken) is(variant string) bool { return b.Kind == fault.Lie && b.Variant == variant }

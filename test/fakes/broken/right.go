@@ -14,18 +14,17 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// cacheSignal is the signal of its own that right has.
+// cacheSignal is the custom signal of right.
 const cacheSignal eviction.Signal = "faults.example/cache"
 
-// right is a plugin with all capabilities that keeps the contract: what wrong ones
-// are made of.
+// right is a plugin with all capabilities that keeps the contract; the wrong ones are made from it.
 type right struct {
 	config   atomic.Pointer[rightConfig]
 	released atomic.Int64
 }
 
 type rightConfig struct {
-	// Reverse has the last ones go first.
+	// Reverse reverses the ranking.
 	Reverse bool `json:"reverse"`
 }
 
@@ -89,7 +88,7 @@ func (r *right) Observe(_ context.Context, req eviction.ObserveRequest) (evictio
 	return reply, nil
 }
 
-// Measure implements eviction.Measurer: it knows of no pod.
+// Measure implements eviction.Measurer: it has no stats of any pod.
 func (r *right) Measure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	for i := range req.Pods {
 		emit(eviction.Measurement{UID: req.Pods[i].UID, State: eviction.NoStats})
@@ -97,7 +96,7 @@ func (r *right) Measure(_ context.Context, req eviction.MeasureRequest, emit fun
 	return nil
 }
 
-// Watch implements eviction.Watcher by looking often enough.
+// Watch implements eviction.Watcher by polling.
 func (r *right) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -132,7 +131,7 @@ func (r *right) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ra
 	return ranked, nil
 }
 
-// Reclaim implements eviction.Reclaimer: there is less to reclaim each time.
+// Reclaim implements eviction.Reclaimer: each call reclaims less.
 func (r *right) Reclaim(_ context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	if req.Step != "faults.example/trim" {
 		return eviction.Reclaimed{}, fmt.Errorf("step %q, want faults.example/trim", req.Step)

@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Calls of a plugin as functions.
+// The calls of a plugin as functions.
 type (
 	emit       = func(eviction.Measurement)
 	observer   func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error)
@@ -52,7 +52,7 @@ func observe(p *eviction.Plugin, do func(eviction.Observer, context.Context, evi
 	})
 }
 
-// observing changes each observation.
+// observing applies do to each observation.
 func observing(p *eviction.Plugin, do func(*eviction.Observation)) {
 	observe(p, func(next eviction.Observer, ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 		reply, err := next.Observe(ctx, req)
@@ -63,7 +63,7 @@ func observing(p *eviction.Plugin, do func(*eviction.Observation)) {
 	})
 }
 
-// ranking changes each order.
+// ranking applies do to each order.
 func ranking(p *eviction.Plugin, do func(eviction.RankRequest, []eviction.Ranked) []eviction.Ranked) {
 	next := p.Ranker
 	p.Ranker = ranker(func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
@@ -72,7 +72,7 @@ func ranking(p *eviction.Plugin, do func(eviction.RankRequest, []eviction.Ranked
 	})
 }
 
-// blockThread takes a thread for good.
+// blockThread blocks a thread for ever.
 func blockThread() {
 	runtime.LockOSThread()
 	for {

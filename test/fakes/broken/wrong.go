@@ -22,8 +22,8 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// serveWrong serves right with one thing wrong that no single answer shows: what
-// `evictd plugins verify` is to find.
+// serveWrong serves a correct plugin with one fault that no single answer shows, for `evictd
+// plugins verify` to find.
 func serveWrong(variant string) {
 	p := newRight()
 	for _, list := range wrongs {
@@ -36,7 +36,7 @@ func serveWrong(variant string) {
 	panic("nobody knows what is wrong: " + variant)
 }
 
-// serveAlone serves without the SDK, which keeps its users from such things, and ends the process.
+// serveAlone serves without the SDK, which prevents such faults, and then exits.
 func serveAlone(p *eviction.Plugin, more ...grpc.ServerOption) {
 	signal.Ignore(syscall.SIGINT)
 	leaveWithHost()
@@ -47,7 +47,7 @@ func serveAlone(p *eviction.Plugin, more ...grpc.ServerOption) {
 	os.Exit(0)
 }
 
-// oneConnection ends the process with the first connection.
+// oneConnection exits at the end of the first connection.
 type oneConnection struct{}
 
 func (oneConnection) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -100,7 +100,7 @@ var wrongStarts = map[string]func(*eviction.Plugin){
 	},
 }
 
-// kept holds memory that is never given back.
+// kept holds memory that is never released.
 var kept keeper
 
 type keeper struct {

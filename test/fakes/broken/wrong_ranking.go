@@ -75,7 +75,7 @@ var wrongRankings = map[string]func(*eviction.Plugin){
 		var calls atomic.Int64
 		ranking(p, func(_ eviction.RankRequest, order []eviction.Ranked) []eviction.Ranked {
 			if calls.Add(1)%20 == 0 {
-				_ = exec.Command("/bin/true").Start() // and nobody waits for it
+				_ = exec.Command("/bin/true").Start() // never waited for
 			}
 			return order
 		})

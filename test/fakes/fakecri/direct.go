@@ -20,12 +20,12 @@ func (s *Server) Client() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(direct{s})
 }
 
-// ImageClient is the same for the runtime's images.
+// ImageClient is like Client for the image service.
 func (s *Server) ImageClient() runtimeapi.ImageServiceClient {
 	return runtimeapi.NewImageServiceClient(direct{s})
 }
 
-// direct stands in for a connection.
+// direct replaces a connection.
 type direct struct{ server *Server }
 
 // Invoke implements grpc.ClientConnInterface.

@@ -1,6 +1,6 @@
-// Package fakecri is a container runtime for tests of faults: it speaks CRI on a
-// unix socket, or directly, keeps pods in memory and does as a test says: answers
-// late, fails, hangs, dies in the middle of a call and comes back.
+// Package fakecri is a fake container runtime for fault tests: it serves CRI on a unix
+// socket, or directly, keeps pods in memory, and on request answers late, fails,
+// hangs, dies in the middle of a call and comes back.
 //
-// It runs nothing. What real containers do is tested with a real containerd.
+// It runs nothing. Tests of real containers use a real containerd.
 package fakecri

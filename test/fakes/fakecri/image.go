@@ -19,7 +19,7 @@ func (s *Server) AddImage(i *runtimeapi.Image) {
 	s.announce()
 }
 
-// ImageIDs returns the ids of the images that are there.
+// ImageIDs returns the IDs of the existing images.
 func (s *Server) ImageIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,22 +30,21 @@ func (s *Server) ImageIDs() []string {
 	return ids
 }
 
-// SetSandboxImage names the image of sandboxes in the verbose status, where
-// containerd 1 has it.
+// SetSandboxImage sets the sandbox image in the verbose status, as containerd 1 reports it.
 func (s *Server) SetSandboxImage(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sandboxImage = name
 }
 
-// SetImageFs sets the answer of ImageFsInfo; before, it is not implemented.
+// SetImageFs sets the answer of ImageFsInfo, which is unimplemented before.
 func (s *Server) SetImageFs(info *runtimeapi.ImageFsInfoResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.imageFs = info
 }
 
-// SetImageDir has images and writable layers be in a directory.
+// SetImageDir sets the directory of images and writable layers.
 func (s *Server) SetImageDir(dir string) {
 	at := []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: dir}}}
 	s.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at, ContainerFilesystems: at})
@@ -77,7 +76,7 @@ func (s *Server) ListImages(_ context.Context, _ *runtimeapi.ListImagesRequest) 
 	return out, nil
 }
 
-// ImageStatus implements CRI: no image is no error.
+// ImageStatus implements CRI: a missing image is no error.
 func (s *Server) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	name := req.GetImage().GetImage()
 	s.mu.Lock()
@@ -89,7 +88,7 @@ func (s *Server) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusReque
 	return out, nil
 }
 
-// RemoveImage implements CRI: it obeys, also when the image is in use.
+// RemoveImage implements CRI: it even removes an image that is in use.
 func (s *Server) RemoveImage(_ context.Context, req *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	name := req.GetImage().GetImage()
 	s.mu.Lock()
@@ -112,7 +111,7 @@ func (s *Server) ImageFsInfo(_ context.Context, _ *runtimeapi.ImageFsInfoRequest
 	return proto.CloneOf(s.imageFs), nil
 }
 
-// image finds an image by id, tag or digest. The caller holds the lock.
+// image returns the index of an image by ID, tag or digest, or -1. The caller holds the lock.
 func (s *Server) image(name string) int {
 	return slices.IndexFunc(s.images, func(i *runtimeapi.Image) bool {
 		return i.GetId() == name || slices.Contains(i.GetRepoTags(), name) || slices.Contains(i.GetRepoDigests(), name)

@@ -9,54 +9,52 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// IgnoresTerm as Container.DiesAfter is a container that only SIGKILL ends.
+// IgnoresTerm, as Container.DiesAfter, makes a container ignore SIGTERM.
 const IgnoresTerm time.Duration = -1
 
 // A Pod is a pod to run. UID is required.
 type Pod struct {
 	UID, Namespace, Name string
-	// Unlabeled leaves out the labels that Kubernetes puts on everything.
+	// Unlabeled omits the labels that Kubernetes sets.
 	Unlabeled bool
 	// Annotations are the sandbox's.
 	Annotations map[string]string
-	// IP is the pod's address. Without one the pod is in the network of the node.
+	// IP is the pod's address. Without one the pod uses the node's network.
 	IP string
 	// NotReady: the sandbox is down. SandboxGone: it was removed.
 	NotReady, SandboxGone bool
-	// CreatedAt is a millisecond after what was made before, unless it is set.
+	// CreatedAt, unless set, is a millisecond after the previous object's.
 	CreatedAt  time.Time
 	Containers []Container
 }
 
 // A Container is a container to run.
 type Container struct {
-	// ID is made from the name if it is empty.
+	// ID is generated if it is empty.
 	ID      string
 	Name    string
 	Attempt uint32
-	// Exited, Created and Lost (unknown to the runtime) are states other than
-	// running.
+	// Exited, Created and Lost (unknown to the runtime) select a state other than running.
 	Exited, Created, Lost bool
 	// DiesAfter is the time from SIGTERM to the end of the container.
 	DiesAfter time.Duration
-	// Exec runs commands in the container and returns their exit codes. Without it
-	// they end well, and at once.
+	// Exec runs commands in the container and returns their exit codes. Without it they succeed
+	// at once.
 	Exec func(command string) int32
-	// OnTerm is called with the SIGTERM, OnExit with the end of the container, both before
-	// any call can show it. They must not call the Server.
+	// OnTerm is called at SIGTERM, OnExit when the container ends, both before any call can
+	// show it. They must not call the Server.
 	OnTerm, OnExit func()
-	// CreatedAt is a millisecond after what was made before, unless it is set.
+	// CreatedAt, unless set, is a millisecond after the previous object's.
 	CreatedAt time.Time
 	// Annotations are the container's.
 	Annotations map[string]string
-	// Image is the image by the name in the spec, ImageID and ImageRef are as the
-	// runtime resolved it.
+	// Image is the name in the spec; ImageID and ImageRef are what the runtime resolved it to.
 	Image, ImageID, ImageRef string
 	// ImageVolumes are the images that the container mounts.
 	ImageVolumes []string
 	LogPath      string
-	// LayerBytes and LayerInodes are the size of the writable layer. No bytes
-	// means that the runtime does not know.
+	// LayerBytes and LayerInodes are the size of the writable layer. 0 bytes means that the
+	// runtime has not measured it.
 	LayerBytes, LayerInodes uint64
 }
 
@@ -74,14 +72,13 @@ type sandbox struct {
 type container struct {
 	api  *runtimeapi.Container
 	spec Container
-	// exited is closed when the container ended.
+	// exited is closed when the container has ended.
 	exited chan struct{}
 	// termed: SIGTERM was sent.
 	termed bool
 }
 
-// Add runs a pod. Each sandbox and container is a millisecond younger than the
-// one before.
+// Add runs a pod. Each sandbox and container is created a millisecond after the previous one.
 func (s *Server) Add(p Pod) Added {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +121,7 @@ func (s *Server) Add(p Pod) Added {
 	return out
 }
 
-// Remove takes a pod away as if it had never been.
+// Remove removes all traces of a pod.
 func (s *Server) Remove(uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

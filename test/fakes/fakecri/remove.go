@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// SandboxIDs returns the ids of the sandboxes that are there.
+// SandboxIDs returns the IDs of the existing sandboxes.
 func (s *Server) SandboxIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,7 +20,7 @@ func (s *Server) SandboxIDs() []string {
 	return ids
 }
 
-// ContainerIDs returns the ids of the containers that are there, in any state.
+// ContainerIDs returns the IDs of the existing containers, in any state.
 func (s *Server) ContainerIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,15 +31,14 @@ func (s *Server) ContainerIDs() []string {
 	return ids
 }
 
-// OnRemove has f called with each container or image that is removed, before the
-// caller gets its answer.
+// OnRemove makes the server call f for each container or image that is removed, before it answers.
 func (s *Server) OnRemove(f func(m Method, id string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onRemove = f
 }
 
-// removed tells of a removal. The caller holds the lock.
+// removed reports a removal. The caller holds the lock.
 func (s *Server) removed(m Method, id string) {
 	if s.onRemove != nil {
 		s.onRemove(m, id)
@@ -89,8 +88,7 @@ func (s *Server) ListContainerStats(_ context.Context, req *runtimeapi.ListConta
 	return out, nil
 }
 
-// RemoveContainer implements CRI: a running container is killed first, one that is
-// not there is no error.
+// RemoveContainer implements CRI: it kills a running container first; a missing one is no error.
 func (s *Server) RemoveContainer(_ context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	id := req.GetContainerId()
 	s.mu.Lock()
@@ -106,8 +104,8 @@ func (s *Server) RemoveContainer(_ context.Context, req *runtimeapi.RemoveContai
 	return &runtimeapi.RemoveContainerResponse{}, nil
 }
 
-// RemovePodSandbox implements CRI: what is in the sandbox goes with it, one that
-// is not there is no error.
+// RemovePodSandbox implements CRI: it also removes the sandbox's containers; a missing sandbox is
+// no error.
 func (s *Server) RemovePodSandbox(_ context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	id := req.GetPodSandboxId()
 	s.mu.Lock()

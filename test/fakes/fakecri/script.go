@@ -14,7 +14,7 @@ import (
 // Method names a call of the RuntimeService, without the service.
 type Method string
 
-// The calls that the runtime answers.
+// The calls that the runtime implements.
 const (
 	Version        Method = "Version"
 	ListPodSandbox Method = "ListPodSandbox"
@@ -36,22 +36,22 @@ const (
 	ImageFsInfo Method = "ImageFsInfo"
 )
 
-// A Fault disturbs calls. Its parts happen in the order of the fields.
+// A Fault disturbs calls. Its parts take effect in the order of the fields.
 type Fault struct {
-	// Delay is added before anything else happens, Until waited for if it is not nil.
+	// Delay is waited before anything else happens, then until Until is closed, if it is not nil.
 	Delay time.Duration
 	Until <-chan struct{}
-	// Hang never answers, until the caller gives up.
+	// Hang gives no answer until the caller's context ends.
 	Hang bool
-	// Deaf is waited for, if it is not nil, even when the caller has given up. Only with
-	// a socket: else it is the caller who waits.
+	// Deaf, if not nil, is waited for even after the caller's context has ended. Use it only with
+	// a socket: otherwise the caller would wait.
 	Deaf <-chan struct{}
-	// Die breaks all connections instead of an answer, and the socket goes. Only
-	// with a socket.
+	// Die breaks all connections instead of answering, and removes the socket. Use it only with
+	// a socket.
 	Die bool
-	// Err is returned and the call has no effect.
+	// Err is returned, and the call has no effect.
 	Err error
-	// Times is the number of calls that the fault hits; 0 means all from now on.
+	// Times is the number of calls that the fault affects; 0 means all from now on.
 	Times int
 	// ID limits the fault to calls about one sandbox, container or image.
 	ID string
@@ -63,35 +63,34 @@ type script struct {
 	left   int
 }
 
-// Inject has calls of a method go wrong. Of several faults for a method the
-// first that still counts is used.
+// Inject makes calls of a method fail with f. If there are several faults for a method, the first
+// one that is not used up counts.
 func (s *Server) Inject(m Method, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scripts = append(s.scripts, &script{method: m, fault: f, left: f.Times})
 }
 
-// Heal forgets all faults.
+// Heal removes all faults.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scripts = nil
 }
 
-// A Call is a call that came in.
+// A Call is a call that the server has received.
 type Call struct {
 	Method Method
-	// ID is the sandbox, container or image that it was about.
+	// ID is the sandbox, container or image that the call is about.
 	ID string
-	// Timeout of StopContainer or ExecSync, in seconds.
+	// Timeout is that of StopContainer or ExecSync, in seconds.
 	Timeout int64
-	// Command is ExecSync's.
+	// Command is the command of ExecSync.
 	Command string
 	Time    time.Time
 }
 
-// Calls returns the calls so far, those of one method or all, in the order in
-// which they came.
+// Calls returns the calls so far in the order of their arrival, of the given methods or all.
 func (s *Server) Calls(of ...Method) []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +125,7 @@ func (s *Server) Await(ctx context.Context, m Method, n int) error {
 	}
 }
 
-// intercept notes a call and lets go wrong what is to, before it is answered.
+// intercept records a call and applies its fault before the call is answered.
 func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (any, error) {
 	c := Call{Method: Method(path.Base(info.FullMethod))}
 	switch r := req.(type) {
@@ -174,8 +173,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 		<-f.Deaf
 	}
 	if f.Die {
-		// Stopping waits for this very handler, which waits for its connection
-		// to break.
+		// In a goroutine: stopping waits for this handler, which waits for its connection to break.
 		go s.end(p)
 	}
 	if f.Hang || f.Die {
@@ -185,7 +183,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 	return f.Err
 }
 
-// faultFor uses up a fault. The caller holds the lock.
+// faultFor returns the fault for a call and counts it. The caller holds the lock.
 func (s *Server) faultFor(c Call) Fault {
 	for i, sc := range s.scripts {
 		if sc.method != c.Method || sc.fault.ID != "" && sc.fault.ID != c.ID {

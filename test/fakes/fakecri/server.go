@@ -28,10 +28,10 @@ type Server struct {
 	sandboxes  []*sandbox
 	containers []*container
 	images     []*runtimeapi.Image
-	// sandboxImage and imageFs are what the runtime says of itself.
+	// sandboxImage and imageFs are what the runtime reports about itself.
 	sandboxImage string
 	imageFs      *runtimeapi.ImageFsInfoResponse
-	cgroupDriver *runtimeapi.CgroupDriver // nil if it does not say
+	cgroupDriver *runtimeapi.CgroupDriver // nil if it does not report one
 	onRemove     func(Method, string)
 	nextID       int
 	now          int64
@@ -48,8 +48,7 @@ func New() *Server {
 	return &Server{changed: make(chan struct{}), now: time.Now().UnixNano()}
 }
 
-// Start returns a runtime that listens on a socket of its own until the test
-// ends.
+// Start returns a runtime that listens on a new socket until the test ends.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "fakecri-")
@@ -85,22 +84,22 @@ func (s *Server) Listen(socket string) error {
 	runtimeapi.RegisterImageServiceServer(p.server, s)
 	go func() {
 		defer close(p.served)
-		// Being stopped is the only way in which it ends.
+		// It ends only when the server is stopped.
 		_ = p.server.Serve(l)
 	}()
 	s.process, s.socket = p, socket
 	return nil
 }
 
-// Endpoint is the address as kubelet and evictd take it.
+// Endpoint returns the address in the form that kubelet and evictd expect.
 func (s *Server) Endpoint() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return "unix://" + s.socket
 }
 
-// Die ends the runtime's process, as it were: connections break, calls in
-// progress never answer, the socket is gone. Pods live on.
+// Die simulates the death of the runtime's process: connections break, calls in progress get no
+// answer, the socket is gone. Pods live on.
 func (s *Server) Die() {
 	s.mu.Lock()
 	p := s.process
@@ -108,7 +107,7 @@ func (s *Server) Die() {
 	s.end(p)
 }
 
-// end ends p and not its successor.
+// end ends p, but not its successor.
 func (s *Server) end(p *process) {
 	if p == nil {
 		return
@@ -122,7 +121,7 @@ func (s *Server) end(p *process) {
 	}
 }
 
-// Revive starts the runtime again on the same socket, with the pods that it had.
+// Revive starts the runtime again on the same socket, with the same pods.
 func (s *Server) Revive() error {
 	s.Die()
 	s.mu.Lock()
@@ -131,7 +130,7 @@ func (s *Server) Revive() error {
 	return s.Listen(socket)
 }
 
-// announce wakes who waits for a change. The caller holds the lock.
+// announce wakes callers that wait for a change. The caller holds the lock.
 func (s *Server) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -16,7 +16,7 @@ func (s *Server) Version(_ context.Context, _ *runtimeapi.VersionRequest) (*runt
 	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fakecri", RuntimeVersion: "1.0.0", RuntimeApiVersion: "v1"}, nil
 }
 
-// SetCgroupDriver has the runtime name its cgroup driver, as containerd does since 2.0.
+// SetCgroupDriver makes the runtime report its cgroup driver, like containerd since 2.0.
 func (s *Server) SetCgroupDriver(d runtimeapi.CgroupDriver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,10 +47,10 @@ func (s *Server) ListPodSandbox(_ context.Context, req *runtimeapi.ListPodSandbo
 	return limited(out)
 }
 
-// maxReplyBytes is containerd's limit.
+// maxReplyBytes is containerd's limit of a reply.
 const maxReplyBytes = 16 << 20
 
-// limited returns a reply that is not too large to be sent.
+// limited returns a reply, or containerd's error if it is too large.
 func limited[T proto.Message](reply T) (T, error) {
 	if n := proto.Size(reply); n > maxReplyBytes {
 		var none T
@@ -73,7 +73,7 @@ func (s *Server) ListContainers(_ context.Context, req *runtimeapi.ListContainer
 	return limited(out)
 }
 
-// PodSandboxStatus implements CRI: where the pod is to be reached.
+// PodSandboxStatus implements CRI, including the pod's address.
 func (s *Server) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Server) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandboxS
 	return nil, status.Errorf(codes.NotFound, "sandbox %q not found", req.GetPodSandboxId())
 }
 
-// ExecSync implements CRI. A fault's delay is how long a command takes.
+// ExecSync implements CRI. The delay of a fault is the duration of the command.
 func (s *Server) ExecSync(_ context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	s.mu.Lock()
 	c := s.container(req.GetContainerId())
@@ -112,9 +112,8 @@ func (s *Server) ExecSync(_ context.Context, req *runtimeapi.ExecSyncRequest) (*
 	return &runtimeapi.ExecSyncResponse{ExitCode: code, Stderr: []byte("output of " + command)}, nil
 }
 
-// StopContainer implements CRI: SIGTERM, and SIGKILL after the timeout. As with
-// containerd, a caller who gives up leaves a container that has its SIGTERM and
-// gets no SIGKILL.
+// StopContainer implements CRI: SIGTERM, and SIGKILL after the timeout. As with containerd, if the
+// caller's context ends first, the container has got SIGTERM and gets no SIGKILL.
 func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	id := req.GetContainerId()
 	s.mu.Lock()
@@ -142,7 +141,7 @@ func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContaine
 	return &runtimeapi.StopContainerResponse{}, nil
 }
 
-// StopPodSandbox implements CRI: what still runs in the sandbox is killed.
+// StopPodSandbox implements CRI: it kills all running containers of the sandbox.
 func (s *Server) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	id := req.GetPodSandboxId()
 	s.mu.Lock()
@@ -179,7 +178,7 @@ func (s *Server) container(id string) *container {
 	return nil
 }
 
-// alive may be called without the lock.
+// alive reports whether the container runs. It needs no lock.
 func (c *container) alive() bool {
 	select {
 	case <-c.exited:
@@ -189,7 +188,7 @@ func (c *container) alive() bool {
 	}
 }
 
-// term sends SIGTERM, once. The caller holds the lock.
+// term sends SIGTERM once. The caller holds the lock.
 func (s *Server) term(c *container) {
 	if c.termed {
 		return
@@ -203,7 +202,7 @@ func (s *Server) term(c *container) {
 	}
 }
 
-// exit ends the container's processes.
+// exit ends the container.
 func (s *Server) exit(c *container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

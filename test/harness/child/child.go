@@ -1,5 +1,5 @@
-// Package child starts processes that do not outlive this one, however it ends. What they
-// start themselves is not its business.
+// Package child starts processes that die with this one, however it ends. It does not care about
+// their own children.
 package child
 
 import (
@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// jobs are for the thread that starts programs.
+// jobs returns the queue of the thread that starts programs.
 var jobs = sync.OnceValue(func() chan<- func() {
 	jobs := make(chan func())
 	go func() { // lives as long as this process
@@ -21,8 +21,8 @@ var jobs = sync.OnceValue(func() chan<- func() {
 	return jobs
 })
 
-// Start starts a program that gets its Pdeathsig, SIGKILL if it has none, when this process
-// dies. To the kernel the parent is the thread that started it, so that one has to live as long.
+// Start starts a program that gets its Pdeathsig, by default SIGKILL, when this process dies. The
+// kernel sends it when the starting thread ends, so that thread must live as long as the process.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -1,5 +1,5 @@
-// Package cost bounds what a parser may take for an input: memory and time, so that
-// a fuzz target finds inputs that are small and cost much, not only those that crash.
+// Package cost limits the memory and time that a parser may spend on an input, so that a fuzz
+// target also finds small inputs with a high cost, not only those that crash.
 package cost
 
 import (
@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// freeBytes bounds the allocations of any input, perByte what each byte of it adds. Both
-	// are of all that is ever allocated, not of what is held at once.
+	// freeBytes is the number of bytes that any input may allocate, perByte that for each of its
+	// bytes. Both count all allocations, also those that were freed.
 	freeBytes = 128 << 20
 	perByte   = 1 << 10
-	// most bounds the processor time of an input, maxTime the wait for one that never ends.
+	// most limits the processor time of an input, maxTime the wait for one that never ends.
 	most    = 2 * time.Second
 	maxTime = time.Minute
 )
 
-// Within calls parse, for an input of size bytes, and fails the test if that costs
-// more than such an input may.
+// Within calls parse for an input of size bytes. It fails the test if that costs more than such
+// an input may.
 func Within(t *testing.T, size int, parse func()) {
 	t.Helper()
 	bytes, spent := allocated(), cpu(t)
@@ -51,8 +51,8 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// cpu is the processor time of the whole process: in a fuzzer's worker one input is
-// looked at at a time.
+// cpu returns the processor time of the whole process: a fuzzer's worker handles one input at a
+// time.
 func cpu(t *testing.T) time.Duration {
 	t.Helper()
 	var r unix.Rusage

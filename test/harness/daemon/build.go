@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Programs are the packages that tests run as processes, by binary name.
+// programs are the packages that tests run as processes, by binary name.
 var programs = map[string]string{
 	"evictd":     "./host/cmd/evictd",
 	"memory":     "./plugins/builtin",
@@ -23,14 +23,14 @@ var programs = map[string]string{
 	"nvme-spare": "./sdk/examples/nvme-spare",
 	"broken":     "./test/fakes/broken",
 	"drive":      "./test/suites/customsignal/drive",
-	// A package whose tests start themselves, many times: without the race detector.
+	// Built without the race detector: its tests start themselves many times.
 	"conformance.test": "./shared/conformance",
 }
 
 var built sync.Map // of func() error by name
 
-// Build returns the path of a program's binary, looked after once per test process.
-// It stands in bin/test of the checkout, so that what is up to date is not linked again.
+// Build returns the path of a program's binary, which it builds at most once per test process.
+// The binary is in bin/test of the checkout, so that an up-to-date one is not linked again.
 func Build(t testing.TB, name string) string {
 	t.Helper()
 	root, err := moduleRoot()
@@ -45,8 +45,8 @@ func Build(t testing.TB, name string) string {
 	return out
 }
 
-// build holds a lock meanwhile: the test processes of other packages build as well, and
-// what one of them has begun to use must not be replaced.
+// build holds a lock: the test processes of other packages build too, and must not replace a
+// binary that is in use.
 func build(root, name, out string) error {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// A Daemon is a running evictd. Its own methods fail the test where those of
-// the Process would return an error.
+// A Daemon is a running evictd. Its methods fail the test where those of Process would return an
+// error.
 type Daemon struct {
 	*evictd.Process
-	// Dir has the configuration, RunDir the run directory.
+	// Dir contains the configuration; RunDir is the run directory.
 	Dir, RunDir string
 	// ConfigFile is the path of the configuration.
 	ConfigFile string
@@ -84,10 +84,10 @@ func (d *Daemon) Restart() *Daemon {
 	return &again
 }
 
-// endDeadline bounds the end of a daemon that was asked to end before.
+// endDeadline limits the wait for a daemon that was asked to end before.
 const endDeadline = 10 * time.Second
 
-// Wait waits for the daemon's end and returns its exit status, -1 for a signal.
+// Wait waits for the daemon to end and returns its exit status, -1 for a signal.
 func (d *Daemon) Wait(within time.Duration) int {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), within)
@@ -99,8 +99,7 @@ func (d *Daemon) Wait(within time.Duration) int {
 	return code
 }
 
-// Await waits for a log line that match accepts and fails the test when none has
-// come in time.
+// Await waits for a log line that match accepts. It fails the test if none comes in time.
 func (d *Daemon) Await(what string, within time.Duration, match func(evictd.Record) bool) evictd.Record {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), within)
@@ -144,8 +143,7 @@ func (d *Daemon) Signal(s syscall.Signal) {
 	}
 }
 
-// Plugins returns the pids of the daemon's living children, by the name of
-// their binary.
+// Plugins returns the PIDs of the daemon's living children by the name of their binary.
 func (d *Daemon) Plugins() map[string]int {
 	d.t.Helper()
 	pids, err := evictd.Children(d.PID())
@@ -155,7 +153,7 @@ func (d *Daemon) Plugins() map[string]int {
 	return pids
 }
 
-// Eventually calls f until it returns no error, and fails the test when that takes longer.
+// Eventually calls f until it returns no error. It fails the test if that takes longer than within.
 func Eventually(t *testing.T, within time.Duration, f func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {

@@ -1,7 +1,7 @@
-// Package daemon runs the real evictd binary with real plugin processes in Go
-// tests: it builds them once, starts the daemon by way of test/harness/evictd, fails the
-// test where that returns an error, and ends the daemon with the test.
+// Package daemon runs the real evictd binary with real plugin processes in Go tests: it builds
+// them once, starts the daemon with test/harness/evictd, fails the test on its errors, and
+// ends the daemon with the test.
 //
 // The node below it can be a made-up directory tree (Node), so that a test
-// moves memory.available by writing a file.
+// changes memory.available by writing a file.
 package daemon

@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// RunDir makes a directory with a short path, as sockets need one.
+// RunDir makes a directory with a path that is short enough for sockets.
 func RunDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd-run-")
@@ -21,8 +21,7 @@ func RunDir(t testing.TB) string {
 	return dir
 }
 
-// PluginDir makes a plugin directory with these programs; the memory plugin when
-// none are named.
+// PluginDir makes a plugin directory with the named programs, by default the memory plugin.
 func PluginDir(t testing.TB, names ...string) string {
 	t.Helper()
 	if len(names) == 0 {

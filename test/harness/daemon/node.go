@@ -14,7 +14,7 @@ type Node struct {
 	t          testing.TB
 }
 
-// NewNode makes a node with so much memory, of which nothing is used.
+// NewNode makes a node with totalBytes of memory, none of it used.
 func NewNode(t testing.TB, totalBytes int64) *Node {
 	t.Helper()
 	n := &Node{Root: t.TempDir(), TotalBytes: totalBytes, t: t}
@@ -27,7 +27,7 @@ func NewNode(t testing.TB, totalBytes int64) *Node {
 	return n
 }
 
-// SetAvailable moves memory.available of the node.
+// SetAvailable sets memory.available of the node.
 func (n *Node) SetAvailable(bytes int64) {
 	n.t.Helper()
 	n.write("sys/fs/cgroup/memory/memory.usage_in_bytes", fmt.Sprintln(n.TotalBytes-bytes))
@@ -61,16 +61,16 @@ func (n *Node) cgroup(path string, usage, limit int64) {
 	n.write(filepath.Join(dir, "memory.stat"), "cache 0\nrss 0\ninactive_file 0\ntotal_cache 0\ntotal_inactive_file 0\n")
 }
 
-// write puts content in place in one step: a reader with the file open keeps
-// the old inode, so files that exist are rewritten in place at equal length.
+// write replaces the content of a file in place, at equal length: a reader that has the file open
+// would not see a new inode.
 func (n *Node) write(name, content string) {
 	n.t.Helper()
 	path := filepath.Join(n.Root, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
-	// Kept-open descriptors must see the new figure, so no rename; the figure
-	// is padded so that a reader never sees half of a shorter one.
+	// No rename, since open descriptors must see the new figure. Padding keeps the length
+	// equal, so that a reader never sees the rest of a longer figure.
 	if len(content) < figureWidth {
 		content = fmt.Sprintf("%-*s\n", figureWidth-1, content[:max(0, len(content)-1)])
 	}

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Children returns the pids of a process's living children by the name of their
-// program: of evictd's, its plugins. It is read from /proc, so it also finds
-// what evictd does not tell.
+// Children returns the PIDs of a process's living children by program name, for example the plugins
+// of evictd. It reads /proc, so it also finds children that evictd does not report.
 func Children(parent int) (map[string]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -22,7 +21,7 @@ func Children(parent int) (map[string]int, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		// The program's name stands in brackets and may contain any character.
+		// The program's name is in parentheses and may contain any character.
 		rest := string(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if f := strings.Fields(rest); len(f) < 2 || f[0] == "Z" || f[1] != strconv.Itoa(parent) {
 			continue
@@ -32,7 +31,7 @@ func Children(parent int) (map[string]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Links to one file are programs of their own.
+		// Use argv[0], which differs for links to the same file.
 		if args, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil {
 			name, _, _ := strings.Cut(string(args), "\x00")
 			found[filepath.Base(name)] = pid

@@ -10,9 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Configure writes the configuration file into dir and returns its path. What
-// config lacks of nodeName, listenAddress and runDir gets a default: any free
-// port, and a directory in dir.
+// Configure writes the configuration file into dir and returns its path. Missing keys nodeName,
+// listenAddress, runDir and stateDir get defaults: any free port, and directories in dir.
 func Configure(dir string, config map[string]any) (string, error) {
 	full := map[string]any{"nodeName": "test", "listenAddress": "127.0.0.1:0", "runDir": filepath.Join(dir, "run"), "stateDir": filepath.Join(dir, "state")}
 	maps.Copy(full, config)
@@ -27,15 +26,15 @@ func Configure(dir string, config map[string]any) (string, error) {
 	return file, nil
 }
 
-// Install copies an executable. evictd trusts no plugin directory that others
-// than root may write to, so plugins are copied from where they were built.
+// Install copies an executable. evictd trusts no plugin directory that users other than root may
+// write to, so tests copy plugins from where they were built.
 func Install(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	// A child that is forked while the file is open for writing holds it open until it runs
-	// its own program; evictd would find the text file busy.
+	// A child that is forked meanwhile would keep the file open for writing until it executes
+	// its own program, and evictd would get "text file busy".
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(to, content, 0o755)

@@ -35,17 +35,17 @@ func (r Record) String(key string) string {
 	}
 }
 
-// tailLines are enough to see what led to an end, and few enough for an error.
+// tailLines is enough to see the cause of an end, and few enough for an error.
 const tailLines = 40
 
-// A log holds the lines that were read so far.
+// A log holds the lines read so far.
 type log struct {
 	onRecord func(Record)
 
 	mu      sync.Mutex
 	records []Record
 	lines   []string
-	end     error         // why no more will come, once that is so
+	end     error         // why no more records follow, nil while they may
 	more    chan struct{} // closed and replaced with each change
 }
 
@@ -53,7 +53,7 @@ func newLog(onRecord func(Record)) *log {
 	return &log{onRecord: onRecord, more: make(chan struct{})}
 }
 
-// read reads all lines but empty ones.
+// read reads all lines and skips empty ones.
 func (l *log) read(from io.Reader) {
 	in := bufio.NewReader(from)
 	for {
@@ -86,7 +86,7 @@ func (l *log) add(line string, r Record) {
 	}
 }
 
-// close has those who wait for more get this error.
+// close makes all waiting calls, and later ones, fail with end.
 func (l *log) close(end error) { l.change(func() { l.end = end }) }
 
 func (l *log) change(f func()) {

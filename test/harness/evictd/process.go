@@ -18,17 +18,17 @@ const (
 	killDeadline  = 5 * time.Second
 )
 
-// Options say which evictd runs and how.
+// Options select the evictd to run and its configuration.
 type Options struct {
-	// Binary is the evictd binary, ConfigFile what Configure has written.
+	// Binary is the evictd binary, ConfigFile the file that Configure has written.
 	Binary, ConfigFile string
 	// OnRecord, if set, is called for each log record, in order, from one goroutine.
 	OnRecord func(Record)
-	// Command prepares the program, exec.Command if it is not set.
+	// Command prepares the program; nil means exec.Command.
 	Command func(name string, args ...string) *exec.Cmd
 }
 
-// A Process is a running evictd. Whoever started it ends it, with Stop or Kill.
+// A Process is a running evictd. The caller of Start must end it, with Stop or Kill.
 type Process struct {
 	// StartedAt is just before the start, CLOCK_MONOTONIC in nanoseconds.
 	StartedAt int64
@@ -39,7 +39,7 @@ type Process struct {
 	err    error // of the command's Wait; read after exited is closed
 }
 
-// Start starts evictd and begins to read its log. It does not wait for anything.
+// Start starts evictd and begins to read its log. It does not wait until evictd is ready.
 func Start(o Options) (*Process, error) {
 	if o.Command == nil {
 		o.Command = exec.Command
@@ -62,16 +62,15 @@ func Start(o Options) (*Process, error) {
 	return p, nil
 }
 
-// PID is evictd's process id.
+// PID returns evictd's process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Await returns the first record, of those already read or still to come, that
-// match accepts.
+// Await returns the first record that match accepts, among those already read and those to come.
 func (p *Process) Await(ctx context.Context, match func(Record) bool) (Record, error) {
 	return p.log.await(ctx, match)
 }
 
-// Ready waits, for 20 s at most, until evictd says that it is.
+// Ready waits until evictd logs that it is ready, for at most 20 s.
 func (p *Process) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyDeadline)
 	defer cancel()
@@ -81,7 +80,7 @@ func (p *Process) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Records returns what was logged so far with the message.
+// Records returns the records so far with the given message.
 func (p *Process) Records(msg string) []Record { return p.log.withMessage(msg) }
 
 // LogTail returns the last lines of the log, as they were written.
@@ -93,7 +92,7 @@ func (p *Process) LogText() string { return p.log.text(math.MaxInt) }
 // Signal sends a signal to evictd.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Exit waits for evictd's end and returns its exit status, -1 for a signal.
+// Exit waits for evictd to end and returns its exit status, -1 for a signal.
 func (p *Process) Exit(ctx context.Context) (int, error) {
 	select {
 	case <-p.exited:
@@ -103,8 +102,8 @@ func (p *Process) Exit(ctx context.Context) (int, error) {
 	}
 }
 
-// Stop sends SIGTERM and waits for the end, which must come in time and with
-// exit status 0; evictd is gone in any case.
+// Stop sends SIGTERM and waits for evictd to end, which must happen in time and with exit status
+// 0. In any case evictd is gone afterwards.
 func (p *Process) Stop() error {
 	_ = p.Signal(syscall.SIGTERM) // an error is an end, seen below
 	timer := time.NewTimer(stopDeadline)

@@ -18,7 +18,7 @@ const (
 	pageSizeLimit = 8 << 20
 )
 
-// Address is where evictd listens, "" before it is ready.
+// Address returns the address on which evictd listens, "" before it is ready.
 func (p *Process) Address() string {
 	if ready := p.Records(readyMessage); len(ready) > 0 {
 		return ready[0].String("listenAddress")
@@ -47,7 +47,7 @@ func (p *Process) Get(ctx context.Context, path string) (code int, page []byte, 
 	return resp.StatusCode, page, err
 }
 
-// Status asks evictd for its status.
+// Status fetches evictd's status.
 func (p *Process) Status(ctx context.Context) (map[string]any, error) {
 	_, page, err := p.Get(ctx, "/status")
 	var status map[string]any
@@ -60,8 +60,8 @@ func (p *Process) Status(ctx context.Context) (map[string]any, error) {
 	return status, nil
 }
 
-// Elsewhere returns an address of this machine that is not of the loopback device. The test is
-// skipped if there is none.
+// Elsewhere returns an address of this machine that is not a loopback address. It skips the test
+// if there is none.
 func Elsewhere(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

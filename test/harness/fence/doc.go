@@ -1,6 +1,6 @@
-// Package fence has what evictd's account may write to the API server and what it may not, as a table, for the
-// policies in deploy/rbac: tried with the API server's own evaluation (test/suites/admission) and with whatever else
-// is an API.
+// Package fence lists which writes to the API server the policies in deploy/rbac allow to evictd's
+// account and which they refuse. The table is run against the API server's own policy evaluation
+// (test/suites/admission) and other implementations of API.
 //
-// It does not know how a request is sent, nor who grants the account what the policies are then to refuse.
+// It does not know how requests are sent, nor who grants the rights that the policies restrict.
 package fence

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// event is one that evictd records of a pod, changed.
+// event returns an event that evictd records about a pod, after the given changes.
 func event(change ...func(*v1.Event)) *v1.Event {
 	e := &v1.Event{
 		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
@@ -33,7 +33,7 @@ func about(kind, name string) func(*v1.Event) {
 	return func(e *v1.Event) { e.InvolvedObject = v1.ObjectReference{Kind: kind, Name: name, UID: types.UID(name)} }
 }
 
-// Events are the writes of events.
+// Events returns the writes of events.
 func Events() []Write {
 	made := func(name, refused string, token Token, change ...func(*v1.Event)) Write {
 		body, err := json.Marshal(event(change...))

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Nodes are the writes to nodes, for an account that holds conditions and taints of its
-// own. Those to the token's node keep its name.
+// Nodes returns the writes to nodes, for an account that has its own conditions and taints. The
+// node of the token keeps its name.
 func Nodes() []Write {
 	node := func(name string) *v1.Node {
 		return &v1.Node{

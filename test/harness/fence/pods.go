@@ -16,7 +16,7 @@ const (
 	using = "Container main-container was using 2097152Ki, request is 0, has larger consumption of memory. "
 )
 
-// eviction is the patch of an eviction, changed.
+// eviction returns the patch of an eviction, after the given changes.
 func eviction(change ...func(metadata, status, disruption object)) string {
 	disruption := object{
 		"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": low,
@@ -40,8 +40,8 @@ func reported(message string) func(_, status, disruption object) {
 	return func(_, status, disruption object) { status["message"], disruption["message"] = message, message }
 }
 
-// limited sets the message of a pod that exceeds a limit of its own, for which the kubelet
-// writes no condition.
+// limited sets the message of a pod that exceeds its own limit, for which the kubelet writes no
+// condition.
 func limited(message string) func(_, status, _ object) {
 	return func(_, status, _ object) {
 		status["message"] = message
@@ -71,7 +71,7 @@ func condition(kind, value string) func(_, status, _ object) {
 	}
 }
 
-// labeled marks the pod by its label, as where no annotation has room.
+// labeled marks the pod with the label instead of the annotation, for lack of room.
 func labeled(metadata, _, _ object) {
 	delete(metadata, "annotations")
 	metadata["labels"] = object{"evictd.io/evicted": "20260101T000000.000000000Z"}
@@ -79,7 +79,7 @@ func labeled(metadata, _, _ object) {
 
 func noCondition(_, status, _ object) { delete(status, "conditions") }
 
-// killed is a pod that was ended by a signal before its eviction was recorded.
+// killed makes a pod one that a signal ended before its eviction was recorded.
 func killed(exitCode int32, reason string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		ended(v1.PodFailed, "")(p)
@@ -94,16 +94,16 @@ func crowd(m map[string]string, n int) {
 	}
 }
 
-// annotatedBeyond and labeledBeyond are pods with n annotations, or labels, more.
+// annotatedBeyond and labeledBeyond add n annotations or labels to a pod.
 func annotatedBeyond(n int) func(*v1.Pod) { return func(p *v1.Pod) { crowd(p.Annotations, n) } }
 func labeledBeyond(n int) func(*v1.Pod)   { return func(p *v1.Pod) { crowd(p.Labels, n) } }
 
-// deletion is the body of a DELETE.
+// deletion returns the body of a DELETE request.
 func deletion(graceSeconds int) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": %d, "preconditions": {"uid": "UID"}}`, graceSeconds)
 }
 
-// ended is a pod in a last phase for a reason.
+// ended sets the final phase of a pod and its reason.
 func ended(phase v1.PodPhase, reason string) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = phase, reason }
 }
@@ -133,7 +133,7 @@ func critical(p *v1.Pod) {
 	p.Spec.PriorityClassName, p.Spec.Priority = "system-node-critical", new(int32(2000001000))
 }
 
-// large has as much in it as a pod may have that somebody runs.
+// large makes a pod as large as real pods get.
 func large(p *v1.Pod) {
 	for i := range 30 {
 		name := fmt.Sprintf("c%d", i)
@@ -149,7 +149,7 @@ func large(p *v1.Pod) {
 	}
 }
 
-// Pods are the writes to pods: those that evictd makes, and foreign ones.
+// Pods returns the writes to pods: those that evictd makes, and foreign ones.
 func Pods() []Write {
 	own := []Write{
 		{Name: "an eviction"},
@@ -186,7 +186,7 @@ func Pods() []Write {
 	return patches(append(own, foreign()...))
 }
 
-// patches fills in what most have: the patch of an eviction of a pod on Node.
+// patches fills in the defaults: the patch of an eviction of a pod on Node.
 func patches(writes []Write) []Write {
 	for i := range writes {
 		w := &writes[i]
@@ -212,7 +212,7 @@ func patches(writes []Write) []Write {
 	return writes
 }
 
-// What the policy says.
+// The texts of the policies' refusals.
 const (
 	notStatus    = "evictd writes nothing of a pod but its status"
 	notHere      = `the pod is on node "node-b", and the token is bound to "node-a"`
@@ -231,7 +231,7 @@ const (
 	metaStays    = "evictd writes nothing of the metadata but an annotation or a label"
 )
 
-// foreign are writes that are not evictd's.
+// foreign returns writes that evictd never makes.
 func foreign() []Write {
 	running := object{"name": "main", "ready": true, "image": "example.com/web:1", "imageID": "sha256:1", "restartCount": 7}
 	with := func(name, refused string, change ...func(metadata, status, disruption object)) Write {

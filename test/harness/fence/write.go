@@ -13,24 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The nodes that the table speaks of. Nobody need run on them.
+// The nodes that the table uses. They need not exist.
 const (
 	Node  = "node-a"
 	Other = "node-b"
 )
 
-// Namespace is where all pods of the table are.
+// Namespace is the namespace of all pods of the table.
 const Namespace = "default"
 
-// Username of evictd's account.
+// Username is the user name of evictd's account.
 const Username = "system:serviceaccount:evictd:evictd"
 
-// A Token says to which object a token of evictd's account is bound.
+// A Token selects the object to which a token of evictd's account is bound.
 type Token int
 
 // The tokens.
 const (
-	// PodBound is bound to a pod on Node, as a DaemonSet's is.
+	// PodBound is bound to a pod on Node, like that of a DaemonSet.
 	PodBound Token = iota
 	// NodeBound is bound to Node itself.
 	NodeBound
@@ -54,29 +54,29 @@ type Write struct {
 	Verb string
 	// Resource is "pods", "events" or "nodes"; Subresource may be "".
 	Resource, Subresource string
-	// Was is the object before the write, nil for none. All but nodes get a name of their own.
+	// Was is the object before the write, nil for none. All but nodes get a unique name.
 	Was Object
-	// Patch is the type of the patch in Body.
+	// Patch is the type of the patch.
 	Patch types.PatchType
-	// Body has UID for the uid of Was and NAME for its name.
+	// Body is the request; UID and NAME in it stand for those of Was.
 	Body string
-	// Refused is part of what the refusal says, "" if the write has to pass.
+	// Refused is a part of the refusal's text, "" if the write must pass.
 	Refused string
-	// Early is for what an API server refuses before it asks policies, in words of its own.
+	// Early: an API server refuses the write before it evaluates policies, with another text.
 	Early bool
 }
 
 // An API is a server with the policies of deploy/rbac in force.
 type API interface {
-	// Have makes an object as it is, with its status, by whatever way: one with a deletion
-	// timestamp by deleting it behind its finalizer. It returns the object's uid.
+	// Have creates an object exactly as given, with its status, in any way; to set a deletion
+	// timestamp, delete it while a finalizer keeps it. It returns the object's UID.
 	Have(t *testing.T, object Object) types.UID
-	// Write sends w, and returns the API's refusal.
+	// Write sends w and returns the API's refusal.
 	Write(t *testing.T, name string, w Write) error
 }
 
-// Broad returns the rules that the account has to be granted beside its own role, so that the
-// policies refuse and not RBAC.
+// Broad returns the rules to grant the account in addition to its own role, so that the policies
+// and not RBAC refuse the writes.
 func Broad() []rbac.PolicyRule {
 	return []rbac.PolicyRule{{
 		APIGroups: []string{""}, Verbs: []string{"create", "patch", "delete"},
@@ -102,7 +102,7 @@ func Run(t *testing.T, api API, writes []Write) {
 	}
 }
 
-// Ask makes what w is about, under name unless it has one, and returns the refusal of w.
+// Ask creates w.Was, under the given name unless it is a node, and returns the refusal of w.
 func Ask(t *testing.T, api API, name string, w Write) error {
 	t.Helper()
 	var uid types.UID
@@ -118,7 +118,7 @@ func Ask(t *testing.T, api API, name string, w Write) error {
 	return api.Write(t, name, w)
 }
 
-// pod is one that runs on a node and may be evicted, changed.
+// pod returns a pod that runs on a node and may be evicted, after the given changes.
 func pod(node string, change ...func(*v1.Pod)) *v1.Pod {
 	began := metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := &v1.Pod{

@@ -1,9 +1,9 @@
-// Package hog builds the small static program that plays the pods of the
-// demo and of the tests with real containers: it takes memory at a chosen rate
-// and its signal handler stamps the SIGTERM it gets.
+// Package hog builds the small static program that runs in the pods of the demo and of the tests
+// with real containers: it takes memory at a chosen rate, and its signal handler stamps the
+// SIGTERM that it gets.
 //
-// It is not a load generator for machines: it takes what its command line
-// says, once, and src/hog.c documents that command line.
+// It is not a load generator for machines: it runs its command line once; src/hog.c
+// documents that command line.
 package hog
 
 import (
@@ -23,11 +23,11 @@ import (
 //go:embed src/hog.c
 var source []byte
 
-// Image is the container image that Install makes: a busybox, and the hog as /bin/hog.
+// Image is the container image that Install makes: busybox, with the hog as /bin/hog.
 const Image = "localhost/evictd/hog:1"
 
-// Install compiles the hog into the stack's directory, makes Image known to its
-// containerd and returns the path of the program.
+// Install compiles the hog into the stack's directory, imports Image into the stack's containerd
+// and returns the path of the program.
 func Install(ctx context.Context, s *stack.Stack) (string, error) {
 	out, err := Compile(ctx, s.Dir, s.Command)
 	if err != nil {
@@ -36,7 +36,7 @@ func Install(ctx context.Context, s *stack.Stack) (string, error) {
 	return out, Import(ctx, s, out)
 }
 
-// Import makes Image known to the stack's containerd, with a hog compiled before.
+// Import imports Image, with a hog compiled before, into the stack's containerd.
 func Import(ctx context.Context, s *stack.Stack, program string) error {
 	return s.Import(ctx, stack.BusyboxImage(Image, map[string]string{"/bin/hog": program}))
 }
@@ -60,7 +60,7 @@ func Compile(ctx context.Context, dir string, command func(context.Context, stri
 // word ("ready", "go", "full", "term").
 type Stamps map[string]int64
 
-// ReadStamps reads a stamp file; one that is not there yet has no stamps.
+// ReadStamps reads a stamp file; a missing one has no stamps.
 func ReadStamps(path string) (Stamps, error) {
 	raw, err := os.ReadFile(path)
 	if os.IsNotExist(err) {

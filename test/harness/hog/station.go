@@ -27,13 +27,13 @@ func NewStation(dir string) (Station, error) {
 	return Station{Dir: dir}, nil
 }
 
-// Stamps reads what the hog wrote down so far.
+// Stamps reads what the hog has stamped so far.
 func (s Station) Stamps() (Stamps, error) { return ReadStamps(filepath.Join(s.Dir, "stamps")) }
 
-// Release waits until the hog waits for its start, and starts it.
+// Release waits until the hog is ready to start, and starts it.
 func (s Station) Release(ctx context.Context) error {
 	for {
-		// Opening for write without blocking succeeds only once there is a reader.
+		// Opening for writing without blocking succeeds only if there is a reader.
 		pipe, err := os.OpenFile(filepath.Join(s.Dir, "go"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
 			return pipe.Close()

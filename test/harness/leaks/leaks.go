@@ -1,6 +1,6 @@
-// Package leaks counts what a test has to leave as it has found it: goroutines and
-// descriptors of the process. They are those of all tests that run, so who counts them
-// runs alone, or asks for far less than one for each time that something is done.
+// Package leaks counts goroutines and descriptors, of which a test must not leave any behind. It
+// counts those of the whole process, so a test that uses it must run alone, or only check for
+// far fewer than one leak per operation.
 package leaks
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxWait bounds the wait of None for goroutines and files that are about to end.
+// maxWait limits the time that None waits for goroutines that are about to end.
 const maxWait = 10 * time.Second
 
 // A Count holds the numbers of goroutines and open files of the process.
@@ -26,10 +26,10 @@ func Now(t testing.TB) Count {
 	return Count{runtime.NumGoroutine(), len(files)}
 }
 
-// MoreThan reports whether there is more of anything than there was.
+// MoreThan reports whether either number is larger than before.
 func (c Count) MoreThan(was Count) bool { return c.Goroutines > was.Goroutines || c.Files > was.Files }
 
-// None fails a test that leaves goroutines behind. It goes first in a test.
+// None fails a test that leaves goroutines behind. Call it first in the test.
 func None(t testing.TB) {
 	t.Helper()
 	before := runtime.NumGoroutine()

@@ -6,10 +6,9 @@ import (
 	"os"
 )
 
-// Attach makes a stack of what a node has already, its own containerd and the
-// kubelet's directories: for a machine that is thrown away afterwards, since
-// nothing of it is recorded, and it has no Close. With systemd that makes the
-// cgroups of pods, else they are made in the root, as by a kubelet.
+// Attach returns a stack that uses the containerd and the kubelet directories of a real node. It is
+// for a machine that is thrown away afterwards: nothing is recorded, and there is no Close. With
+// systemd, that makes the cgroups of pods; else they are made below the root, as by a kubelet.
 func Attach(ctx context.Context, systemd bool) (*Stack, error) {
 	all, err := hierarchies()
 	if err != nil {

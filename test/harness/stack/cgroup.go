@@ -53,8 +53,8 @@ func (h hierarchy) has(controller string) bool {
 	return !h.v2 && slices.Contains(h.controllers, controller)
 }
 
-// tracker picks the tree in which the processes of a stack are found again:
-// memory on v1, else the v2 tree.
+// tracker returns the tree by which the processes of a stack are found: memory on v1, else the
+// v2 tree.
 func tracker(all []hierarchy) (hierarchy, error) {
 	var unified *hierarchy
 	for i := range all {
@@ -71,7 +71,7 @@ func tracker(all []hierarchy) (hierarchy, error) {
 	return *unified, nil
 }
 
-// MemoryCgroup returns where the root memory cgroup is mounted and whether it is cgroup v2.
+// MemoryCgroup returns the mount point of the memory hierarchy and whether it is cgroup v2.
 func MemoryCgroup() (mount string, v2 bool, err error) {
 	all, err := hierarchies()
 	if err != nil {
@@ -81,8 +81,8 @@ func MemoryCgroup() (mount string, v2 bool, err error) {
 	return h.mount, h.v2, err
 }
 
-// makeCgroup makes path in every tree. A v1 cpuset starts empty and would
-// refuse processes, so it inherits.
+// makeCgroup makes path in every tree. It copies the parent's cpuset on v1, since an empty one
+// would refuse processes.
 func makeCgroup(all []hierarchy, path string) error {
 	for _, h := range all {
 		dir := filepath.Join(h.mount, path)
@@ -110,7 +110,7 @@ func cgroupDirs(all []hierarchy, path string) []string {
 	var out []string
 	for _, h := range all {
 		var dirs []string
-		// Directories vanish while we walk; that is what we wait for.
+		// Directories may vanish during the walk, as intended.
 		_ = filepath.WalkDir(filepath.Join(h.mount, path), func(p string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, p)
@@ -123,7 +123,7 @@ func cgroupDirs(all []hierarchy, path string) []string {
 	return out
 }
 
-// cgroupProcesses returns the pids in the subtree, in any tree, except our own.
+// cgroupProcesses returns the PIDs in the subtree, in any tree, except this process.
 func cgroupProcesses(all []hierarchy, path string) map[int]bool {
 	pids := map[int]bool{}
 	for _, dir := range cgroupDirs(all, path) {
@@ -140,7 +140,7 @@ func cgroupProcesses(all []hierarchy, path string) map[int]bool {
 	return pids
 }
 
-// removeCgroup kills all that runs in the subtree and removes it.
+// removeCgroup kills all processes in the subtree and removes it.
 func removeCgroup(ctx context.Context, all []hierarchy, path string) error {
 	err := poll(ctx, 5*time.Millisecond, func() (bool, error) {
 		pids := cgroupProcesses(all, path)
@@ -184,7 +184,7 @@ func poll(ctx context.Context, every time.Duration, done func() (bool, error)) e
 	}
 }
 
-// Pause lets time pass, or returns ctx's error.
+// Pause waits for d, or returns ctx's error.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -16,22 +16,22 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// shimDir is where containerd's shims put their sockets, whatever its
-// configuration says. Each stack sees a private one.
+// shimDir is where containerd's shims put their sockets, regardless of its configuration. Each
+// stack has a private one.
 const shimDir = "/run/containerd"
 
-// privateScript runs in a mount namespace of its own: private directories, named up
-// to "--", and, later, all mounts of containers end with its last process.
+// privateScript runs in a new mount namespace. It mounts private directories, whose names end at
+// "--"; they and later all mounts of containers end with the namespace's last process.
 const privateScript = `group=$1; shift
 while [ "$1" != -- ]; do mount -n -t tmpfs -o mode=0711 tmpfs "$1"; shift; done; shift
 set -- "$group" "$@"; ` + joinScript
 
-// noNetwork tells those who ask containerd that pods can run: all use the host's
-// network, and the type of the plugin is of none that exists.
+// noNetwork makes containerd report that pods can run. Its plugin type does not exist, since all
+// pods use the host's network.
 const noNetwork = `{"cniVersion":"0.4.0","name":"none","plugins":[{"type":"none"}]}`
 
-// containerdConfig: restrict_oom_score_adj is needed where the score of init is
-// not ours to lower; no CNI plugin is, since all pods use the host's network.
+// containerdConfig sets restrict_oom_score_adj for machines where the score of init cannot be
+// lowered. It needs no CNI plugin, since all pods use the host's network.
 const containerdConfig = `version = 2
 root = "%[4]s"
 state = "%[1]s/state"
@@ -62,10 +62,10 @@ func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true}
 type daemon struct {
 	process *os.Process
 	ended   chan struct{}
-	err     error // of its end; read after ended is closed
+	err     error // of its Wait; read after ended is closed
 }
 
-// configureContainerd writes what the containerd of a stack reads.
+// configureContainerd writes the configuration of a stack's containerd.
 func configureContainerd(stackDir, socket, root string, privateDirs []string) error {
 	dir := filepath.Join(stackDir, "containerd")
 	if err := os.MkdirAll(filepath.Join(dir, "cni/net.d"), 0o711); err != nil {
@@ -82,8 +82,8 @@ func configureContainerd(stackDir, socket, root string, privateDirs []string) er
 	)
 }
 
-// StartContainerd starts containerd, in a new mount namespace the first time, and again
-// after StopContainerd, in the same one.
+// StartContainerd starts containerd, the first time in a new mount namespace, and after
+// StopContainerd again in the same one.
 func (s *Stack) StartContainerd(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(s.Dir, "containerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Stack) StartContainerd(ctx context.Context) error {
 	} else {
 		cmd = s.inside(s.command(context.WithoutCancel(ctx), joinScript, runtimeGroup, run[0], run[1:]...))
 	}
-	if s.options.Programs != "" { // of the two, the script looks for the program, containerd for its shim
+	if s.options.Programs != "" { // the script searches it for the program, containerd for its shim
 		cmd.Env = append(os.Environ(), "PATH="+s.options.Programs+":/usr/sbin:"+os.Getenv("PATH"))
 	}
 	cmd.Stdout, cmd.Stderr = log, log
@@ -111,7 +111,7 @@ func (s *Stack) StartContainerd(ctx context.Context) error {
 	s.commands.Go(func() { d.err = cmd.Wait(); close(d.ended) })
 	s.containerd = d
 	if s.namespace == nil {
-		// The namespace lives as long as this descriptor, also while no containerd runs in it.
+		// The descriptor keeps the namespace alive, even while no containerd runs in it.
 		if s.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", d.process.Pid)); err != nil {
 			return fmt.Errorf("start containerd: %w: %s", err, tail(log.Name()))
 		}
@@ -130,8 +130,8 @@ func (s *Stack) StartContainerd(ctx context.Context) error {
 	return nil
 }
 
-// StopContainerd ends containerd with a signal and waits for its end. What it started
-// runs on.
+// StopContainerd ends containerd with a signal and waits until it has ended. Containers keep
+// running.
 func (s *Stack) StopContainerd(ctx context.Context, signal os.Signal) error {
 	_ = s.containerd.process.Signal(signal) // an error is an end, seen below
 	select {
@@ -142,8 +142,8 @@ func (s *Stack) StopContainerd(ctx context.Context, signal os.Signal) error {
 	}
 }
 
-// Inside prepares a program as Command does, which sees the mounts that containerd
-// sees, and whose mounts containerd sees.
+// Inside is like Command, but the program shares containerd's mount namespace, so that both see
+// each other's mounts.
 func (s *Stack) Inside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return s.inside(s.Command(ctx, name, args...))
 }
@@ -175,7 +175,7 @@ func (s *Stack) connect(ctx context.Context, ended func() error) (err error) {
 	return nil
 }
 
-// Import makes the image known to the stack's containerd.
+// Import imports the image into the stack's containerd.
 func (s *Stack) Import(ctx context.Context, image Image) error {
 	archive, err := os.CreateTemp(s.Dir, "image-*.tar")
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Stack) ImportArchive(ctx context.Context, archive, name string) error {
 	if out, err := ctr.CombinedOutput(); err != nil {
 		return fmt.Errorf("import image %s: %w: %s", name, err, bytes.TrimSpace(out))
 	}
-	// The CRI side learns of images from events, a moment later.
+	// CRI learns of the image from an event a moment later.
 	err := poll(ctx, 5*time.Millisecond, func() (bool, error) {
 		status, err := s.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 		return status.GetImage() != nil, err

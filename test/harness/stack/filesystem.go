@@ -13,25 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Filesystem is one of its own in a sparse file.
+// A Filesystem is a filesystem in a sparse file.
 type Filesystem struct {
-	// Path is where it is mounted, relative to the stack's directory.
+	// Path is its mount point, relative to the stack's directory.
 	Path string
 	// Type is ext4 or xfs.
 	Type  string
 	Bytes int64
-	// Mkfs are more arguments of mkfs.
+	// Mkfs are additional arguments of mkfs.
 	Mkfs []string
 }
 
-// quietly are the arguments of mkfs that let no figure change by itself later on
-// and keep nothing back for root.
+// quietly are arguments of mkfs so that no figure changes by itself later and no blocks are
+// reserved for root.
 var quietly = map[string][]string{
 	"ext4": {"-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"},
 	"xfs":  {"-q", "-f"},
 }
 
-// mount makes the filesystem. Its loop device goes with the last mount.
+// mount makes the filesystem. Its loop device is freed with the last mount.
 func (f Filesystem) mount(ctx context.Context, dir string) error {
 	point := filepath.Join(dir, f.Path)
 	file := point + ".img"
@@ -54,14 +54,13 @@ func (f Filesystem) mount(ctx context.Context, dir string) error {
 	return nil
 }
 
-// PrivateMounts gives this process a mount namespace of its own by executing it
-// anew: whatever is mounted in it ends with its last process, however that ends.
-// For main and TestMain, as the first thing they do.
+// PrivateMounts executes this program again in a private mount namespace: all mounts made in it end
+// with the last of its processes, however that ends. Call it first in main or TestMain.
 func PrivateMounts() error {
 	if os.Getenv(privateEnv) != "" {
-		return os.Unsetenv(privateEnv) // children have their reasons if they ask again
+		return os.Unsetenv(privateEnv) // children may call PrivateMounts themselves
 	}
-	// The thread that leaves the namespace is the one that becomes the new program.
+	// The thread that leaves the namespace must be the one that executes the program.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("leave the mount namespace: %w", err)

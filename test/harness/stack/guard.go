@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardEnv names, in the environment of a guard, the process that it guards.
+// guardEnv identifies, in the environment of a guard, the process that it guards.
 const guardEnv = "EVICTD_STACK_GUARD"
 
-// Prepare makes this process the parent of what its children leave behind, and starts its
-// guard. For main and TestMain, which have SweepIfGuard first.
+// Prepare makes this process the parent of its orphaned descendants and starts its guard. Call
+// it in main or TestMain, after SweepIfGuard.
 func Prepare() error { return errors.Join(Guard(), AdoptOrphans()) }
 
-// Guard starts a child, this program once more, that sweeps as soon as this process
-// has ended, however it ended. For main and TestMain, which have SweepIfGuard first.
+// Guard starts a child, another process of this program, that sweeps as soon as this process has
+// ended in any way. Call it in main or TestMain, after SweepIfGuard.
 func Guard() error {
 	owner, err := self()
 	if err != nil {
@@ -31,8 +31,8 @@ func Guard() error {
 	if err != nil {
 		return err
 	}
-	// This process never closes its end, so that the kernel does: no os.File, which the
-	// garbage collector closes.
+	// Only the kernel closes this process's end, when it ends: an os.File would be closed by the
+	// garbage collector.
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("start guard: %w", err)
@@ -49,8 +49,8 @@ func Guard() error {
 	return nil
 }
 
-// SweepIfGuard is the life of the child that Guard starts; in any other process it
-// does nothing.
+// SweepIfGuard runs the guard, and does not return, if Guard has started this process. Otherwise
+// it does nothing.
 func SweepIfGuard() {
 	guarded := os.Getenv(guardEnv)
 	if guarded == "" {
@@ -67,7 +67,7 @@ func SweepIfGuard() {
 	ctx, cancel = context.WithTimeout(ctx, closeDeadline)
 	defer cancel()
 	if err := Sweep(ctx); err != nil {
-		os.Exit(1) // the next Start tries again and says what is wrong
+		os.Exit(1) // the next Start tries again and reports the error
 	}
 	os.Exit(0)
 }

@@ -23,15 +23,15 @@ type Image struct {
 	Files map[string]string
 	// Links maps symbolic links in the image to their targets.
 	Links map[string]string
-	// Command runs in a container without a command of its own.
+	// Command is the default command of containers.
 	Command []string
-	// FillerBytes, in FillerFiles files, take room below /filler. They differ from
-	// image to image, so that no two share them.
+	// FillerBytes, in FillerFiles files below /filler, take space. Their content differs from
+	// image to image, so that images do not share them.
 	FillerBytes int64
 	FillerFiles int
 }
 
-// BusyboxImage is an image with a static busybox under its usual names, and more files.
+// BusyboxImage returns an image with a static busybox under its usual names, and the given files.
 func BusyboxImage(name string, files map[string]string) Image {
 	image := Image{Name: name, Files: map[string]string{"bin/busybox": busyboxPath}, Links: map[string]string{}}
 	for applet := range strings.FieldsSeq("sh sleep cat echo ls ps kill dd true false date mkdir rm touch head tail grep wget nc env id df du sync yes seq truncate ln") {
@@ -43,7 +43,7 @@ func BusyboxImage(name string, files map[string]string) Image {
 	return image
 }
 
-// digested is a blob of an OCI image with the descriptor that names it.
+// digested is a blob of an OCI image with its descriptor.
 type digested struct {
 	Media  string `json:"mediaType"`
 	Digest string `json:"digest"`
@@ -111,8 +111,8 @@ func encode(media string, value any) (digested, error) {
 	return digest(media, blob), err
 }
 
-// layer is the root filesystem as a tar, in a fixed order and with fixed times,
-// so that the same files always make the same image.
+// layer returns the root filesystem as a tar, in a fixed order and with fixed times, so that the
+// same files always make the same image.
 func (i Image) layer() ([]byte, error) {
 	var buf bytes.Buffer
 	archive := tar.NewWriter(&buf)

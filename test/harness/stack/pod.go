@@ -21,7 +21,7 @@ import (
 type Pod struct {
 	*v1.Pod
 	SandboxID string
-	// ContainerIDs are by container name, of each the newest.
+	// ContainerIDs has the latest container of each name.
 	ContainerIDs map[string]string
 	// CgroupParent is the pod's cgroup, as a path inside each hierarchy.
 	CgroupParent string
@@ -32,7 +32,7 @@ type Pod struct {
 	sandbox *runtimeapi.PodSandboxConfig
 }
 
-// Key is namespace/name, as logs name the pod.
+// Key returns namespace/name, as in logs.
 func (p *Pod) Key() string { return p.Namespace + "/" + p.Name }
 
 // ReadManifest reads a v1.Pod from YAML, strictly.
@@ -47,16 +47,16 @@ func ReadManifest(raw []byte) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// RunPod puts the pod's manifest into the manifest directory and starts its
-// containers as the kubelet would: same cgroup, labels, annotations and
-// resources. Containers share the host's network and have their own process
-// namespace. Of init containers it starts sidecars. Volumes may be hostPath and emptyDir.
+// RunPod puts the pod's manifest into the manifest directory and starts its containers like the
+// kubelet, with the same cgroup, labels, annotations and resources. Containers share the host's
+// network and have their own process namespaces. Of the init containers it starts only
+// sidecars. Volumes may be hostPath and emptyDir.
 func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 	p, err := s.PutManifest(manifest)
 	if err != nil {
 		return nil, err
 	}
-	if !s.systemd { // which makes them itself
+	if !s.systemd { // systemd makes them itself
 		if err := makeCgroup(s.hierarchies, p.CgroupParent); err != nil {
 			return nil, err
 		}
@@ -75,15 +75,15 @@ func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
 	return p, nil
 }
 
-// sidecars are the init containers that stay.
+// sidecars returns the init containers that keep running.
 func sidecars(pod *v1.Pod) []v1.Container {
 	return slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c v1.Container) bool {
 		return c.RestartPolicy == nil || *c.RestartPolicy != v1.ContainerRestartPolicyAlways
 	})
 }
 
-// Restart starts a container of the pod anew, as the kubelet does when one has
-// ended: what it was stays as a dead container.
+// Restart starts a container of the pod again, like the kubelet after it has ended: the old one
+// remains as a dead container.
 func (p *Pod) Restart(ctx context.Context, name string, attempt uint32) error {
 	for i := range p.Spec.Containers {
 		if p.Spec.Containers[i].Name == name {
@@ -109,7 +109,7 @@ func (p *Pod) runContainer(ctx context.Context, c *v1.Container, attempt uint32)
 	return nil
 }
 
-// Exec runs a shell script in a container of the pod and waits for its end.
+// Exec runs a shell script in a container of the pod and waits for it to end.
 func (p *Pod) Exec(ctx context.Context, name, script string) error {
 	done, err := p.stack.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: p.ContainerIDs[name], Cmd: []string{"/bin/sh", "-ec", script}})
 	if err == nil && done.GetExitCode() != 0 {
@@ -121,8 +121,7 @@ func (p *Pod) Exec(ctx context.Context, name, script string) error {
 	return nil
 }
 
-// LimitProcesses sets the most processes that the pod may have, as the kubelet's
-// podPidsLimit does.
+// LimitProcesses sets the maximum number of processes of the pod, like the kubelet's podPidsLimit.
 func (p *Pod) LimitProcesses(most int) error {
 	for _, h := range p.stack.hierarchies {
 		if h.v2 && len(p.stack.hierarchies) == 1 || h.has("pids") {
@@ -132,18 +131,17 @@ func (p *Pod) LimitProcesses(most int) error {
 	return errors.New("no cgroup hierarchy has the pids controller")
 }
 
-// EmptyDir is where a volume of the pod is on the node.
+// EmptyDir returns the node's directory of a volume of the pod.
 func (p *Pod) EmptyDir(volume string) string {
 	return filepath.Join(p.stack.podsDir(), string(p.UID), "volumes/kubernetes.io~empty-dir", volume)
 }
 
-// LogDir is where the logs of the pod's containers are.
+// LogDir returns the directory of the pod's logs.
 func (p *Pod) LogDir() string {
 	return filepath.Join(p.stack.PodLogsDir, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID))
 }
 
-// PutManifest puts the pod's manifest into the manifest directory and starts
-// nothing.
+// PutManifest puts the pod's manifest into the manifest directory. It starts nothing.
 func (s *Stack) PutManifest(manifest *v1.Pod) (*Pod, error) {
 	p := &Pod{
 		Pod: manifest, stack: s, ContainerIDs: map[string]string{},
@@ -153,8 +151,8 @@ func (s *Stack) PutManifest(manifest *v1.Pod) (*Pod, error) {
 	return p, p.writeManifest()
 }
 
-// writeManifest writes beside and renames: a reader that watches the directory
-// never sees half a manifest.
+// writeManifest writes a temporary file and renames it, so that a reader that watches the
+// directory never sees half a manifest.
 func (p *Pod) writeManifest() error {
 	raw, err := yaml.Marshal(p.Pod)
 	if err != nil {
@@ -184,7 +182,7 @@ func (p *Pod) Running(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// ContainerProcesses returns the pids of one container.
+// ContainerProcesses returns the PIDs of one container.
 func (p *Pod) ContainerProcesses(name string) []int {
 	return slices.Sorted(maps.Keys(cgroupProcesses([]hierarchy{p.stack.tracked}, filepath.Join(p.CgroupParent, p.ContainerIDs[name]))))
 }

@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The labels by which the kubelet finds its containers again.
+// The labels by which the kubelet identifies its containers.
 const (
 	labelPodName       = "io.kubernetes.pod.name"
 	labelPodNamespace  = "io.kubernetes.pod.namespace"
@@ -21,8 +21,8 @@ const (
 	labelContainerName = "io.kubernetes.container.name"
 )
 
-// qosClass is the kubelet's rule for cpu and memory: all limits set and equal to
-// the requests is Guaranteed, nothing set is BestEffort.
+// qosClass implements the kubelet's rule for CPU and memory: Guaranteed if all limits are set and
+// equal the requests, BestEffort if nothing is set.
 func qosClass(pod *v1.Pod) v1.PodQOSClass {
 	anything, guaranteed := false, true
 	for _, c := range append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...) {
@@ -30,7 +30,7 @@ func qosClass(pod *v1.Pod) v1.PodQOSClass {
 			request, hasRequest := c.Resources.Requests[name]
 			limit, hasLimit := c.Resources.Limits[name]
 			anything = anything || hasRequest || hasLimit
-			// A limit without a request is its own request.
+			// A missing request defaults to the limit.
 			guaranteed = guaranteed && hasLimit && (!hasRequest || request.Cmp(limit) == 0)
 		}
 	}
@@ -44,8 +44,8 @@ func qosClass(pod *v1.Pod) v1.PodQOSClass {
 	}
 }
 
-// podCgroup names the pod's cgroup as the kubelet's driver does: a path with
-// cgroupfs; with systemd a slice, whose name says which slices it lies in.
+// podCgroup returns the pod's cgroup as the kubelet's driver names it: a path with cgroupfs; with
+// systemd a slice, whose name implies its parents.
 func podCgroup(root string, systemd bool, pod *v1.Pod) string {
 	tier := map[v1.PodQOSClass]string{v1.PodQOSBestEffort: "besteffort", v1.PodQOSBurstable: "burstable"}[qosClass(pod)]
 	if !systemd {
@@ -111,8 +111,8 @@ func (p *Pod) containerConfig(c *v1.Container, attempt uint32) (*runtimeapi.Cont
 	}, nil
 }
 
-// resources follows the kubelet where it matters to eviction: the memory limit
-// and the OOM score of the QoS class.
+// resources sets, like the kubelet, what matters to eviction: the memory limit and the OOM score
+// of the QoS class.
 func resources(qos v1.PodQOSClass, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	score := map[v1.PodQOSClass]int64{v1.PodQOSGuaranteed: 0, v1.PodQOSBurstable: 999, v1.PodQOSBestEffort: 1000}[qos]
 	return &runtimeapi.LinuxContainerResources{

@@ -16,8 +16,8 @@ import (
 //go:embed install.sh
 var installScript string
 
-// Preflight reports in one sentence what a stack lacks on this machine, other
-// than packages: root, and cgroups that it may make.
+// Preflight returns an error if a stack cannot run on this machine, apart from missing packages:
+// it needs root and writable cgroups.
 func Preflight() error {
 	if os.Geteuid() != 0 {
 		return errors.New("real containers need root: run this as root")

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// Process identifies a process for good: pids are used again, a pid together
-// with its start time is not.
+// Process identifies a process uniquely: PIDs are reused, but not together with their start time.
 type Process struct {
 	PID int `json:"pid"`
 	// StartTicks is field 22 of /proc/PID/stat.
@@ -30,8 +29,8 @@ func identify(pid int) (Process, error) {
 	return Process{PID: pid, StartTicks: ticks}, nil
 }
 
-// parseStartTicks counts from the last ")": the command name before it may hold
-// spaces and parentheses.
+// parseStartTicks counts fields from the last ")": the command name before it may contain spaces
+// and parentheses.
 func parseStartTicks(stat []byte) (uint64, error) {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
@@ -40,7 +39,7 @@ func parseStartTicks(stat []byte) (uint64, error) {
 	return strconv.ParseUint(string(fields[19]), 10, 64)
 }
 
-// Alive reports whether this very process still runs.
+// Alive reports whether this same process is still running.
 func (p Process) Alive() bool {
 	now, err := identify(p.PID)
 	return err == nil && now == p

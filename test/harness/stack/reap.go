@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdoptOrphans makes this process the parent of what its children leave
-// behind. Without it a dead shim stays in the process list until init looks,
-// which some take seconds for. For main and TestMain; tests that watch orphans of
-// their own do without.
+// AdoptOrphans makes this process the parent of orphans among its descendants. Otherwise a dead
+// shim stays in the process list until init reaps it, which may take seconds. Call it in main or
+// TestMain, but not if tests watch orphans themselves.
 func AdoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("adopt orphans: %w", err)
@@ -22,8 +21,8 @@ func AdoptOrphans() error {
 	return nil
 }
 
-// reapShims takes the dead shims among our children off the process list.
-// Other children are somebody's exec.Cmd.
+// reapShims reaps the dead shims among this process's children. Other children belong to an
+// exec.Cmd.
 func reapShims() {
 	entries, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
 	for _, entry := range entries {
@@ -32,13 +31,13 @@ func reapShims() {
 			continue // gone meanwhile
 		}
 		if pid, ok := parseDeadShim(raw, os.Getpid()); ok {
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // nobody wants its exit code
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // the exit code is not needed
 		}
 	}
 }
 
-// parseDeadShim reports whether a /proc/PID/stat is of a zombie shim of parent.
-// The kernel cuts command names at 15 characters, which "containerd-shim" just has.
+// parseDeadShim reports whether a /proc/PID/stat is that of a zombie shim of parent. The kernel
+// truncates command names to 15 characters, the length of "containerd-shim".
 func parseDeadShim(stat []byte, parent int) (pid int, ok bool) {
 	before, _, found := bytes.Cut(stat, []byte(" (containerd-shim) Z "+strconv.Itoa(parent)+" "))
 	if !found {

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// recordDir is one fixed place, so that any later run finds what a killed one left.
+// recordDir is the same for all runs, so that any later run finds what a killed one left.
 const recordDir = "/run/evictd-stack"
 
-// record is all that must be removed of a stack. It is written before the first
-// of these things is made and deleted after the last is gone.
+// record lists everything of a stack that must be removed. It is written before the first of
+// these things is created and deleted after the last is gone.
 type record struct {
 	ID     string  `json:"id"`
 	Owner  Process `json:"owner"`
@@ -35,8 +35,7 @@ func (r record) save() error {
 	if err := os.MkdirAll(recordDir, 0o755); err != nil {
 		return fmt.Errorf("make stack record: %w", err)
 	}
-	// A temporary name first: a run that is killed while it writes must not
-	// leave half a record.
+	// Write a temporary file first, so that a run killed while it writes leaves no half record.
 	if err := os.WriteFile(r.path()+".tmp", raw, 0o644); err != nil {
 		return fmt.Errorf("write stack record: %w", err)
 	}

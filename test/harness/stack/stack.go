@@ -20,11 +20,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// busyboxPath is where Debian's package puts it.
+// busyboxPath is the path in Debian's package.
 const busyboxPath = "/bin/busybox"
 
-// Every stack has these images: PodImage is a busybox under its usual names,
-// SandboxImage is that of the sandboxes.
+// The images of every stack: PodImage is a busybox under its usual names, SandboxImage is for
+// sandboxes.
 const (
 	PodImage     = "localhost/evictd/pod:1"
 	SandboxImage = "localhost/evictd/pause:1"
@@ -32,43 +32,42 @@ const (
 
 const (
 	startDeadline = 60 * time.Second
-	closeDeadline = 5 * time.Minute // a filesystem of a million files is unmounted within, on a busy disk
+	closeDeadline = 5 * time.Minute // enough to unmount a filesystem of a million files on a busy disk
 )
 
-// Options say what a stack is made of.
+// Options configure a stack.
 type Options struct {
 	// Name starts the names of the stack's directory, cgroup and record.
 	Name string
-	// Filesystems are mounted below the stack's directory before anything else is
-	// made there.
+	// Filesystems are mounted below the stack's directory before anything else is created there.
 	Filesystems []Filesystem
-	// KubeletRoot, PodLogs and RuntimeRoot place the kubelet's root directory, the
-	// logs of pods and containerd's root below the stack's directory: "kubelet",
-	// "logs" and "containerd/root" if they are empty.
+	// KubeletRoot, PodLogs and RuntimeRoot are the kubelet's root directory, the logs of pods and
+	// containerd's root, relative to the stack's directory. The defaults are "kubelet", "logs"
+	// and "containerd/root".
 	KubeletRoot, PodLogs, RuntimeRoot string
-	// Programs is a directory with a containerd and its shim to run instead of Debian's.
+	// Programs is a directory with a containerd and shim to run instead of Debian's.
 	Programs string
-	// Bare leaves out containerd, for tests with another runtime.
+	// Bare omits containerd, for tests with another runtime.
 	Bare bool
-	// PrivateDirs are directories of the machine in whose place containerd, and what
-	// Inside starts, have empty ones of their own.
+	// PrivateDirs are directories of the machine that containerd, and programs started with
+	// Inside, see as private, initially empty directories.
 	PrivateDirs []string
-	// Sysctls are files below /proc/sys that Close sets to what they are at the start.
+	// Sysctls are files below /proc/sys whose initial values Close restores.
 	Sysctls []string
 }
 
-// privateDirs are the directories of which containerd has its own.
+// privateDirs returns the directories that are private to containerd.
 func (o Options) privateDirs() []string { return append([]string{shimDir}, o.PrivateDirs...) }
 
-// A Stack is a running private containerd with what belongs to it.
+// A Stack is a running private containerd with its files and cgroups.
 type Stack struct {
-	// Dir is the stack's own directory; all of it goes with Close.
+	// Dir is the stack's own directory; Close removes it.
 	Dir string
 	// CgroupRoot is the parent of "kubepods", as a path inside each hierarchy.
 	CgroupRoot string
-	// ManifestDir holds the v1.Pod manifests of the pods that run.
+	// ManifestDir contains the v1.Pod manifests of the running pods.
 	ManifestDir string
-	// KubeletRootDir and PodLogsDir are where a kubelet would have its files.
+	// KubeletRootDir and PodLogsDir are the kubelet's directories.
 	KubeletRootDir, PodLogsDir string
 	// RuntimeRootDir is containerd's root: images and writable layers.
 	RuntimeRootDir string
@@ -84,10 +83,10 @@ type Stack struct {
 	hierarchies []hierarchy
 	tracked     hierarchy
 	commands    sync.WaitGroup
-	// containerd runs in the mount namespace that the descriptor is of.
+	// containerd runs in the mount namespace that the descriptor namespace refers to.
 	containerd *daemon
 	namespace  *os.File
-	// systemd makes the cgroups of pods, not the one who starts them.
+	// systemd: systemd makes the cgroups of pods, not RunPod.
 	systemd bool
 }
 
@@ -96,8 +95,8 @@ var (
 	counter  atomic.Int64
 )
 
-// Start removes what killed owners left behind, then starts a stack. The
-// caller must Close it, also after ctx has ended.
+// Start removes what killed owners left behind, then starts a stack. The caller must Close it,
+// even after ctx has ended.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
@@ -117,7 +116,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// newStack decides all names and records them before anything is made.
+// newStack chooses all names and records them before anything is created.
 func newStack(o Options) (*Stack, error) {
 	all, err := hierarchies()
 	if err != nil {
@@ -157,7 +156,7 @@ func newStack(o Options) (*Stack, error) {
 }
 
 func (s *Stack) start(ctx context.Context) error {
-	// Names hold a pid that may be used again: never adopt what somebody else made.
+	// Fail if the directory exists: its name contains a PID, which may have been reused.
 	if err := os.Mkdir(s.Dir, 0o755); err != nil {
 		return err
 	}
@@ -193,7 +192,7 @@ func (s *Stack) start(ctx context.Context) error {
 	return s.importBasics(ctx)
 }
 
-// importBasics makes the images known that every stack has.
+// importBasics imports the images of every stack.
 func (s *Stack) importBasics(ctx context.Context) error {
 	for _, image := range []Image{
 		{Name: SandboxImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
@@ -208,28 +207,26 @@ func (s *Stack) importBasics(ctx context.Context) error {
 
 func (s *Stack) podsDir() string { return filepath.Join(s.KubeletRootDir, "pods") }
 
-// The groups of the stack's own processes, beside kubepods.
+// The cgroups of the stack's own processes, besides kubepods.
 const (
 	runtimeGroup = "runtime"
 	toolsGroup   = "tools"
 )
 
-// qosGroups are the cgroups of pods by their class, as the kubelet's cgroupfs driver
-// names them.
+// qosGroups are the cgroups of pods by QoS class, as the kubelet's cgroupfs driver names them.
 var qosGroups = []string{"kubepods", "kubepods/burstable", "kubepods/besteffort"}
 
-// joinScript moves the shell into a cgroup before it becomes the program, so
-// that nothing the program ever starts is outside of it.
+// joinScript moves the shell into a cgroup before it executes the program, so that all processes
+// that the program ever starts are inside.
 const joinScript = `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`
 
-// Processes returns the pids of the programs started with Command, and of all
-// that they started.
+// Processes returns the PIDs of the programs started with Command, and of their descendants.
 func (s *Stack) Processes() []int {
 	return slices.Sorted(maps.Keys(cgroupProcesses([]hierarchy{s.tracked}, filepath.Join(s.CgroupRoot, toolsGroup))))
 }
 
-// Command prepares a program that Close ends with the stack. It runs in its
-// own session, so that a Ctrl-C meant for the owner does not reach it.
+// Command prepares a program that Close kills. It runs in a separate session, so that a Ctrl-C
+// for the owner does not reach it.
 func (s *Stack) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return s.command(ctx, joinScript, toolsGroup, name, args...)
 }
@@ -241,9 +238,8 @@ func (s *Stack) command(ctx context.Context, script, group, name string, args ..
 	return cmd
 }
 
-// LimitPods limits the memory of all pods together, as a kubelet does that
-// enforces node allocatable. On cgroup v2 a pod must have run before: its runtime
-// switches the controllers on.
+// LimitPods limits the memory of all pods together, like a kubelet that enforces node allocatable.
+// On cgroup v2 a pod must have run before, since the runtime enables the controllers.
 func (s *Stack) LimitPods(bytes int64) error {
 	file := "memory.limit_in_bytes"
 	if s.tracked.v2 {
@@ -255,7 +251,7 @@ func (s *Stack) LimitPods(bytes int64) error {
 	return nil
 }
 
-// A LeftBehindError says what Close could not remove; the next Start tries again.
+// A LeftBehindError lists what Close could not remove; the next Start tries again.
 type LeftBehindError struct {
 	Stack string
 	Err   error
@@ -266,16 +262,16 @@ func (e *LeftBehindError) Error() string { return "clean up " + e.Stack + ": " +
 // Unwrap returns the reasons.
 func (e *LeftBehindError) Unwrap() error { return e.Err }
 
-// Close removes the stack. It does not depend on any context, so that it works
-// after Ctrl-C, and reports everything that it could not remove.
+// Close removes the stack and reports everything that it could not remove. It uses no context of
+// the caller, so that it works after Ctrl-C.
 func (s *Stack) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeDeadline)
 	defer cancel()
 	if s.conn != nil {
-		_ = s.conn.Close() // nothing is asked of containerd any more
+		_ = s.conn.Close() // no calls to containerd follow
 	}
 	if s.namespace != nil {
-		_ = s.namespace.Close() // the mounts go with the last process
+		_ = s.namespace.Close() // the mounts end with the last process
 	}
 	err := s.record.remove(ctx, s.hierarchies)
 	s.commands.Wait()

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Sweep removes what owners that are dead left behind. Stacks of living ones
-// are not touched.
+// Sweep removes what dead owners left behind. It does not touch the stacks of living owners.
 func Sweep(ctx context.Context) error {
 	records, err := abandoned()
 	if err != nil || len(records) == 0 {
@@ -33,12 +32,12 @@ func Sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove takes away all that the record names and checks that it is gone.
+// remove removes everything that the record names and checks that it is gone.
 func (r record) remove(ctx context.Context, all []hierarchy) error {
 	if err := removeCgroup(ctx, all, r.Cgroup); err != nil {
 		return err // while something may still run, its files must stay
 	}
-	// Nothing is removed while something is mounted below: it may be anything.
+	// Remove no files while anything is mounted below: it may be someone else's data.
 	if err := errors.Join(unmountBelow(r.Dir), waitDevices(ctx, r.Dir)); err != nil {
 		return err
 	}
@@ -47,7 +46,7 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 	}
 	errs := []error{os.RemoveAll(r.Dir), writeSysctls(r.Sysctls)}
 	for _, dir := range r.MadeDirs {
-		// Somebody else may use it by now: only an empty one goes.
+		// Remove only empty directories: others may be in use by now.
 		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
 			errs = append(errs, err)
 		}
@@ -59,8 +58,7 @@ func (r record) remove(ctx context.Context, all []hierarchy) error {
 	return r.forget()
 }
 
-// unmountBelow is for mounts that a test made itself; containerd's own end with
-// their namespace.
+// unmountBelow unmounts what a test has mounted; containerd's mounts end with their namespace.
 func unmountBelow(dir string) error {
 	var errs []error
 	for _, point := range slices.Backward(mountsBelow(dir)) {
@@ -85,7 +83,7 @@ func waitDevices(ctx context.Context, dir string) error {
 	return nil
 }
 
-// devicesOf are the loop devices with files in dir.
+// devicesOf returns the loop devices with files in dir.
 func devicesOf(dir string) []string {
 	var out []string
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file") // the pattern is well-formed
@@ -112,8 +110,8 @@ func mountsBelow(dir string) []string {
 	return out
 }
 
-// leftovers looks at the machine itself, not at what was removed: it finds
-// cgroups, mounts, files and processes that carry the stack's name.
+// leftovers inspects the machine itself instead of the record: it returns an error for each
+// cgroup, mount, file and process with the stack's name.
 func (r record) leftovers(all []hierarchy) error {
 	var errs []error
 	for _, dir := range cgroupDirs(all, r.Cgroup) {
@@ -131,8 +129,8 @@ func (r record) leftovers(all []hierarchy) error {
 	return errors.Join(errs...)
 }
 
-// processesNaming finds processes whose command line, program or working
-// directory is in dir, by pid.
+// processesNaming returns, by PID, the processes whose command line, program or working directory
+// is in dir.
 func processesNaming(dir string) map[string]string {
 	found := map[string]string{}
 	entries, _ := filepath.Glob("/proc/[0-9]*")

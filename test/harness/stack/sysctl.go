@@ -11,7 +11,7 @@ import (
 const sysctlDir = "/proc/sys"
 
 // readSysctls returns the values of files below /proc/sys by name, such as
-// "vm/overcommit_memory". One that this kernel does not have is left out.
+// "vm/overcommit_memory". It omits those that this kernel does not have.
 func readSysctls(names []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, name := range names {
@@ -27,7 +27,7 @@ func readSysctls(names []string) (map[string]string, error) {
 	return values, nil
 }
 
-// writeSysctls sets those that have another value.
+// writeSysctls sets those whose value differs.
 func writeSysctls(values map[string]string) error {
 	var errs []error
 	for name, value := range values {

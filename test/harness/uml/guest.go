@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inGuest is in the environment of the guest's tests.
+// inGuest is set in the environment of tests that run inside the guest.
 const inGuest = "EVICTD_TEST_GUEST"
 
-// A Mount is a filesystem that the guest's tests find.
+// A Mount is a filesystem to mount for the guest's tests.
 type Mount struct {
 	Source, Target, Type, Options string
 }
 
-// Main is the guest's init when it is process 1 of one, and does not return
-// then: it mounts /proc, /sys, /tmp and the given mounts in their order, runs the
-// tests and halts the machine. Otherwise it does nothing.
+// Main runs the guest's tests if this process is the init of a guest, and does not return then:
+// it mounts /proc, /sys, /tmp and the given mounts in their order, runs the tests and halts the
+// machine. Otherwise it does nothing.
 func Main(mounts ...Mount) {
 	if os.Getpid() != 1 || os.Args[0] != "/init" {
 		return
@@ -39,7 +39,7 @@ func Main(mounts ...Mount) {
 		fmt.Println(passed)
 	}
 	unix.Sync()
-	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) // no one is left to tell
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) // an error cannot be reported any more
 }
 
 func (m Mount) mount() error {

@@ -21,22 +21,22 @@ const (
 	kernel = "linux.uml"
 	// passed is the last line that the guest prints when all its tests have passed.
 	passed = "guest: all passed"
-	// deadline bounds the run of a guest, on a machine with other work.
+	// deadline limits the run of a guest, generously for a busy machine.
 	deadline = 10 * time.Minute
 )
 
 // A Machine describes the guest, besides its kernel and the tests.
 type Machine struct {
-	// MemoryMiB is 256 if it is not said.
+	// MemoryMiB is the guest's memory; 0 means 256.
 	MemoryMiB int
 	// Disks are images on this machine: /dev/ubda, /dev/ubdb and so on. The guest
 	// writes to them.
 	Disks []string
 	// Files are put into the guest's root directory, by name.
 	Files map[string][]byte
-	// Root is the image of a system that starts the tests by itself and halts, and
-	// that prints the same words when all have passed. It is /dev/ubda, and what the
-	// guest writes to it is lost at the end. Files are not for such a machine.
+	// Root is the image of a system that starts the tests itself, prints the same words when
+	// all have passed, and halts. It is /dev/ubda; changes to it are discarded. Such a machine
+	// has no Files.
 	Root string
 }
 
@@ -89,7 +89,7 @@ func BuildTests(t *testing.T, binary string) {
 	}
 }
 
-// arguments are the kernel's command line.
+// arguments returns the kernel's command line.
 func (m Machine) arguments(t *testing.T, dir string) []string {
 	t.Helper()
 	args := []string{fmt.Sprintf("mem=%dM", cmp.Or(m.MemoryMiB, 256)), "con=null", "con0=null,fd:1", "con1=null", "uml_dir=" + dir, "quiet"}
@@ -147,7 +147,7 @@ func (m Machine) run(t *testing.T, dir string, args []string) string {
 	cmd := exec.CommandContext(ctx, kernel, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir))
 	cmd.Stdout, cmd.Stderr = &console, &console
-	// It is several processes; they end together.
+	// User-Mode Linux is several processes; kill them together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -159,13 +159,13 @@ func (m Machine) run(t *testing.T, dir string, args []string) string {
 		t.Errorf("end User-Mode Linux: %v", killErr)
 	}
 	if err != nil {
-		// Its exit status says nothing of the guest's tests.
+		// The exit status is not that of the guest's tests.
 		t.Logf("User-Mode Linux ended with %v", err)
 	}
 	return console.String()
 }
 
-// memoryDir is where User-Mode Linux keeps the guest's memory.
+// memoryDir returns the directory for the file with the guest's memory.
 func memoryDir(otherwise string) string {
 	if stat, err := os.Stat("/dev/shm"); err == nil && stat.IsDir() {
 		return "/dev/shm"

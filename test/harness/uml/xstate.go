@@ -12,8 +12,8 @@ import (
 //go:embed src/xstate.c
 var xstateSource []byte
 
-// buildXstate compiles src/xstate.c into dir and returns the library, which is for
-// LD_PRELOAD of linux.uml alone.
+// buildXstate compiles src/xstate.c into dir and returns the library, which must be preloaded
+// only into linux.uml.
 func buildXstate(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	source, library := filepath.Join(dir, "xstate.c"), filepath.Join(dir, "xstate.so")

@@ -1,3 +1,3 @@
-// Package admission has the API server's own code decide on what evictd's account writes, by the policies in
-// deploy/rbac, without an API server. It is a module of its own for the sake of that code.
+// Package admission runs the API server's own policy evaluation on writes of evictd's account, with the
+// policies in deploy/rbac and without an API server. It is a separate module because of that code.
 package admission

@@ -1,6 +1,5 @@
-// Package authors does what docs/plugin-authors.md says, word for word: its
-// commands and files, in an empty directory outside of this repository.
+// Package authors follows docs/plugin-authors.md word for word: it runs its commands and
+// creates its files, in an empty directory outside of this repository.
 //
-// It does not test plugins beyond that: what evictd does with them is tested
-// where it is done.
+// It does not test plugins beyond that: other tests cover what evictd does with them.
 package authors

@@ -1,3 +1,3 @@
-// Package cgroupv2 has no code, only a test: the memory plugin on a real kernel
-// with cgroup version 2 (package uml), whatever this machine's own version is.
+// Package cgroupv2 contains only a test: the memory plugin on a real kernel with
+// cgroup version 2 (package uml), independent of this machine's version.
 package cgroupv2

@@ -1,4 +1,3 @@
-// Package crossings has tests only: evictd with real containers, whose memory
-// crosses the threshold many times at many speeds, undisturbed and with five troubles
-// at once.
+// Package crossings contains only tests: evictd with real containers whose memory crosses the
+// threshold many times at different speeds, undisturbed and with five disturbances at once.
 package crossings

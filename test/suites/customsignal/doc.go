@@ -1,6 +1,6 @@
-// Package customsignal tests, with the real evictd and a real plugin process, what
-// becomes of a signal that is not the kubelet's: its thresholds, texts and
-// condition, and what remains when its plugin goes, comes back or says otherwise.
+// Package customsignal tests, with the real evictd and a real plugin process, the handling of a
+// custom signal: its thresholds, texts and condition, and what remains if its plugin ends, comes
+// back or changes the definition.
 //
-// It holds no code but its tests and the plugin in drive.
+// It contains only tests and the plugin in drive.
 package customsignal

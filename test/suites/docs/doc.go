@@ -1,3 +1,2 @@
-// Package docs checks that the documentation names only what exists. It does not
-// read prose: only names in backquotes.
+// Package docs checks that names in backquotes in the documentation exist. It does not check prose.
 package docs

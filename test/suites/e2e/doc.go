@@ -1,8 +1,7 @@
-// Package e2e has the tests of evictd on real disks and with real processes: a
-// real containerd, small filesystems in loop-mounted files, pods laid out as the
-// kubelet lays them out, the evictd and the plugins that `make build` made.
+// Package e2e tests evictd on real disks and with real processes: a real containerd, small
+// filesystems in loop-mounted files, pods laid out as the kubelet lays them out, the evictd and
+// the plugins from `make build`.
 //
-// Each test prints its story: what each step of reclaim released, who was evicted
-// and why. It is a module of its own, so that what only tests need is no
-// requirement of evictd.
+// Each test prints what happens: what each reclaim step released, which pod was evicted and why. It
+// is a separate module, so that evictd does not require what only tests need.
 package e2e

@@ -1,8 +1,8 @@
-// Package faults is the fault matrix: every call of the plugin contract goes wrong
-// in every way, in a built-in plugin and in a custom one beside it, and a pod is
-// evicted all the same, or what nobody can see is reported.
+// Package faults is the fault matrix: every call of the plugin contract fails in every way, in a
+// built-in plugin and in a custom one beside it. A pod must be evicted nevertheless, or an
+// undetectable fault is reported.
 //
-// It runs the real evictd with real plugin processes on a made-up node; cmd/broken
-// is the plugin that goes wrong. docs/fault-matrix.md is its table. It says nothing
-// of how fast evictions are otherwise: that is test/suites/crossings and test/tools/bench.
+// It runs the real evictd with real plugin processes on a made-up node; test/fakes/broken is the
+// plugin that fails. docs/fault-matrix.md is its table. It does not measure how fast evictions
+// are otherwise: see test/suites/crossings and test/tools/bench.
 package faults

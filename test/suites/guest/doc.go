@@ -1,7 +1,7 @@
-// Package guest has tests only: evictd on a node as Kubernetes' nodes are, with
-// systemd as its init, cgroup version 2, and the distribution's containerd and runc,
-// installed as docs/operations.md says.
+// Package guest contains only tests: evictd on a typical Kubernetes node, with systemd as
+// init, cgroup version 2, and the distribution's containerd and runc, installed as
+// docs/operations.md says.
 //
 // The node is User-Mode Linux (package uml) with a Debian that rootfs.sh makes. Its
-// clock is no measure of speed.
+// clock is unfit to measure speed.
 package guest

@@ -1,2 +1,2 @@
-// Package manifests reads what is in deploy for a cluster as the API server would, as far as that needs none.
+// Package manifests checks the manifests in deploy like an API server, as far as possible without one.
 package manifests

@@ -1,5 +1,4 @@
-// Package python tests with the real host that a plugin of plain Python, with the
-// gRPC and protobuf of the distribution and without any code of evictd's, keeps the
-// contract and decides who goes. It is not the place for what other plugins show as
-// well.
+// Package python tests with the real host that a plugin in plain Python, with the distribution's
+// gRPC and protobuf and without any code of evictd, keeps the contract and decides which pod is
+// evicted. It does not repeat what tests of other plugins cover.
 package python

@@ -1,4 +1,3 @@
-// Package replay takes the recorded decisions of the kubelet through the built
-// evictd and its plugin processes. It has no code but tests; the engine is
-// host/internal/replay.
+// Package replay replays the kubelet's recorded decisions through the built evictd and its plugin
+// processes. It contains only tests; the engine is host/internal/replay.
 package replay

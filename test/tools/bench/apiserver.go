@@ -22,15 +22,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// resourceVersion of all pods: none changes.
+// resourceVersion is that of all pods, which never change.
 const resourceVersion = "1000"
 
-// bookmarkEvery is the time between two bookmarks of a real API server in an idle watch.
+// bookmarkEvery is the interval of a real API server's bookmarks in an idle watch.
 const bookmarkEvery = time.Minute
 
-// An apiServer stands in for one whose pods do not change: it lists and watches them as
-// Kubernetes 1.36 does, over HTTP/2 and in protobuf, and counts what it is asked. A real
-// one would need etcd and minutes of building.
+// apiServer is a fake API server whose pods do not change: it lists and watches them like
+// Kubernetes 1.36, over HTTP/2 and in protobuf, and counts the requests. A real one would need
+// etcd and minutes to build.
 type apiServer struct {
 	*httptest.Server
 
@@ -38,12 +38,12 @@ type apiServer struct {
 
 	mu       sync.Mutex
 	requests int
-	// renewal is for how long the client wants the newest watch, before it asks again.
+	// renewal is the timeout of the client's latest watch, after which it asks again.
 	renewal time.Duration
 	unknown []string
 }
 
-// newAPIServer serves so many pods.
+// newAPIServer serves that many pods.
 func newAPIServer(pods int) *apiServer {
 	s := &apiServer{}
 	for i := range pods {
@@ -61,7 +61,7 @@ func (s *apiServer) close() {
 	s.Close()
 }
 
-// kubeconfig writes one that names the server.
+// kubeconfig writes a kubeconfig for the server.
 func (s *apiServer) kubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -72,14 +72,14 @@ func (s *apiServer) kubeconfig(path string) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// podBytes is the size of a pod on its way.
+// podBytes returns the encoded size of a pod.
 func (s *apiServer) podBytes() int {
 	raw, _ := runtime.Encode(encoder, &s.pods[0]) // watch would have panicked
 	return len(raw)
 }
 
-// asked returns how many requests there were, and when the newest watch is to be renewed.
-// The error says which requests were none for pods.
+// asked returns the number of requests and the timeout of the latest watch. It returns an error if
+// there were requests for anything but pods, or no watch.
 func (s *apiServer) asked() (requests int, renewal time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch sends all pods if they are wanted, and then bookmarks only.
+// watch sends all pods if initial is set, and then only bookmarks.
 func (s *apiServer) watch(ctx context.Context, w http.ResponseWriter, initial bool) {
 	w.Header().Set("Content-Type", protobuf.MediaType+";stream=watch")
 	events := streaming.NewEncoder(protobuf.StreamSerializer.Framer.NewFrameWriter(w), codecs.EncoderForVersion(protobuf.StreamSerializer.Serializer, v1.SchemeGroupVersion))
@@ -139,7 +139,7 @@ func (s *apiServer) watch(ctx context.Context, w http.ResponseWriter, initial bo
 		send(watch.Bookmark, &v1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
 	}
 	for tick := time.NewTicker(bookmarkEvery); ; {
-		_ = http.NewResponseController(w).Flush() // likewise
+		_ = http.NewResponseController(w).Flush() // an error means that the client has gone
 		select {
 		case <-tick.C:
 			send(watch.Bookmark, &v1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: resourceVersion}})

@@ -15,11 +15,11 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// leftoverPrefix begins the name of all that a run makes outside of its
-// processes; the run's pid follows.
+// leftoverPrefix begins the name of everything that a run creates outside of its processes; the
+// run's PID follows.
 const leftoverPrefix = "evictd-bench-"
 
-// cgroups is a cgroup tree of pods as the kubelet's cgroupfs driver makes it.
+// cgroups is a cgroup tree of pods like that of the kubelet's cgroupfs driver.
 type cgroups struct {
 	mount string
 	// root is the value of cgroupRoot, "/evictd-bench-PID".
@@ -27,7 +27,7 @@ type cgroups struct {
 	pods int
 }
 
-// newCgroups makes an empty tree whose "kubepods" may use so much memory.
+// newCgroups makes an empty tree whose "kubepods" is limited to limitBytes of memory.
 func newCgroups(name string, limitBytes int64) (*cgroups, error) {
 	mount, v2, err := stack.MemoryCgroup()
 	if err != nil {
@@ -46,16 +46,15 @@ func newCgroups(name string, limitBytes int64) (*cgroups, error) {
 	return g, nil
 }
 
-// path is a path below the cgroup of all pods.
+// path returns a path below the cgroup of all pods.
 func (g *cgroups) path(below ...string) string {
 	return filepath.Join(append([]string{g.mount, g.root, "kubepods"}, below...)...)
 }
 
-// pod is the directory of a pod's cgroup.
+// pod returns the directory of a pod's cgroup.
 func (g *cgroups) pod(i int) string { return g.path("burstable", "pod"+podUID(i)) }
 
-// grow makes cgroups of pods, each with one container and no process, until
-// there are so many.
+// grow makes cgroups of pods, each with one container and no process, until there are that many.
 func (g *cgroups) grow(pods int) error {
 	for ; g.pods < pods; g.pods++ {
 		if err := os.MkdirAll(filepath.Join(g.pod(g.pods), containerID(g.pods)), 0o755); err != nil {
@@ -65,12 +64,12 @@ func (g *cgroups) grow(pods int) error {
 	return nil
 }
 
-// remove takes the tree away. The last process may have left it just now.
+// remove removes the tree. It retries, since the last process may only just have left it.
 func (g *cgroups) remove() error {
 	return removeTree(filepath.Join(g.mount, g.root), 3*time.Second)
 }
 
-// removeTree removes directories that have only files that rmdir takes along.
+// removeTree removes directories that contain only files that rmdir removes too.
 func removeTree(dir string, timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
 		var dirs []string
@@ -91,8 +90,7 @@ func removeTree(dir string, timeout time.Duration) error {
 	}
 }
 
-// sweep removes what a run left behind that was killed: its processes end by
-// themselves, its cgroups and files do not.
+// sweep removes the cgroups and files of a run that was killed. Its processes end by themselves.
 func sweep(ctx context.Context) error {
 	mount, _, err := stack.MemoryCgroup()
 	if err != nil {

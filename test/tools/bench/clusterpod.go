@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// clusterPod is the i-th pod as an API server has it: about 10 KiB of JSON with what
-// admission, controllers and the kubelet add, as pods of a Deployment usually are.
+// clusterPod returns the i-th pod as an API server stores it: about 10 KiB of JSON with what
+// admission, controllers and the kubelet add to a typical pod of a Deployment.
 func clusterPod(i int) v1.Pod {
 	controls := true
 	priority := int32(i % 3 * 1000)
@@ -97,7 +97,7 @@ func clusterStatus(i int, started metav1.Time) v1.PodStatus {
 	return s
 }
 
-// fieldsOf names so many fields whose writer the API server remembers.
+// fieldsOf returns a managedFields entry with that many fields.
 func fieldsOf(manager, subresource string, fields int, at metav1.Time) metav1.ManagedFieldsEntry {
 	var raw strings.Builder
 	for i := range fields {

@@ -14,17 +14,17 @@ import (
 
 const (
 	crossingPods = 110
-	// The cgroup of all pods may use crossingLimit; the threshold is crossed when
+	// The cgroup of all pods is limited to crossingLimit; the threshold is crossed when
 	// crossingLevel of it is used.
 	crossingLimit = 256 << 20
 	crossingLevel = 128 << 20
-	// calm is longer than evictd remembers the last wake: each crossing finds it
-	// as a quiet node does.
+	// calm is longer than evictd remembers the last wake, so that each crossing finds it in the
+	// state of a quiet node.
 	calm = 1200 * time.Millisecond
-	// missedAfter is the time after which an eviction counts as missed: the interval is long
-	// enough that only a notification can bring it.
+	// missedAfter is the time after which an eviction counts as missed: the interval is so long
+	// that only a notification can cause it.
 	missedAfter = 5 * time.Second
-	// longerThanTheBench is an interval that never brings a pass.
+	// longerThanTheBench is an interval in which no regular pass begins.
 	longerThanTheBench = "1h"
 )
 
@@ -34,14 +34,14 @@ const (
 	budgetCrossingP99 = 10000
 )
 
-// reactions holds the times from crossings to what followed them.
+// reactions holds the times from crossings to the reactions.
 type reactions struct {
 	kernel, listed, chosen, stopped []time.Duration
 	missed                          int
 }
 
-// crossings lets a hog cross allocatableMemory.available of the bench's own
-// cgroup, again and again, and measures what evictd does.
+// crossings lets a hog cross allocatableMemory.available of the bench's own cgroup repeatedly and
+// measures evictd's reaction.
 func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 	s, err := newSite(b, crossingPods, crossingLimit)
 	if err != nil {
@@ -70,7 +70,7 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 		return nil, err
 	}
 	x := &crosser{site: s, hog: h, kernel: n, daemon: d}
-	// The first one reads all manifests and opens all files; it is reported by itself.
+	// The first crossing makes evictd read all manifests and open all files; report it separately.
 	var first, all reactions
 	if err := x.cross(ctx, &first); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 	return all.part(first), nil
 }
 
-// A crosser makes crossings and looks what happens.
+// A crosser makes crossings and observes the reactions.
 type crosser struct {
 	site   *site
 	hog    *hog
@@ -91,10 +91,10 @@ type crosser struct {
 	daemon *daemon
 }
 
-// callTime returns the time of a call at the runtime.
+// callTime returns the time of a call to the runtime, in CLOCK_MONOTONIC.
 func callTime(c fakecri.Call) time.Duration { return monotonic() - time.Since(c.Time) }
 
-// cross makes one crossing and puts everything back.
+// cross makes one crossing, records the reactions and restores the initial state.
 func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	if err := stack.Pause(ctx, calm); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	x.kernel.drain()
 	runtime := x.site.runtime
 	lists, stops := len(runtime.Calls(fakecri.ListPodSandbox)), len(runtime.Calls(fakecri.StopContainer))
-	// The container ends when the hog's memory is free again, as that of a killed one is.
+	// Like a killed container, this one ends only after the hog's memory is free again.
 	drained := make(chan struct{})
 	runtime.Inject(fakecri.StopContainer, fakecri.Fault{Until: drained, Times: 1})
 	crossed, err := x.hog.fill()
@@ -123,7 +123,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.String("pod"), uid, podUID(0))
 	}
 	r.chosen = append(r.chosen, time.Duration(chosen.At)-crossed)
-	// The first listing comes before a choice: a pass has begun to look for a victim.
+	// The first listing precedes the choice: with it a pass begins to look for a victim.
 	r.listed = append(r.listed, callTime(runtime.Calls(fakecri.ListPodSandbox)[lists])-crossed)
 	inTime, cancel := context.WithTimeoutCause(ctx, missedAfter, errors.New("evictd chose a victim and did not stop its container"))
 	defer cancel()
@@ -133,7 +133,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	r.stopped = append(r.stopped, callTime(runtime.Calls(fakecri.StopContainer)[stops])-crossed)
 	select {
 	case at := <-x.kernel.rings:
-		r.kernel = append(r.kernel, at-crossed) // negative when it beats the hog's own look
+		r.kernel = append(r.kernel, at-crossed) // negative if it is faster than the hog's own check
 	default:
 	}
 	if err := x.hog.drain(); err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// A daemon is a running evictd that is watched record by record.
+// A daemon is a running evictd whose log records are consumed one by one.
 type daemon struct {
 	*evictd.Process
-	// seen is the time of the last record that is of no interest any more.
+	// seen is the time of the last consumed record.
 	seen int64
 }
 
-// await returns the next record with this message, within a time, and forgets
-// those before it.
+// await waits at most within for the next record with this message, and consumes all records up
+// to it.
 func (d *daemon) await(ctx context.Context, msg string, within time.Duration) (evictd.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -29,10 +29,10 @@ func (d *daemon) await(ctx context.Context, msg string, within time.Duration) (e
 	return r, nil
 }
 
-// forget passes over the records so far.
+// forget consumes all records so far.
 func (d *daemon) forget() { d.seen = int64(monotonic()) }
 
-// passes asks how many passes there have been.
+// passes returns the number of passes from evictd's status.
 func (d *daemon) passes(ctx context.Context) (int64, error) {
 	status, err := d.Status(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *daemon) passes(ctx context.Context) (int64, error) {
 	return int64(passes), nil
 }
 
-// usage reads what evictd and its plugins have used, by program.
+// usage returns the usage of evictd and its plugins, by program.
 func (d *daemon) usage() (map[string]usage, error) {
 	pids, err := evictd.Children(d.PID())
 	if err != nil {

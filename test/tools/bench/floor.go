@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// floor is the least that measuring pods can cost: the kernel's own work for the
-// files that have the figures, read from descriptors that stay open, without
-// looking at what they say.
+// floor measures the minimum cost of measuring pods: the kernel's work for the files with the
+// figures, read from descriptors that stay open, without parsing them.
 type floor struct {
 	fds []int
 	buf []byte

@@ -17,17 +17,17 @@ import (
 	"github.com/evictd/evictd/test/harness/child"
 )
 
-// The hog is a second process of this program in the cgroup of a pod. It fills
-// memory until the usage of the cgroup of all pods passes a level, and says when
-// it saw that: it makes the crossing, so nobody can see it earlier.
+// The hog is a second process of this program in the cgroup of a pod. It fills memory until the
+// usage of the cgroup of all pods exceeds a level, and reports when. Since it causes the
+// crossing, no other process can see it earlier.
 
 const (
-	// hogEnv tells the hog its pod's cgroup, that of all pods and the level.
+	// hogEnv passes the hog its pod's cgroup, that of all pods, and the level.
 	hogEnv = "EVICTD_BENCH_HOG"
-	// hogStep is the number of bytes that are filled between two looks, some 10 µs.
+	// hogStep is the number of bytes filled between two checks, which takes some 10 µs.
 	hogStep = 64 << 10
-	// hogBeyond is the number of bytes that it goes beyond the crossing: the kernel looks at
-	// its levels once in 128 pages.
+	// hogBeyond is the number of bytes filled after the crossing: the kernel checks its levels
+	// only every 128 pages.
 	hogBeyond = 2 << 20
 )
 
@@ -38,7 +38,7 @@ type hog struct {
 	lines   *bufio.Reader // of answers
 }
 
-// startHog starts a hog that is to lift the usage in all over levelBytes.
+// startHog starts a hog in the cgroup pod that can raise the usage of the cgroup all over levelBytes.
 func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +54,7 @@ func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = stdout.Close() }() // the hog has its own
+	defer func() { _ = stdout.Close() }() // the hog has its own descriptor
 	h.cmd.Stdout, h.answers, h.lines = stdout, answers, bufio.NewReader(answers)
 	if err := child.Start(h.cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start hog: %w", err), answers.Close())
@@ -62,7 +62,7 @@ func startHog(pod, all string, levelBytes int64) (*hog, error) {
 	return h, nil
 }
 
-// fill lets the hog fill and returns when it crossed the level.
+// fill makes the hog fill memory and returns when it crossed the level, in CLOCK_MONOTONIC.
 func (h *hog) fill() (time.Duration, error) {
 	answer, err := h.ask("fill")
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *hog) fill() (time.Duration, error) {
 	return time.Duration(at), err
 }
 
-// drain lets the hog give its memory back.
+// drain makes the hog release its memory.
 func (h *hog) drain() error {
 	_, err := h.ask("drain")
 	return err
@@ -93,7 +93,7 @@ func (h *hog) ask(what string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
-// stop ends the hog, which leaves when its input ends.
+// stop ends the hog by closing its input.
 func (h *hog) stop() error {
 	_ = h.stdin.Close() // the hog may be gone
 	late := time.AfterFunc(endTimeout, func() { _ = h.cmd.Process.Kill() })
@@ -104,8 +104,7 @@ func (h *hog) stop() error {
 	return nil
 }
 
-// runIfHog turns this process into a hog if it was started as one, and then
-// does not return.
+// runIfHog runs the hog, and does not return, if this process was started as one.
 func runIfHog() {
 	setting := os.Getenv(hogEnv)
 	if setting == "" {
@@ -141,7 +140,7 @@ func runHog(setting string) error {
 	if err != nil {
 		return err
 	}
-	// Huge pages would make steps of 2 MiB. Without the option there are none.
+	// Huge pages would be filled in steps of 2 MiB. Without kernel support there are none.
 	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		answer := "drained"
@@ -159,8 +158,8 @@ func runHog(setting string) error {
 	return nil
 }
 
-// fillOver touches memory until the working set is above level, then a bit
-// more, and returns when it was.
+// fillOver touches memory until the working set exceeds level, then hogBeyond more, and returns
+// the time of the crossing.
 func fillOver(memory []byte, w *working, level int64) (crossed time.Duration, err error) {
 	beyond := 0
 	for i := 0; i < len(memory); i += os.Getpagesize() {
@@ -185,13 +184,13 @@ func fillOver(memory []byte, w *working, level int64) (crossed time.Duration, er
 	return 0, errors.New("all memory is touched and the level is not crossed")
 }
 
-// working reads the working set of a cgroup: usage less inactive file pages.
+// working reads the working set of a cgroup: usage minus inactive file pages.
 type working struct {
 	usage, stat *os.File
 	buf         [16 << 10]byte
 }
 
-// over reads the statistics, which are slow, only when the usage is above.
+// over reads the statistics, which is slow, only if the usage exceeds level.
 func (w *working) over(level int64) (bool, error) {
 	n, err := w.usage.ReadAt(w.buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {

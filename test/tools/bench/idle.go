@@ -17,11 +17,10 @@ const (
 	budgetStartMillis = 300
 )
 
-// idleSettle is the time after its start before evictd counts as idle.
+// idleSettle is the time after which a started evictd counts as idle.
 const idleSettle = 3 * time.Second
 
-// starts measures how long evictd takes from its start to the end of its first
-// pass that had figures.
+// starts measures the time from the start of evictd to the end of its first pass with figures.
 func starts(ctx context.Context, b *bench) (_ *part, err error) {
 	s, err := newSite(b, b.idlePods, b.memTotal)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *site) timeStart(ctx context.Context) (_ time.Duration, err error) {
 	return time.Duration(r.At - d.StartedAt), err
 }
 
-// idle looks at evictd and its plugins while nothing happens.
+// idle measures evictd and its plugins while nothing happens.
 func idle(ctx context.Context, b *bench) (_ *part, err error) {
 	s, err := newSite(b, b.idlePods, b.memTotal)
 	if err != nil {
@@ -89,7 +88,7 @@ func idle(ctx context.Context, b *bench) (_ *part, err error) {
 	return p, nil
 }
 
-// rows returns the usage of the processes, by name, and of all of them.
+// rows returns the usage of each process, by name, and their total.
 func (w *watchedTime) rows(mode string, pods int) (rows []row) {
 	total := map[string]float64{}
 	for _, name := range slices.Sorted(maps.Keys(w.after)) {
@@ -108,8 +107,8 @@ func (w *watchedTime) rows(mode string, pods int) (rows []row) {
 	return append(rows, row{Name: "all" + mode, Pods: pods, Values: total})
 }
 
-// quiet measures the CPU time of a pass that finds nothing, with few pods and
-// with many: it must not depend on them.
+// quiet measures the CPU time of a pass that finds no pressure, with few pods and with many: it
+// must not depend on their number.
 func quiet(ctx context.Context, b *bench) (*part, error) {
 	p := &part{
 		Title: fmt.Sprintf("CPU time of a quiet pass (every 100 ms for %v), µs", b.quiet),

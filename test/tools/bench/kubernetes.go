@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// clusterNode is the node whose pods evictd asks for.
+	// clusterNode is the node whose pods evictd requests.
 	clusterNode = "bench-node"
 	clusterPods = 110
 )
@@ -19,8 +19,8 @@ const (
 	budgetRequestsPerMinute = 1
 )
 
-// modes compares what evictd costs that has its pods from an API server with what it
-// costs with as many pods from files, while nothing happens.
+// modes compares the cost of an idle evictd that gets its pods from an API server with that of one
+// that gets as many pods from files.
 func modes(ctx context.Context, b *bench) (*part, error) {
 	cri, err := idleIn(ctx, b, nil)
 	if err != nil {
@@ -63,7 +63,7 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 	return p, nil
 }
 
-// idleIn watches evictd with the pods of an API server, or of files if it is nil.
+// idleIn measures an idle evictd with the pods of an API server, or of files if api is nil.
 func idleIn(ctx context.Context, b *bench, api *apiServer) (w watchedTime, err error) {
 	s, err := newSite(b, clusterPods, b.memTotal)
 	if err != nil {

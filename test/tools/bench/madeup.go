@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
-// Made-up pods: the i-th is the same in cgroups, manifests, runtime and rows.
+// Made-up pods: the i-th pod is the same in cgroups, manifests, runtime and rows.
 
 func podUID(i int) string      { return fmt.Sprintf("00000000-be4c-4000-8000-%012d", i) }
 func podName(i int) string     { return fmt.Sprintf("pod-%04d", i) }
@@ -21,13 +21,13 @@ const (
 	containerName = "main"
 )
 
-// requestBytes spreads pods over being within and above their request.
+// requestBytes makes some pods stay within their request and others exceed it.
 func requestBytes(i int) int64 { return int64(i%7) << 20 }
 
-// began is the time at which the first pod was made.
+// began is the creation time of the first pod.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// runtimePod is a pod as the runtime knows it.
+// runtimePod returns a pod as the runtime knows it.
 func runtimePod(i int) fakecri.Pod {
 	created := began.Add(time.Duration(i) * time.Second)
 	return fakecri.Pod{
@@ -36,7 +36,7 @@ func runtimePod(i int) fakecri.Pod {
 	}
 }
 
-// podRows are the pods as plugins see them.
+// podRows returns the pods as plugins receive them.
 func podRows(n int) []eviction.Pod {
 	rows := make([]eviction.Pod, n)
 	for i := range rows {
@@ -51,7 +51,7 @@ func podRows(n int) []eviction.Pod {
 	return rows
 }
 
-// candidates are the pods with figures to rank them by, in no order.
+// candidates returns the pods with figures to rank them by, unsorted.
 func candidates(n int) []eviction.Candidate {
 	out := make([]eviction.Candidate, n)
 	for i, pod := range podRows(n) {
@@ -65,8 +65,8 @@ func candidates(n int) []eviction.Candidate {
 	return out
 }
 
-// writeManifests describes pods to evictd. All are burstable, and the first one
-// has the lowest priority of those above their request: the victim.
+// writeManifests writes the manifests of pods. All are burstable; the first one has the lowest
+// priority of those above their request, which makes it the victim.
 func writeManifests(dir string, n int) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 
 // bench is shared by all parts.
 type bench struct {
-	// name begins with leftoverPrefix; dir is a directory of that name, memory
-	// another one, on a filesystem in memory.
+	// name begins with leftoverPrefix; dir is a directory of that name, memory one on a
+	// filesystem in memory.
 	name, dir, memory string
 	programs          programs
 	memTotal          int64
@@ -35,7 +35,7 @@ type bench struct {
 // memoryDir is on a filesystem in memory.
 const memoryDir = "/dev/shm"
 
-// parts are measured one after the other, by name.
+// parts are the measurements by name, in their order.
 var parts = []struct {
 	name string
 	run  func(context.Context, *bench) (*part, error)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A notifier is the peer of a crossing: the kernel's own notification of the
-// same level, read by a process that does nothing else.
+// A notifier is the peer of a crossing: the kernel's notification for the same level, read by a
+// goroutine that does nothing else.
 type notifier struct {
 	event *os.File
 	rings chan time.Duration // when it rang, in CLOCK_MONOTONIC
@@ -23,7 +23,7 @@ func newNotifier(dir string, levelBytes int64) (*notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = usage.Close() }() // the kernel looks at it only now
+	defer func() { _ = usage.Close() }() // the kernel needs it only for this call
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
@@ -47,12 +47,12 @@ func (n *notifier) read() {
 		}
 		select {
 		case n.rings <- monotonic():
-		default: // nobody looks
+		default: // not read
 		}
 	}
 }
 
-// drain forgets what has rung so far.
+// drain discards the notifications so far.
 func (n *notifier) drain() {
 	for {
 		select {

@@ -11,16 +11,16 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A process is a plugin's process, started and called the way the host does it.
+// A process is a plugin's process, started and called like by the host.
 type process struct {
 	eviction.Plugin
 	calls *wire.Client
 	proc  *launch.Process
-	conn  *launch.Conn // nil before it is made
+	conn  *launch.Conn // nil until it is connected
 	dir   string
 }
 
-// startPlugin starts a plugin with a directory of its own for its socket in dir.
+// startPlugin starts a plugin with a new directory in dir for its socket.
 func startPlugin(ctx context.Context, path, dir string) (*process, error) {
 	p := &process{}
 	if err := p.start(ctx, path, dir); err != nil {
@@ -63,7 +63,7 @@ func (p *process) start(ctx context.Context, path, dir string) (err error) {
 
 var hostInfo = eviction.Host{Version: "bench"}
 
-// stop ends the process, which must end by itself when it is asked to.
+// stop asks the process to end, and returns an error if it does not.
 func (p *process) stop() error {
 	var err error
 	if p.proc != nil {
@@ -76,7 +76,7 @@ func (p *process) stop() error {
 }
 
 func (p *process) end() error {
-	p.proc.Orphan() // tells the plugin to leave
+	p.proc.Orphan() // makes the plugin exit
 	if p.proc.WaitFor(endTimeout) {
 		return nil
 	}

@@ -14,13 +14,13 @@ import (
 // A usage holds the CPU time, context switches and memory of a process.
 type usage struct {
 	cpu time.Duration
-	// switches are context switches, voluntary and not, by thread.
+	// switches counts voluntary and involuntary context switches, by thread.
 	switches map[string]int64
 	pssBytes int64
 }
 
-// usageOf reads a process. CPU time is utime + stime of all threads, the dead
-// ones too, from the process's clock: /proc shows it in ticks of 10 ms only.
+// usageOf reads a process. CPU time is utime + stime of all threads, including dead ones, from
+// the process's clock: /proc has it only in ticks of 10 ms.
 func usageOf(pid int) (usage, error) {
 	var t unix.Timespec
 	const schedClock = 2 // CPUCLOCK_SCHED, see clock_getcpuclockid(3)
@@ -45,7 +45,7 @@ func usageOf(pid int) (usage, error) {
 	return u, nil
 }
 
-// switchesSince counts context switches between two readings.
+// switchesSince returns the number of context switches since a former reading.
 func (u usage) switchesSince(former usage) int64 {
 	var n int64
 	for thread, count := range u.switches {
@@ -54,7 +54,7 @@ func (u usage) switchesSince(former usage) int64 {
 	return n
 }
 
-// field finds the number behind a key at the start of a line.
+// field returns the number after a key at the start of a line.
 func field(text []byte, key string) int64 {
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
@@ -67,7 +67,7 @@ func field(text []byte, key string) int64 {
 	return 0
 }
 
-// monotonic is CLOCK_MONOTONIC, which all processes share.
+// monotonic returns CLOCK_MONOTONIC, which all processes share.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail for this clock

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// programs holds the paths of the programs to measure, as they are shipped.
+// programs holds the paths of the programs to measure, in their release form.
 type programs struct {
 	evictd string
 	// pluginDir has all plugins that come with evictd.
@@ -22,8 +22,8 @@ type programs struct {
 
 func (p programs) plugin(name string) string { return filepath.Join(p.pluginDir, name) }
 
-// getPrograms puts them below dir: those in bin, or without it newly built ones.
-// Those in bin are copied, for evictd does not trust every directory.
+// getPrograms copies the programs from bin into dir, or builds them there if bin is empty. It
+// copies, since evictd does not trust every directory.
 func getPrograms(ctx context.Context, dir, bin string) (programs, error) {
 	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
 	if err := os.Mkdir(p.pluginDir, 0o755); err != nil {
@@ -51,12 +51,12 @@ func build(ctx context.Context, out, pkg string) error {
 	return nil
 }
 
-// inGroup puts cmd into a process group of its own, so that Ctrl-C reaches only us and
-// things end in order, with SIGTERM when we die.
+// inGroup puts cmd into a new process group, so that Ctrl-C reaches only this process, and makes
+// the kernel send SIGTERM to it when this process dies.
 func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }
 
-// endTimeout bounds the end of a process that was asked to end.
+// endTimeout limits the wait for a process that was asked to end.
 const endTimeout = 10 * time.Second

@@ -22,23 +22,23 @@ type part struct {
 
 // A column shows one value of each row.
 type column struct {
-	// key names the value; it carries the unit, as it does in the JSON.
+	// key names the value; it includes the unit, as in the JSON.
 	key, head string
 	decimals  int
 }
 
-// A row is the figures of one thing.
+// A row has the figures of one measurement.
 type row struct {
 	Name string `json:"name"`
-	// Pods is on how many pods it was measured.
+	// Pods is the number of pods in the measurement.
 	Pods int `json:"pods"`
-	// Peer names the one that the figures are compared with.
+	// Peer names what the figures are compared with.
 	Peer   string             `json:"peer,omitempty"`
 	Values map[string]float64 `json:"values"`
 }
 
-// print writes p as a table; a value that a row lacks is a dash. Names stand
-// left, figures right.
+// print writes p as a table, with a dash for missing values. Names are left-aligned, figures
+// right-aligned.
 func (p *part) print(w io.Writer) error {
 	grid := [][]string{{"", "pods"}}
 	for _, c := range p.Columns {

@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// memorySignals are the signals that a pass asks the memory plugin for by default.
+// memorySignals are the signals that a pass requests from the memory plugin by default.
 var memorySignals = []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable}
 
 var roundTripColumns = []column{
@@ -24,8 +24,8 @@ var roundTripColumns = []column{
 	{"rounds", "rounds", 0},
 }
 
-// roundTrips measures the calls of a pass, from the host's side, through the
-// process of the memory plugin and over real cgroups.
+// roundTrips measures the calls of a pass, from the host's side, to the process of the memory
+// plugin, with real cgroups.
 func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 	p := &part{
 		Title:   "Round trips through the memory plugin's process (AutoMTLS, unix socket), µs",
@@ -98,7 +98,7 @@ func observeTrip(ctx context.Context, proc *process, n int, budget time.Duration
 	return c.row("Observe", n, "Describe, an RPC that reads nothing"), err
 }
 
-// measureTrip measures m, which reads the pods of g.
+// measureTrip measures m with n pods of g.
 func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgroups, n int, budget time.Duration) (row, error) {
 	f, err := openFloor(g, n)
 	if err != nil {
@@ -129,7 +129,7 @@ func rankTrip(ctx context.Context, proc *process, n int, budget time.Duration) (
 	return c.row("Rank", n, "the same sort in this process"), err
 }
 
-// measureAll hands the figures of all pods to emit.
+// measureAll calls emit for all pods. It returns an error if any was not measured.
 func measureAll(ctx context.Context, m eviction.Measurer, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	measured := 0
 	err := m.Measure(ctx, req, func(m eviction.Measurement) {
@@ -147,7 +147,7 @@ func measureAll(ctx context.Context, m eviction.Measurer, req eviction.MeasureRe
 	return nil
 }
 
-// rankAll ranks all candidates.
+// rankAll ranks all candidates. It returns an error if any was left out.
 func rankAll(ctx context.Context, r eviction.Ranker, req eviction.RankRequest) error {
 	order, err := r.Rank(ctx, req)
 	if err == nil && len(order) != len(req.Candidates) {
@@ -159,7 +159,7 @@ func rankAll(ctx context.Context, r eviction.Ranker, req eviction.RankRequest) e
 	return nil
 }
 
-// sortAll ranks without a plugin, for its cost.
+// sortAll ranks without a plugin, to measure the cost.
 func sortAll(req eviction.RankRequest) error {
 	if order := rank.Sort(req.Candidates, rank.For(req.Signal)); len(order) != len(req.Candidates) {
 		return fmt.Errorf("%d of %d pods were sorted", len(order), len(req.Candidates))

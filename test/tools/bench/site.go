@@ -14,25 +14,25 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// farAway are thresholds of all three plugins that nothing here comes near.
+// farAway are thresholds of all three plugins that are never met here.
 var farAway = map[string]string{
 	"memory.available": "100Mi", "nodefs.available": "1Mi", "nodefs.inodesFree": "10", "imagefs.available": "1Mi", "imagefs.inodesFree": "10", "pid.available": "10",
 }
 
-// A site is a node with pods for evictd to look after: cgroups, manifests and a
-// runtime without containers behind its pods, over the machine's real memory.
+// A site is a node with pods for evictd to manage: cgroups, manifests and a runtime without
+// containers behind its pods, on the machine's real memory.
 type site struct {
 	b   *bench
 	dir string
-	// runDir is in memory, as /run is on nodes.
+	// runDir is on a filesystem in memory, like /run on nodes.
 	runDir  string
 	cgroups *cgroups
 	runtime *fakecri.Server
-	// api is asked for pods, nil if there are manifests only.
+	// api is the source of pods, nil if that is manifests only.
 	api *apiServer
 }
 
-// newSite makes a site; the cgroup of all pods may use limitBytes.
+// newSite makes a site; the cgroup of all pods is limited to limitBytes.
 func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
 	s := &site{b: b, runtime: fakecri.New()}
 	defer func() {
@@ -102,16 +102,16 @@ func (s *site) close() error {
 	return errors.Join(errs...)
 }
 
-// A watchedTime holds the usage of processes between two looks at them.
+// A watchedTime holds the usage of processes at the beginning and the end of a period.
 type watchedTime struct {
 	before, after map[string]usage
 	passes        int64
-	// requests are those to the site's API server.
+	// requests is the number of requests to the site's API server.
 	requests int
 	took     time.Duration
 }
 
-// watch starts evictd, lets it settle and looks at it for so long.
+// watch starts evictd, waits for settle and measures it for length.
 func (s *site) watch(ctx context.Context, config map[string]any, settle, length time.Duration) (w watchedTime, err error) {
 	d, err := s.start(config)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *site) watch(ctx context.Context, config map[string]any, settle, length 
 	return w, err
 }
 
-// requests counts those to the API server so far.
+// requests returns the number of requests to the API server so far.
 func (s *site) requests() int {
 	if s.api == nil {
 		return 0

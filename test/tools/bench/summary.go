@@ -16,12 +16,12 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// manyPods is more than a node has; there it is the growth that counts.
+// manyPods is more than a node has; it shows how the cost grows.
 const manyPods = 5000
 
-// fromSummary measures what a pass with ranking asks of each plugin's process when
-// the figures come from the kubelet's summary. Getting and decoding it is a line
-// of its own: the kubelet has its figures ready-made.
+// fromSummary measures the calls of a pass with ranking to each plugin's process if the figures
+// come from the kubelet's summary. Fetching and decoding it is a separate row, since the
+// kubelet has its figures ready.
 func fromSummary(ctx context.Context, b *bench) (_ *part, err error) {
 	p := &part{
 		Title:   "From the kubelet's summary, through each plugin's process (AutoMTLS, unix socket), µs",
@@ -65,7 +65,7 @@ func summaryRows(ctx context.Context, b *bench, host *summaryHost, name string, 
 		host.grow(n)
 		trip.pods = podRows(n)
 		for i := range trip.pods {
-			trip.pods[i].Containers = nil // as the host does for a ranking
+			trip.pods[i].Containers = nil // like the host for a ranking
 		}
 		observed, err := compare(ctx, b.roundBudget, trip.observe, host.copy)
 		if err != nil {
@@ -80,13 +80,13 @@ func summaryRows(ctx context.Context, b *bench, host *summaryHost, name string, 
 	return rows, nil
 }
 
-// A summaryTrip is one plugin's part in passes.
+// A summaryTrip makes the calls of passes to one plugin.
 type summaryTrip struct {
 	proc   *process
 	signal eviction.Signal
 	pods   []eviction.Pod
 	pass   uint64
-	// last is the last ranking.
+	// last is the request of the last ranking.
 	last eviction.RankRequest
 }
 
@@ -123,7 +123,7 @@ func (t *summaryTrip) rank(ctx context.Context) error {
 
 func (t *summaryTrip) sort(context.Context) error { return sortAll(t.last) }
 
-// A summaryHost serves one summary for every pass, as sdk/summary says.
+// A summaryHost serves the same summary for every pass, by the protocol of sdk/summary.
 type summaryHost struct {
 	*httptest.Server
 
@@ -144,7 +144,7 @@ func serveSummary(socket string) (*summaryHost, error) {
 		defer h.mu.Unlock()
 		w.Header().Set(summaryapi.HeaderLayout, "shared")
 		w.Header().Set("Content-Length", fmt.Sprint(len(h.json)))
-		_, _ = w.Write(h.json) // a plugin that went away is its own affair
+		_, _ = w.Write(h.json) // ignore a plugin that went away
 	})}}
 	h.Start()
 	return h, nil
@@ -163,7 +163,7 @@ func (h *summaryHost) copy(context.Context) error {
 	return nil
 }
 
-// madeUpSummary describes the made-up pods, with what a kubelet writes besides.
+// madeUpSummary returns a summary of the made-up pods, with everything that a kubelet writes.
 func madeUpSummary(pods int) []byte {
 	const at = `"time":"2026-03-01T12:00:09Z"`
 	const cpu = `"cpu":{` + at + `,"usageNanoCores":1234567,"usageCoreNanoSeconds":98765432100,"psi":{"full":{"total":0,"avg10":0,"avg60":0.01,"avg300":0},"some":{"total":12,"avg10":0,"avg60":0,"avg300":1.5e-3}}}`

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Limits of one measurement: enough rounds for a p99, as far as the time allows.
+// Limits of one measurement: enough rounds for a p99, if the time allows.
 const (
 	minRounds = 40
 	maxRounds = 2000
 	warmUp    = 10
-	// allocRounds are counted apart, so that reading the counters costs no time.
+	// allocRounds are counted separately, so that reading the counters does not distort the times.
 	allocRounds = 50
 )
 
-// An operation is measured; it returns when it is done.
+// An operation is the code to measure; it returns when it is done.
 type operation func(ctx context.Context) error
 
-// A comparison holds the times of an operation and its peer, measured round by round in turn,
-// so that what else the machine does meets both.
+// A comparison holds the times of an operation and of its peer. Their rounds alternate, so that
+// other load on the machine affects both.
 type comparison struct {
 	subject, peer []time.Duration
 	// allocs and bytes are per operation, of this process.
 	allocs, bytes float64
 }
 
-// compare runs subject and peer in turn for about so long.
+// compare runs subject and peer alternately for about budget.
 func compare(ctx context.Context, budget time.Duration, subject, peer operation) (comparison, error) {
 	var c comparison
 	for range warmUp {
@@ -70,7 +70,7 @@ func inTurn(ctx context.Context, ops ...operation) error {
 	return nil
 }
 
-// quantile of a sorted list; 1 is the last.
+// quantile returns the q-quantile of a sorted list; 1 is the maximum.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -81,7 +81,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// row makes the figures of a table row of c.
+// row returns the table row for c.
 func (c comparison) row(name string, pods int, peer string) row {
 	p50, peer50 := quantile(c.subject, 0.5), quantile(c.peer, 0.5)
 	return row{Name: name, Pods: pods, Peer: peer, Values: map[string]float64{

@@ -1,6 +1,5 @@
-// Command busy runs a command on a machine that has other work: cores that are fully
-// loaded, and memory that is taken and given back all the time. Tests that fail only
-// there have a defect.
+// Command busy runs a command while it loads the machine: cores that are fully busy, and memory
+// that is taken and released all the time. Tests that fail only then have a defect.
 //
 //	busy [-cores 1] [-mib 300] [-hold 500ms] COMMAND ARGS...
 package main
@@ -54,14 +53,14 @@ func run(ctx context.Context, args []string) error {
 	return cmd.Run()
 }
 
-// spin takes all of a core.
+// spin uses one core fully.
 func spin(ctx context.Context) {
 	for ctx.Err() == nil {
 		continue
 	}
 }
 
-// breathe takes memory and gives it back.
+// breathe takes and releases memory in turn.
 func breathe(ctx context.Context, size int, hold time.Duration) {
 	turn := time.NewTicker(hold)
 	defer turn.Stop()

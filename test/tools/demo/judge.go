@@ -11,8 +11,8 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
-// judge waits a while for a second victim, which there must not be, and
-// compares the pods themselves and evictd's log with what was expected.
+// judge checks that no second victim follows for a while, and compares the pods and evictd's log
+// with the expectation.
 func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (string, error) {
 	known, cancel := context.WithTimeout(ctx, goneDeadline)
 	defer cancel()
@@ -61,7 +61,7 @@ func (s *story) judge(ctx context.Context, victim string, latencyMS float64) (st
 	return verdict, nil
 }
 
-// judgeVictim checks that the right pod went, and on the word of whom it was to be.
+// judgeVictim checks that the right pod was evicted, and that the expected plugin ranked it.
 func (s *story) judgeVictim(victim string, decided evictd.Record) error {
 	went := s.pods[victim].Key()
 	want := went
@@ -77,7 +77,7 @@ func (s *story) judgeVictim(victim string, decided evictd.Record) error {
 	return nil
 }
 
-// stayQuiet lets time pass and shows the signal every half second.
+// stayQuiet waits for quiet and shows the signal every half second.
 func (s *story) stayQuiet(ctx context.Context) error {
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()
@@ -99,7 +99,7 @@ func (s *story) stayQuiet(ctx context.Context) error {
 	}
 }
 
-// countKept checks that every other pod runs and never got a SIGTERM.
+// countKept checks that every other pod is running and never got a SIGTERM.
 func (s *story) countKept(ctx context.Context, victim string) (int, error) {
 	var errs []error
 	for _, name := range s.names {

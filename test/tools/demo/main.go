@@ -2,8 +2,8 @@
 // pressure: three pods, one of which takes too much, and the eviction of
 // exactly that one, timed from outside.
 //
-// It is not a test suite: it plays one story and checks its end. Everything it
-// starts or makes is gone when it ends, however it ends.
+// It is not a test suite: it runs one scenario and checks the result. It removes
+// everything that it starts or creates, however it ends.
 package main
 
 import (
@@ -39,9 +39,9 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	verdict, err := play(ctx, o)
-	var left *stack.LeftBehindError // louder than any other error, also than Ctrl-C
+	var left *stack.LeftBehindError // takes precedence over all other errors, even after Ctrl-C
 	switch {
-	// Not err's kind decides: calls that Ctrl-C cut short report all sorts of errors.
+	// Check ctx, not err: calls that Ctrl-C interrupts return various errors.
 	case ctx.Err() != nil && !errors.As(err, &left):
 		fmt.Fprintln(os.Stderr, "demo: interrupted, everything is cleaned up")
 		return 130
@@ -53,8 +53,8 @@ func run() int {
 	return 0
 }
 
-// play sets the stage, plays the story and clears the stage; the error of any
-// of these is the demo's.
+// play starts a stack, runs the story and removes the stack. It returns the errors of all three
+// steps.
 func play(ctx context.Context, o options) (verdict string, err error) {
 	if err := stack.Preflight(); err != nil {
 		return "", err

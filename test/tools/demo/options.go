@@ -15,14 +15,13 @@ import (
 
 const (
 	mib = 1 << 20
-	// The hog takes hogMiB against a threshold that is distanceMiB under what is
-	// available before it starts.
+	// The hog takes hogMiB; the threshold is distanceMiB below what is available before it starts.
 	hogMiB, distanceMiB = 1536, 1024
-	// hogRateMiB is the memory that it takes per second. Where a custom ranker may choose
-	// another pod the hog must not take more than that pod has before it gets SIGTERM, or a
-	// second pod would have to go: for the usual pods that is two seconds and a half.
+	// hogRateMiB is the memory that it takes per second. It is lower with a custom ranker, which
+	// may choose another pod: until that gets SIGTERM, the hog must not take more than that pod
+	// uses, or a second pod is evicted. The default pods last for two and a half seconds.
 	hogRateMiB, rankedHogRateMiB = 500, 100
-	// termDelayMS is the time from a pod's SIGTERM to its end.
+	// termDelayMS is the time between a pod's SIGTERM and its end.
 	termDelayMS = 700
 )
 
@@ -38,7 +37,7 @@ func (o options) hogRate() int {
 	return hogRateMiB
 }
 
-// check finds out early, in one sentence, what would fail later.
+// check detects early what would fail later.
 func (o options) check() error {
 	if err := o.checkCustom(); err != nil {
 		return err
@@ -58,8 +57,8 @@ func (o options) check() error {
 	return nil
 }
 
-// checkCustom is about the files that the caller named, which make build does not
-// make. With make -C a relative path is not what it was where it was typed.
+// checkCustom checks the files that the user named, which make build does not make. With make -C
+// a relative path is no longer relative to the user's directory.
 func (o options) checkCustom() error {
 	if o.pods != "" {
 		if err := present(o.pods); err != nil {
@@ -99,8 +98,7 @@ func present(file string) error {
 	}
 }
 
-// pluginConfig is the custom plugin's part of the configuration, by its name; empty
-// if it gets none.
+// pluginConfig returns the custom plugin's configuration by its name; empty if it has none.
 func (o options) pluginConfig() (map[string]any, error) {
 	if o.config == "" {
 		return map[string]any{}, nil
@@ -119,11 +117,10 @@ func (o options) pluginConfig() (map[string]any, error) {
 	return map[string]any{filepath.Base(o.custom): map[string]any{"config": config}}, nil
 }
 
-// builtFiles are those of make build: the plugin of the signal that the demo is
-// about.
+// builtFiles returns the plugins from make build: that of the demo's signal.
 func (o options) builtFiles() []string { return []string{filepath.Join(o.plugins, "memory")} }
 
-// pluginFiles are the plugins that evictd gets, the custom one among them.
+// pluginFiles returns the plugins that evictd gets, including the custom one.
 func (o options) pluginFiles() []string {
 	files := o.builtFiles()
 	if o.custom != "" {
@@ -132,12 +129,11 @@ func (o options) pluginFiles() []string {
 	return files
 }
 
-// examples are the pods that must go when the demo is played with one of this
-// repository's examples.
+// examples has the pod that must be evicted with each of this repository's example plugins.
 var examples = map[string]string{"oldest": podNames[0], "cost-aware": podNames[1]}
 
-// expected is the pod that must go: without a custom plugin the hog. Who goes first
-// with one is for the plugin to say, and ok is false.
+// expected returns the pod that must be evicted: without a custom plugin the hog. With one, the
+// plugin decides, and ok is false unless it is a known example.
 func (o options) expected() (pod string, ok bool) {
 	if o.pods != "" {
 		return "", false

@@ -17,18 +17,17 @@ import (
 
 const hogName = "hog"
 
-// podNames are those of the usual pods, in the order in which they start: the hog is
-// the youngest.
+// podNames are the default pods in the order of their start: the hog is the youngest.
 var podNames = []string{"reserved", "steady", hogName}
 
-// The manifests are what a user would write. All three run the same program, so
-// that whoever gets SIGTERM stamps it.
+// The manifests are like a user's. All pods run the same program, so that any of them stamps its
+// SIGTERM.
 //
 //go:embed pods.yaml
 var usual string
 
-// manifests are the pods: the caller's, or the usual ones. Any may have more and other
-// pods, annotations, labels and priorities; one of them is the hog.
+// manifests returns the user's pods, or the default ones. The user's may be other and more pods,
+// with annotations, labels and priorities, but one must be named like the hog.
 func (o options) manifests() (string, error) {
 	if o.pods == "" {
 		return usual, nil
@@ -40,7 +39,7 @@ func (o options) manifests() (string, error) {
 	return string(own), err
 }
 
-// startPods starts the pods a good second apart: pod start times count in seconds.
+// startPods starts the pods over a second apart, since pod start times count in seconds.
 func (s *story) startPods(ctx context.Context) error {
 	var text strings.Builder
 	manifests, err := s.options.manifests()
@@ -78,8 +77,8 @@ func (s *story) startPods(ctx context.Context) error {
 
 func (s *story) stampDir() string { return filepath.Join(s.stack.Dir, "stamps") }
 
-// letGo makes the hog give its memory back: without the hog as victim nothing
-// else would end the pressure.
+// letGo makes the hog release its memory: if another pod is the victim, nothing else ends the
+// pressure.
 func (s *story) letGo() error {
 	for _, pid := range s.pods[hogName].ContainerProcesses("main") {
 		if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {

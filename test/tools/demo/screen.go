@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
-// A screen prints what happens as it happens, with the time since the start.
+// A screen prints events as they happen, with the time since the start.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -25,22 +25,22 @@ func (s *screen) line(who, format string, args ...any) {
 	s.lineAt(crossing.Now(), who, format, args...)
 }
 
-// lineAt prints something that happened at another moment than now.
+// lineAt prints an event that happened at ns.
 func (s *screen) lineAt(ns int64, who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = fmt.Fprintf(s.out, "%8.3f s  %-7s %s\n", time.Duration(ns-s.start).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
-// signalLine shows how far the signal is from the threshold, with a bar that
-// empties towards it.
+// signalLine shows the distance of the signal from the threshold, with a bar that shrinks towards
+// it.
 func (s *screen) signalLine(sample crossing.Sample, thresholdBytes int64) {
 	left := sample.AvailableBytes - thresholdBytes
 	bar := strings.Repeat("#", int(min(40, max(0, left*40/(distanceMiB*mib)))))
 	s.lineAt(sample.At, "signal", "memory.available %6d MiB |%-40s| %5d MiB to the threshold", sample.AvailableBytes/mib, bar, left/mib)
 }
 
-// reported lists evictd's messages that belong to the story, with the fields to show.
+// reported lists evictd's messages that the demo shows, with their fields.
 var reported = map[string][]string{
 	"plugin started":    {"plugin", "pid"},
 	"plugin exited":     {"plugin", "pid", "error"},
@@ -52,7 +52,7 @@ var reported = map[string][]string{
 	"condition changed": {"condition", "status"},
 }
 
-// record shows what evictd says, all of it if verbose.
+// record shows a record of evictd's log; with verbose all of its fields.
 func (s *screen) record(r evictd.Record, verbose bool) {
 	fields, ok := reported[r.Msg]
 	switch {
@@ -73,7 +73,7 @@ func (s *screen) record(r evictd.Record, verbose bool) {
 			fmt.Fprintf(&text, "\n%20s  %s: %s", "", key, value)
 		}
 	}
-	// Short facts stay on one line.
+	// Short texts stay on one line.
 	line := text.String()
 	if len(line) < 200 && !verbose {
 		line = strings.Join(strings.Fields(line), " ")

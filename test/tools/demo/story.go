@@ -18,11 +18,11 @@ import (
 const (
 	crossDeadline = 30 * time.Second
 	goneDeadline  = 20 * time.Second
-	// measured is the time for which the available memory is sampled for the threshold, and
-	// unmetBytes the threshold before that.
+	// measured is the time for which the available memory is sampled to choose the threshold;
+	// unmetBytes is the threshold until then.
 	measured   = 2 * time.Second
 	unmetBytes = "1"
-	// quiet is the time after the victim's end in which no other pod may be touched.
+	// quiet is the time after the victim's end in which no other pod may be evicted.
 	quiet = 2 * time.Second
 )
 
@@ -34,7 +34,7 @@ type story struct {
 
 	pods      map[string]*stack.Pod
 	stations  map[string]hog.Station
-	names     []string // of the pods, in the order in which they start
+	names     []string // of the pods, in the order of their start
 	agent     *evictd.Process
 	watch     *crossing.Watch
 	threshold int64
@@ -83,7 +83,7 @@ func (s *story) startEvictd(ctx context.Context) error {
 	return err
 }
 
-// stay leaves evictd and the pods to the caller until the context ends.
+// stay leaves evictd and the pods running for the user until the context ends.
 func (s *story) stay(ctx context.Context) error {
 	configs, err := filepath.Glob(filepath.Join(s.stack.Dir, "evictd-*", "evictd.yaml"))
 	if err != nil || len(configs) != 1 {
@@ -98,8 +98,8 @@ func (s *story) stay(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// setThreshold sets the threshold below what is available now, with evictd, its
-// plugins and the other pods running and whatever else runs in its worst moment.
+// setThreshold sets the threshold below the lowest memory.available of the next measured, while
+// evictd, its plugins and the other pods run.
 func (s *story) setThreshold(ctx context.Context) error {
 	for _, name := range s.names {
 		if name == hogName {
@@ -122,7 +122,7 @@ func (s *story) setThreshold(ctx context.Context) error {
 	return err
 }
 
-// evict runs from the start of evictd to the verdict.
+// evict runs the part from the start of evictd to the verdict.
 func (s *story) evict(ctx context.Context) (string, error) {
 	if err := s.startEvictd(ctx); err != nil {
 		return "", err
@@ -133,7 +133,7 @@ func (s *story) evict(ctx context.Context) (string, error) {
 	if err := s.setThreshold(ctx); err != nil {
 		return "", err
 	}
-	s.drain() // samples from before the story
+	s.drain() // samples from before
 	if err := s.watch.Arm(s.threshold); err != nil {
 		return "", err
 	}
@@ -151,7 +151,7 @@ func (s *story) evict(ctx context.Context) (string, error) {
 	}
 	s.show.lineAt(term, "pod", "%s got SIGTERM %.1f ms after the crossing; it takes %d ms to leave", s.pods[victim].Key(), ms(term-crossed.At), termDelayMS)
 	if victim != hogName {
-		// The pod that went was not the cause, so the pressure must end otherwise.
+		// The hog is not the victim, so the pressure must end in another way.
 		s.show.line("stage", "the hog lets go, since %s was not the cause of the pressure", s.pods[victim].Key())
 		if err := s.letGo(); err != nil {
 			return "", err
@@ -163,7 +163,7 @@ func (s *story) evict(ctx context.Context) (string, error) {
 	return s.judge(ctx, victim, ms(term-crossed.At))
 }
 
-// waitCrossing shows the signal until the sampler sees it below the threshold.
+// waitCrossing shows the signal until the sampler reports the crossing.
 func (s *story) waitCrossing(ctx context.Context) (crossing.Sample, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, crossDeadline, errors.New("memory.available never fell below the threshold"))
 	defer cancel()
@@ -207,7 +207,7 @@ func (s *story) waitVictim(ctx context.Context) (name string, term int64, err er
 	}
 }
 
-// waitGone waits until the victim's container is gone and evictd knows it.
+// waitGone waits until no process of the victim's container is left.
 func (s *story) waitGone(ctx context.Context, victim string) error {
 	ctx, cancel := context.WithTimeout(ctx, goneDeadline)
 	defer cancel()
@@ -218,7 +218,7 @@ func (s *story) waitGone(ctx context.Context, victim string) error {
 	return nil
 }
 
-// drain takes the samples that nobody waits for, so that the sampler never blocks.
+// drain discards samples that are not needed, so that the sampler never blocks.
 func (s *story) drain() {
 	for {
 		select {
@@ -232,7 +232,7 @@ func (s *story) drain() {
 	}
 }
 
-// finish ends evictd, which must leave no process of its own, and the sampler.
+// finish stops evictd, which must leave no processes, and the sampler.
 func (s *story) finish(ctx context.Context) error {
 	var errs []error
 	if s.agent != nil {

@@ -1,4 +1,5 @@
-// Command picture makes an SVG of what `make demo` prints, from the moment when the hog may start, for the README:
+// Command picture draws the output of `make demo`, from the start of the hog on, as an SVG for the
+// README:
 //
 //	make demo | go run ./test/tools/picture >docs/demo.svg
 package main
@@ -17,7 +18,7 @@ const (
 	columns      = 112
 	columnPixels = 8
 	linePixels   = 18
-	// sameSignals is the number of lines of a figure that only goes on that are shown as one.
+	// sameSignals is the number of consecutive signal lines of which only one is shown.
 	sameSignals = 5
 )
 
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-// colours are those of the second column, which says what a line is about.
+// colours are by the second column, which names the kind of a line.
 var colours = map[string]string{"stage": "#8b949e", "signal": "#79c0ff", "evictd": "#e6edf3", "pod": "#7ee787", "status": "#d2a8ff"}
 
 var shown = regexp.MustCompile(`^ *[0-9.]+ s +(stage|signal|evictd|pod|status) `)
@@ -61,7 +62,7 @@ func draw(r io.Reader, w io.Writer) error {
 	return out.Flush()
 }
 
-// lines are those of the picture: all but most of the figures between two events.
+// lines returns the lines to draw: all except most signal lines between two events.
 func lines(r io.Reader) (all []string, err error) {
 	began, signals := false, 0
 	text := bufio.NewScanner(r)

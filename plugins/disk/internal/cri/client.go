@@ -11,12 +11,12 @@ import (
 	"github.com/evictd/evictd/shared/crisocket"
 )
 
-// maxReplyBytes bounds a list: the kubelet's limit.
+// maxReplyBytes is the maximum size of a reply, as in the kubelet.
 const maxReplyBytes = 16 << 20
 
-// Client calls the container runtime. It is safe for concurrent use. The first
-// call connects, and a later one again when the runtime has been away; while it is
-// away calls fail at once. The client adds no deadline of its own.
+// Client calls the container runtime. It is safe for concurrent use. The first call connects,
+// and later ones reconnect after the runtime was away; while it is away calls fail at once. The
+// client adds no deadlines.
 type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
@@ -24,10 +24,9 @@ type Client struct {
 	conns []*grpc.ClientConn
 }
 
-// Dial returns a client of the runtime at two endpoints, each unix:// and an
-// absolute path or that path alone. No image endpoint means that of the runtime;
-// equal endpoints share a connection. An error means that an endpoint can never
-// work.
+// Dial returns a client of the runtime at two endpoints, each an absolute path with or without
+// unix://. An empty image endpoint means the runtime endpoint; equal endpoints share a connection.
+// An error means that an endpoint can never work.
 func Dial(runtimeEndpoint, imageEndpoint string) (*Client, error) {
 	runtimeEndpoint, imageEndpoint = withScheme(runtimeEndpoint), withScheme(imageEndpoint)
 	if imageEndpoint == "" {

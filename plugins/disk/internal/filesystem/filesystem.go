@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// longestWait bounds the wait of Observe for filesystems and the runtime where its caller sets
-// no deadline.
+// longestWait limits the wait of Observe for filesystems and the runtime if its caller sets no
+// deadline.
 const longestWait = 500 * time.Millisecond
 
 var errClosed = errors.New("closed")
@@ -25,22 +25,22 @@ type Filesystems struct {
 	root    nodefs.FS
 	kubelet *place
 	runtime *runtime
-	// logs and volumes are where pods have them.
+	// logs and volumes are the places of pods' logs and volumes.
 	logs, volumes *place
 
 	mu         sync.Mutex
-	images     *place // nil until the runtime has said where they are
-	containers *place // the same one as images unless it named another directory
+	images     *place // nil until the runtime has named the directory
+	containers *place // same as images unless the runtime named another directory
 	report     eviction.LayoutReport
-	detected   bool // report is of three filesystems that have all answered
+	detected   bool // report comes from three filesystems that have all answered
 	layout     eviction.Layout
 	seen       seen
-	missing    time.Time // since when there was no filesystem of images, nor ever before
-	warned     bool      // that something of pods has no signal
+	missing    time.Time // since when there has been no image filesystem
+	warned     bool      // that logs of pods have no signal
 }
 
-// New returns the filesystems of the node that facts describe. Nothing is asked
-// or read before the first Observe. Close it after the last one.
+// New returns the filesystems of the node that facts describe. It reads nothing before the first
+// Observe. Call Close after the last one.
 func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 	root := nodefs.FS{Root: facts.RootDir}
 	return &Filesystems{
@@ -49,15 +49,14 @@ func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 	}
 }
 
-// Observe reads the figures of the signals that are of a filesystem, leaving
-// others out, and reports the layout. It returns well before the deadline of
-// ctx with what it has: a signal whose filesystem does not answer is Unknown, and
-// so are those of images and writable layers until the runtime has said once
-// where these are. The error is of the call as a whole: after Close.
+// Observe reads the figures of those signals that have a filesystem, and reports the layout. It
+// returns well before the deadline of ctx with what it has: a signal whose filesystem does not
+// answer is Unknown, and so are those of images and writable layers until the runtime has named
+// their directories once. It returns an error only after Close.
 func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([]eviction.Observation, eviction.LayoutReport, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	node := f.kubelet.look(ctx) // beside the runtime, so that that cannot make it late
+	node := f.kubelet.look(ctx) // in parallel with the runtime, which must not delay it
 	logs, volumes := f.logs.look(ctx), f.volumes.look(ctx)
 	var all samples
 	named, err := f.runtime.directories(ctx)
@@ -84,8 +83,8 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 	return observations, report, nil
 }
 
-// bounded leaves the caller half of its time, so that what is known arrives
-// although something hangs.
+// bounded leaves the caller half of its time, so that the known figures arrive even if a
+// filesystem hangs.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := longestWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -105,8 +104,8 @@ func (f *Filesystems) lookAtImages(ctx context.Context, named directories) (imag
 	return look.wait(), container
 }
 
-// places returns the places of the directories that the runtime has named. They
-// are kept, and with them what is in flight there.
+// places returns the places of the directories that the runtime has named. It keeps existing
+// ones, with their calls in progress.
 func (f *Filesystems) places(named directories) (images, containers *place) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,6 +121,6 @@ func (f *Filesystems) places(named directories) (images, containers *place) {
 	return f.images, f.containers
 }
 
-// Close ends what Observe has begun, and waits for the runtime's answer if one
-// is still to come. A filesystem that hangs is not waited for.
+// Close ends what Observe has begun and waits for an outstanding answer of the runtime. It does
+// not wait for a filesystem that hangs.
 func (f *Filesystems) Close() { f.runtime.close() }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/evictd/evictd/shared/nodefs"
 
-	// The kinds of filesystems that cAdvisor knows how to take from the table of
-	// mounts, each of which adds itself.
+	// The kinds of filesystems that cAdvisor can read from the table of mounts; each import
+	// registers one.
 	_ "github.com/google/cadvisor/lib/fs/btrfs/install"
 	_ "github.com/google/cadvisor/lib/fs/nfs/install"
 	_ "github.com/google/cadvisor/lib/fs/overlay/install"
@@ -18,19 +18,19 @@ import (
 	_ "github.com/google/cadvisor/lib/fs/zfs/install"
 )
 
-// location is where a directory was found.
+// location is the filesystem on which a directory was found.
 type location struct {
 	dev    uint64 // of the directory
 	device fs.DeviceInfo
-	// mountpoint is the path that stands for the filesystem: where cAdvisor reads
-	// its figures, else the directory itself.
+	// mountpoint is the path that represents the filesystem: the one that cAdvisor reads its
+	// figures from, else the directory itself.
 	mountpoint string
-	// name is the device and where it is mounted, for people.
+	// name is the device and its mount point, for people.
 	name string
 }
 
-// holds says whether a directory on the device dev is still there. The mount that
-// stands for it may have gone although the directory has not moved.
+// holds reports whether the location is still right for the directory path, now on the device
+// dev. The mount that represents it may be gone although the directory has not moved.
 func (l *location) holds(path string, dev uint64) bool {
 	if l.mountpoint == "" || l.dev != dev {
 		return false
@@ -42,13 +42,12 @@ func (l *location) holds(path string, dev uint64) bool {
 	return err == nil && at == dev
 }
 
-// locate finds the device and the mount of a directory that is on the device
-// dev. It reads the table of mounts, which grows with the number of pods, and is
-// done only when a directory is not where it was.
+// locate finds the device and the mount of a directory on the device dev. It reads the table of
+// mounts, which grows with the number of pods, so it is called only when a directory has moved.
 //
-// cAdvisor has no device for filesystems of kinds that it does not know (fuse,
-// 9p), so that the kubelet has no figures there. Here the number of the device
-// tells them apart, and the directory itself has the figures.
+// cAdvisor finds no device for kinds of filesystems that it does not know (fuse, 9p), so the
+// kubelet has no figures there. Here the device number identifies such a filesystem, and the
+// figures are read at the directory itself.
 func locate(path string, dev uint64) location {
 	l := location{
 		dev:        dev,
@@ -63,7 +62,7 @@ func locate(path string, dev uint64) location {
 	return l
 }
 
-// ask takes over what cAdvisor knows.
+// ask fills in what cAdvisor knows.
 func (l *location) ask(mounts fs.FsInfo, path string) {
 	device, err := mounts.GetDirFsDevice(path)
 	if err != nil {
@@ -74,16 +73,15 @@ func (l *location) ask(mounts fs.FsInfo, path string) {
 	if err != nil {
 		return
 	}
-	// Another filesystem may be mounted over that mountpoint, and below a
-	// subvolume of btrfs it has another number; both have the right figures at
-	// the directory.
+	// Another filesystem may be mounted over that mount point, and below a subvolume of btrfs its
+	// device number differs; in both cases the figures at the directory are right.
 	if at, err := (nodefs.FS{}).Device(mountpoint); err == nil && at == l.dev {
 		l.mountpoint = mountpoint
 	}
 }
 
-// same says whether two locations are on one device. The names differ where one
-// tmpfs is mounted twice, and the numbers where two subvolumes of one btrfs are.
+// same reports whether two locations are on one device. Names differ if one tmpfs is mounted
+// twice, numbers for two subvolumes of one btrfs.
 func (l *location) same(other *location) bool {
 	return l.device.Device == other.device.Device ||
 		l.device.Major == other.device.Major && l.device.Minor == other.device.Minor

@@ -14,12 +14,12 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// samples is one look at all of the node's filesystems.
+// samples holds one sample of each of the node's filesystems.
 type samples struct {
 	node, image, container *sample
 }
 
-// of returns the sample of the filesystem that a signal is of, nil for another signal.
+// of returns the sample for the filesystem of a signal, nil for another signal.
 func (s *samples) of(signal eviction.Signal) *sample {
 	switch b, _ := eviction.Builtin(signal); b.Filesystem {
 	case eviction.NodeFs:
@@ -33,17 +33,17 @@ func (s *samples) of(signal eviction.Signal) *sample {
 	}
 }
 
-// observation is the figure of a signal, with room for its components.
+// observation returns the figure of a signal; its components use room.
 func (s *sample) observation(signal eviction.Signal, room []eviction.Component) eviction.Observation {
 	return figures.Filesystem(eviction.Observation{Signal: signal, Time: s.time, BootNanos: s.bootNanos, Components: room}, s.at.name, s.room, s.err)
 }
 
-// aloneAfter is for a runtime that has just been installed or started.
+// aloneAfter gives a runtime that was just installed or started time to answer.
 const aloneAfter = 30 * time.Second
 
-// detect says which layout was seen. While a filesystem or the runtime does not
-// answer, it is the one detected last. Where there is no filesystem of images for good,
-// nodefs acts alone, as if they were elsewhere: without a layout nothing would.
+// detect returns the layout. While a filesystem or the runtime does not answer, it returns the
+// last complete one. If there is permanently no image filesystem, it reports a separate one, so
+// that at least nodefs is acted on: without a layout no signal would be.
 func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,14 +70,14 @@ func (f *Filesystems) detect(all *samples) eviction.LayoutReport {
 	return report
 }
 
-// missing reports whether an error says that there is no filesystem of images, and not
-// that it or the runtime does not answer.
+// missing reports whether an error means that there is no image filesystem, rather than that it
+// or the runtime does not answer.
 func missing(err error) bool {
 	return errors.Is(err, nodefs.ErrGone) || errors.Is(err, errNoImages) || status.Code(err) == codes.Unimplemented || status.Code(err) == codes.NotFound
 }
 
-// report compares devices as the kubelet does: images count as dedicated when
-// either they or the writable layers are not on its own device
+// report compares devices like the kubelet: images count as separate if either they or the
+// writable layers are not on the kubelet's device
 // (stats/provider.go:HasDedicatedImageFs, HasDedicatedContainerFs).
 func (s *samples) report() eviction.LayoutReport {
 	for _, of := range []*sample{s.node, s.image} {
@@ -95,16 +95,15 @@ func (s *samples) report() eviction.LayoutReport {
 	return r
 }
 
-// seen are the last samples of where something of pods is. Without one it is where the
-// layout says.
+// seen has the last good samples of the places of pods' data. Where one is nil, the layout decides.
 type seen struct {
 	samples
 
 	logs, volumes *sample
 }
 
-// note keeps what was seen, and the last sample of what did not answer. It warns once
-// if logs lie where no signal is.
+// note stores the new samples and keeps the previous one where there is an error. It warns once
+// if logs are on a filesystem without a signal.
 func (f *Filesystems) note(now seen) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,13 +119,13 @@ func (f *Filesystems) note(now seen) {
 	}
 }
 
-// signaled reports whether a signal is of the filesystem of a sample, or may be.
+// signaled reports whether the filesystem of a sample has, or may have, a signal.
 func (s *seen) signaled(of *sample) bool {
 	return of.on(s.node, true) || of.on(s.image, true) || of.on(s.container, true)
 }
 
-// on reports whether both are on one filesystem, and what else is so if one of them was
-// never seen.
+// on reports whether both samples are on one filesystem; it returns otherwise if one of them is
+// nil.
 func (s *sample) on(other *sample, otherwise bool) bool {
 	if s == nil || other == nil {
 		return otherwise
@@ -140,14 +139,14 @@ type Contents struct {
 	eviction.Unit
 	summary.Parts
 
-	// Used counts all that is in use there, in that unit; 0 if it is not known.
+	// Used is all that is in use there, in that unit; 0 if it is not known.
 	Used int64
 }
 
-// Contents returns what of pods is on the filesystem of a signal; false before a layout
-// was detected. What a part lies on decides, not what it is called: logs may have a
-// filesystem of their own, or the images'. Volumes on a filesystem without a signal count as
-// the kubelet has it.
+// Contents returns the parts of pods that are on the filesystem of a signal, false before a
+// layout was detected. The real filesystem of a part decides, not its usual one: logs may have a
+// separate filesystem, or be on the images'. Volumes on a filesystem without a signal count as in
+// the kubelet.
 func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// place is the filesystem that a directory is on.
+// place is a directory and the filesystem it is on.
 type place struct {
-	dir  string // as the node names it
-	path string // as this process reaches it
+	dir  string // the node's path
+	path string // this process's path
 
-	// slot is of who asks the kernel, and has at, where the directory was last found.
+	// slot must be held to read; it guards at, the last location of the directory.
 	slot hang.Slot
 	at   location
 }
@@ -23,7 +23,7 @@ func newPlace(root nodefs.FS, dir string) *place {
 	return &place{dir: dir, path: root.Path(dir), slot: hang.NewSlot()}
 }
 
-// sample is one look at a place.
+// sample is the result of reading a place once.
 type sample struct {
 	room      nodefs.FilesystemSample
 	at        location
@@ -32,18 +32,18 @@ type sample struct {
 	err       error
 }
 
-// look looks now, until ctx ends. What it sees is newer than the call.
+// look begins to read the place, until ctx ends. The sample is newer than the call.
 func (p *place) look(ctx context.Context) look {
 	return look{of: p, sample: hang.BeginIn(p.slot, ctx.Done(), func() (*sample, error) { return p.read(), nil })}
 }
 
-// A look is on its way.
+// A look is a sample that is being read.
 type look struct {
 	of     *place
 	sample *hang.Pending[*sample]
 }
 
-// wait returns what was seen.
+// wait returns the sample.
 func (l look) wait() *sample {
 	s, err := l.sample.Wait()
 	if err != nil {
@@ -52,7 +52,7 @@ func (l look) wait() *sample {
 	return s
 }
 
-// read asks the kernel.
+// read takes a sample. The caller holds slot.
 func (p *place) read() *sample {
 	s := &sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
 	dev, err := nodefs.FS{}.Device(p.path)

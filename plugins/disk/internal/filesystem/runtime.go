@@ -14,50 +14,50 @@ import (
 )
 
 const (
-	// askInterval is the time between two requests for the runtime's directories: a full pass
-	// asks, those between go on with the last answer. So a runtime with another configuration
-	// is found out in time after its restart.
+	// askInterval is the time between two requests for the runtime's directories, made by a full
+	// pass; passes in between use the last answer. It is short enough to notice a runtime that
+	// was restarted with another configuration.
 	askInterval = 10 * time.Second
-	// retryInterval is for a runtime that did not answer.
+	// retryInterval replaces askInterval after a failed request.
 	retryInterval = time.Second
-	// askTimeout ends a call that hangs, which no pass waits for.
+	// askTimeout ends a call that hangs; no pass waits that long.
 	askTimeout = 10 * time.Second
-	// refreshWait bounds the wait of a pass for an answer that will most likely be the one that
-	// it knows already. A runtime takes a millisecond.
+	// refreshWait limits the wait of a pass for an answer that most likely repeats the last one. A
+	// runtime takes a millisecond.
 	refreshWait = 50 * time.Millisecond
 )
 
-// ImageFilesystems is the part of the runtime's image service that is needed
-// here; runtimeapi.ImageServiceClient has it.
+// ImageFilesystems is the part of the runtime's image service that is needed here;
+// runtimeapi.ImageServiceClient implements it.
 type ImageFilesystems interface {
 	// ImageFsInfo names the directories of images and of writable layers.
 	ImageFsInfo(ctx context.Context, in *runtimeapi.ImageFsInfoRequest, opts ...grpc.CallOption) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// directories are where the runtime keeps images and writable layers, as paths
-// of the node.
+// directories are those in which the runtime keeps images and writable layers, as paths of the
+// node.
 type directories struct {
 	images     string
 	containers string
 }
 
-// runtime knows the runtime's directories. It asks with one call at a time, which
-// outlives the pass that began it.
+// runtime finds the runtime's directories. It makes one call at a time, which may outlive the
+// pass that began it.
 type runtime struct {
 	images ImageFilesystems
 	calls  sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
-	asked    time.Time     // when the last call began
-	answered chan struct{} // closed when the call in flight has ended, nil if there is none
+	asked    time.Time     // start of the last call
+	answered chan struct{} // closed when the call in progress has ended, nil if there is none
 	cancel   context.CancelFunc
 	known    directories // the last good answer
 	err      error       // why there is none, or no newer one
 }
 
-// directories returns what the runtime has last said, having asked again when it
-// is time. The error says why it has never said anything.
+// directories returns the runtime's last answer, after asking again if it is time. The error
+// says why there has never been one.
 func (r *runtime) directories(ctx context.Context) (directories, error) {
 	answered, most, err := r.ask(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *runtime) directories(ctx context.Context) (directories, error) {
 	}
 }
 
-// ask begins a call if one is due, and returns what to wait for, and how long.
+// ask begins a call if one is due. It returns the channel to wait for and the longest wait.
 func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, most time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, most time.
 	return r.answered, askTimeout, nil
 }
 
-// begin is called with mu held.
+// begin begins a call. The caller holds mu.
 func (r *runtime) begin(ctx context.Context) {
 	ctx, r.cancel = context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	r.asked = time.Now()
@@ -138,9 +138,8 @@ func (r *runtime) close() {
 	r.calls.Wait()
 }
 
-// directoriesOf takes the first filesystem of each kind, as the kubelet does. A
-// runtime that says nothing of writable layers (containerd 1.6 and 2) keeps them
-// with the images.
+// directoriesOf takes the first filesystem of each kind, like the kubelet. A runtime that does not
+// report writable layers (containerd 1.6 and 2) keeps them with the images.
 func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
 	images := firstMountpoint(reply.GetImageFilesystems())
 	if images == "" {

@@ -6,23 +6,22 @@ import (
 	"slices"
 )
 
-// unit is a container of a pod in all its instances.
+// unit identifies all instances of one container of a pod.
 type unit struct{ uid, name string }
 
-// dead is a container that does not run.
+// dead is a container that is not running.
 type dead struct {
 	unit
 	id           string
 	createdNanos int64
-	// lost: the runtime does not know the state, so it may run after all.
+	// lost: the runtime does not know the container's state, so it may be running.
 	lost bool
 }
 
-// choose returns the dead containers that are to go, in order. All of a pod whose
-// runtime may go do; of others perContainer of each container and total of all
-// stay, the newest; a negative number is no limit. To get down to total, first
-// each container is left an equal share, at least one
-// (kuberuntime_gc.go:evictContainers).
+// choose returns the dead containers to remove, in order. If mayGo is true for a pod, all of its
+// dead containers are removed. Of the others the newest are kept: at most perContainer of each
+// container and total altogether; a negative number means no limit. To get down to total, each
+// container first keeps an equal share, at least one (kuberuntime_gc.go:evictContainers).
 func choose(all []dead, mayGo func(uid string) bool, perContainer, total int) []dead {
 	units := map[unit][]dead{}
 	for _, d := range all {
@@ -74,7 +73,7 @@ func newestFirst(all []dead) {
 	})
 }
 
-// oldestFirst returns what is sorted newest first the other way round.
+// oldestFirst returns a reversed copy of all, which is sorted newest first.
 func oldestFirst(all []dead) []dead {
 	out := slices.Clone(all)
 	slices.Reverse(out)

@@ -14,22 +14,21 @@ import (
 // Options configure a Collector.
 type Options struct {
 	Client *cri.Client
-	// Root is where the node's files are seen. All names of files here and in the
-	// settings are the node's own.
+	// Root is the node's file tree. All file names here and in the settings are paths of the node.
 	Root nodefs.FS
 	// PodLogsDir holds the pods' log directories, usually /var/log/pods.
 	PodLogsDir string
 	Settings   Settings
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Statfs reads the room on the filesystem with a path of the node; nil asks the
-	// kernel.
+	// Statfs reads the free space of the filesystem with a path of the node; nil means to ask
+	// the kernel.
 	Statfs func(path string) (nodefs.FilesystemSample, error)
 }
 
-// Collector runs container GC and image GC, one of them at a time. It is safe for
-// concurrent use. It remembers when images were first seen and last used, so keep
-// one for as long as the runtime is the same.
+// Collector runs container GC and image GC, one at a time. It is safe for concurrent use. It
+// remembers when images were first seen and last used, so keep one as long as the runtime is
+// the same.
 type Collector struct {
 	client     *cri.Client
 	root       nodefs.FS
@@ -37,9 +36,9 @@ type Collector struct {
 	now        func() time.Time
 	statfs     func(path string) (nodefs.FilesystemSample, error)
 	settings   atomic.Pointer[Settings]
-	// urgent counts the GCs that the host waits for.
+	// urgent is the number of GCs that the host waits for.
 	urgent atomic.Int32
-	// turn holds a value while a GC runs, whose images are.
+	// turn holds a value while a GC runs; it guards images.
 	turn   chan struct{}
 	images images
 }
@@ -67,18 +66,16 @@ func New(o Options) *Collector {
 	return c
 }
 
-// Apply puts other settings, which must be valid, in force for the next GC. What
-// is known of images is kept.
+// Apply sets the settings, which must be valid, for the next GC. The records of images are kept.
 func (c *Collector) Apply(s Settings) {
 	s = s.filled()
 	c.settings.Store(&s)
 }
 
-// Containers runs container GC for the pods that the host knows; with all sources
-// ready a pod that is not among them does not exist. progress is called with
-// the amount reclaimed so far after each removal, each answer of the runtime, and each ten
-// seconds while nothing else happens. The result counts also with an error, which
-// joins all that went wrong.
+// Containers runs container GC for the pods that the host knows; with allSourcesReady a pod that is
+// not among them does not exist. progress is called with the amount reclaimed so far after each
+// removal and each answer of the runtime, and otherwise every ten seconds. If there is an error, it
+// joins all that went wrong, and the result is valid nevertheless.
 func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, allSourcesReady bool, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	c.urgent.Add(1)
 	defer c.urgent.Add(-1)
@@ -96,9 +93,9 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 	return g.result(ctx)
 }
 
-// Images removes images that no container uses, that are not pinned, not the runtime's
-// sandbox image, and not too new: all of them, or with ImageGCToTarget until want is free.
-// progress is called as by Containers. The result counts also with an error.
+// Images removes the images that no container uses, except pinned ones, the runtime's sandbox
+// image and those that are too new: all, or with ImageGCToTarget until want is free. progress
+// is called as in Containers. The result is valid even with an error.
 func (c *Collector) Images(ctx context.Context, want eviction.Reclaimed, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	c.urgent.Add(1)
 	defer c.urgent.Add(-1)
@@ -111,11 +108,11 @@ func (c *Collector) Images(ctx context.Context, want eviction.Reclaimed, progres
 	return g.run(ctx, want)
 }
 
-// Periodic removes unused images as the kubelet does every five minutes: those that
-// were not used for too long, and where the filesystem of images is over the high
-// threshold the least recently used ones until it is at the low one. It does nothing
-// unless the settings say so, and makes way for a GC that the host waits for. Without a
-// message there was nothing to do. The result counts also with an error.
+// Periodic removes unused images like the kubelet every five minutes: those unused for too
+// long, and if the image filesystem is above the high threshold, the least recently used ones
+// until it is down to the low one. It does nothing unless the settings enable it, and stops for
+// a GC that the host waits for. An empty message means that there was nothing to do. The result
+// is valid even with an error.
 func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
 	if !c.settings.Load().periodic() {
 		return eviction.Reclaimed{}, nil
@@ -133,9 +130,9 @@ func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
 	return g.run(ctx)
 }
 
-// Detect looks at the images once and notes which are new and which are used. The
-// kubelet does so at its start and every five minutes. It waits for a GC that runs:
-// what that removes must not be noted as there.
+// Detect lists the images and records which are new and which are in use, like the kubelet at its
+// start and every five minutes. It waits for a running GC, so that it does not record images
+// that are being removed.
 func (c *Collector) Detect(ctx context.Context) error {
 	s, err := c.begin(ctx, nil)
 	if err != nil {
@@ -147,8 +144,7 @@ func (c *Collector) Detect(ctx context.Context) error {
 	return err
 }
 
-// begin waits until no other GC runs, and tells the host meanwhile that the step is
-// alive.
+// begin waits until no other GC runs. Meanwhile it calls progress to show that the step is alive.
 func (c *Collector) begin(ctx context.Context, progress func(eviction.Reclaimed)) (*step, error) {
 	if progress == nil {
 		progress = func(eviction.Reclaimed) {}

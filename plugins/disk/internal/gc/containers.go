@@ -15,8 +15,8 @@ import (
 const (
 	labelPodUID     = "io.kubernetes.pod.uid"
 	annotationGrace = "io.kubernetes.pod.terminationGracePeriod"
-	// A container in an unknown state is stopped with the pod's grace period
-	// within these bounds: the kubelet's least, and no more than a question may take.
+	// A container in an unknown state is stopped with the pod's grace period in seconds, limited
+	// to this range: the kubelet's minimum, and a maximum that keeps the call short.
 	leastGrace = 2
 	mostGrace  = 20
 )
@@ -30,14 +30,14 @@ type containerGC struct {
 	pods       *podStates
 
 	containers, sandboxes, logDirs, links int
-	// layers is the size of the removed writable layers by the runtime's figures, logs that of
-	// log files; unknown counts the layers of which the runtime had no figures.
+	// layers is the size of the removed writable layers by the runtime's figures, logs that of log
+	// files; unknown is the number of layers without figures.
 	layers, logs eviction.Reclaimed
 	unknown      int
 }
 
-// run does the parts in the kubelet's order (GarbageCollect); each goes on
-// although another failed.
+// run runs the parts in the kubelet's order (GarbageCollect). If one fails, it continues with
+// the next.
 func (g *containerGC) run(ctx context.Context) {
 	g.rooms = g.measureRooms(ctx)
 	if l, err := g.look(ctx); err != nil {
@@ -77,14 +77,14 @@ func (g *containerGC) result(ctx context.Context) (eviction.Reclaimed, error) {
 	return g.reported(), g.problems(ctx)
 }
 
-// listing holds the containers and sandboxes of the runtime.
+// listing holds all containers and sandboxes of the runtime.
 type listing struct {
 	containers []*runtimeapi.Container
 	sandboxes  []*runtimeapi.PodSandbox
 	uidOf      map[string]string // by sandbox
 }
 
-// podOf returns the uid of a container's pod, "" for what no kubelet made.
+// podOf returns the UID of a container's pod, "" if no kubelet made the container.
 func (l listing) podOf(c *runtimeapi.Container) string {
 	if uid := c.GetLabels()[labelPodUID]; uid != "" {
 		return uid
@@ -92,8 +92,8 @@ func (l listing) podOf(c *runtimeapi.Container) string {
 	return l.uidOf[c.GetPodSandboxId()]
 }
 
-// look lists containers before sandboxes, so that each container of a pod that has
-// just come is seen together with its sandbox.
+// look lists containers before sandboxes, so that each container of a new pod is seen together
+// with its sandbox.
 func (g *containerGC) look(ctx context.Context) (listing, error) {
 	containers, err := ask(ctx, g.step, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {
@@ -124,7 +124,7 @@ func (g *containerGC) removeContainers(ctx context.Context, l listing) {
 			lost: c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN,
 		})
 	}
-	// Without a complete list the kubelet goes by the limits alone.
+	// Without a complete list only the limits count, as in the kubelet.
 	mayGo := func(uid string) bool { return g.pods.complete && g.pods.runtimeMayGo(uid) }
 	for _, d := range choose(all, mayGo, *g.settings.MaxPerPodContainer, *g.settings.MaxContainers) {
 		if g.over(ctx) {
@@ -136,15 +136,15 @@ func (g *containerGC) removeContainers(ctx context.Context, l listing) {
 	}
 }
 
-// lives reports whether a container runs or is about to: the runtime would remove
-// it while it is being started.
+// lives reports whether a container runs or is about to start: a removal would destroy it while
+// it is being started.
 func (g *containerGC) lives(state runtimeapi.ContainerState, createdNanos int64) bool {
 	return state == runtimeapi.ContainerState_CONTAINER_RUNNING ||
 		state == runtimeapi.ContainerState_CONTAINER_CREATED && g.pods.isYoung(createdNanos)
 }
 
-// removeContainer removes a container and its logs, logs first as the kubelet
-// does. CRI removes a running container as well, so it is asked again.
+// removeContainer removes a container, after its logs like the kubelet. It checks the state
+// again first, since CRI would also remove a running container.
 func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 	reply, err := ask(ctx, g.step, g.client.Runtime.ContainerStatus, &runtimeapi.ContainerStatusRequest{ContainerId: d.id})
 	if gone(err) {
@@ -183,13 +183,12 @@ func (g *containerGC) removeContainer(ctx context.Context, d dead) error {
 	return nil
 }
 
-// layerOf returns the size of a container's writable layer. ContainerStats fails
-// for a dead one in containerd; the list has it. A time of zero is containerd's
-// way to say that it has not looked yet.
+// layerOf returns the size of a container's writable layer. It uses the list, since containerd's
+// ContainerStats fails for a dead container. With a time of zero containerd has not measured yet.
 func (g *containerGC) layerOf(ctx context.Context, id string) (eviction.Reclaimed, bool) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainerStats, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: id}})
 	if err != nil {
-		return eviction.Reclaimed{}, false // only the report is the poorer for it
+		return eviction.Reclaimed{}, false // only the report is incomplete
 	}
 	for _, s := range reply.GetStats() {
 		if layer := s.GetWritableLayer(); s.GetAttributes().GetId() == id && layer.GetTimestamp() != 0 {
@@ -199,7 +198,7 @@ func (g *containerGC) layerOf(ctx context.Context, id string) (eviction.Reclaime
 	return eviction.Reclaimed{}, false
 }
 
-// grace is the seconds to stop a container in.
+// grace returns the grace period to stop a container with, in seconds.
 func grace(c *runtimeapi.ContainerStatus) int64 {
 	seconds, err := strconv.ParseInt(c.GetAnnotations()[annotationGrace], 10, 64)
 	if err != nil {

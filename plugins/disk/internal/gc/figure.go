@@ -7,8 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// The runtime's figures are not believed to be small: they and their sums end at
-// the ends of int64.
+// The runtime's figures may be arbitrarily large: these functions saturate at the limits of int64.
 
 func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 

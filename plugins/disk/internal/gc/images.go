@@ -14,20 +14,20 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// images holds the records of images and of their use as volumes.
+// images holds the records of images and the images that containers mount as volumes.
 type images struct {
 	records map[string]imageRecord
-	// volumes are the images that each container mounts, which never change.
+	// volumes are the images that each container mounts; they never change.
 	volumes map[string][]string
 }
 
-// imageRecord holds the times of an image, by which image GC orders images.
+// imageRecord holds the times by which image GC orders images.
 type imageRecord struct {
 	firstDetected time.Time
 	lastUsed      time.Time // zero if never
 }
 
-// imageGC is one run.
+// imageGC is one run of image GC.
 type imageGC struct {
 	*step
 	*images
@@ -35,16 +35,15 @@ type imageGC struct {
 	now      time.Time
 }
 
-// imageScan holds the images of the node and which of them are used.
+// imageScan holds the images of the node and which of them are in use.
 type imageScan struct {
 	images []*runtimeapi.Image
 	index  imageIndex
 	used   map[string]bool
 }
 
-// detect lists images before containers, so that a container's image is in use as
-// soon as both are known. Images found at the first look count as new, as in the
-// kubelet: one of them may have been pulled a second ago.
+// detect lists images before containers, so that the image of a listed container is in use. Images
+// found for the first time count as new, as in the kubelet: they may have been pulled a second ago.
 func (g *imageGC) detect(ctx context.Context) (imageScan, error) {
 	reply, err := ask(ctx, g.step, g.client.Images.ListImages, &runtimeapi.ListImagesRequest{})
 	if err != nil {
@@ -69,14 +68,14 @@ func (g *imageGC) detect(ctx context.Context) (imageScan, error) {
 	return out, nil
 }
 
-// candidate is an image that may go.
+// candidate is an image that may be removed.
 type candidate struct {
 	imageRecord
 	image *runtimeapi.Image
 }
 
-// run removes what it can (image_gc_manager.go:DeleteUnusedImages), or with a target what
-// has to go for want.
+// run removes all unused images (image_gc_manager.go:DeleteUnusedImages) or, with
+// ImageGCToTarget, as many as want requires.
 func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Reclaimed, error) {
 	seen, err := g.detect(ctx)
 	if err != nil {
@@ -101,8 +100,8 @@ func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Re
 	return g.reported(), nil
 }
 
-// removeFor removes images until want is free: at a time as many as bring what is missing by
-// the runtime's figures, one if inodes are, of which it has none.
+// removeFor removes images until want is free: each time as many as provide the missing bytes by
+// the runtime's figures, or one if inodes are missing, of which there are no figures.
 func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candidates []candidate, ix imageIndex, counts *imageCounts) {
 	missing := func() eviction.Reclaimed {
 		var free eviction.Reclaimed
@@ -126,8 +125,8 @@ func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candid
 	}
 }
 
-// removeAll removes images that are not used now, one after the other until it is enough,
-// and waits for their space if it is not.
+// removeAll removes images that are not in use now, one by one until there is enough, and then
+// waits for their space.
 func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imageIndex, counts *imageCounts, enough func() bool) {
 	before := counts.removed
 	defer func() {
@@ -139,7 +138,7 @@ func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imag
 		if g.over(ctx) || enough() {
 			return
 		}
-		// A pod may have begun to use the image while others were removed.
+		// A pod may have started to use the image meanwhile.
 		used, err := g.used(ctx, ix)
 		if err != nil {
 			g.fail(err)
@@ -160,8 +159,8 @@ func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imag
 	}
 }
 
-// candidates are in the order in which they go: least recently used, then first
-// detected.
+// candidates returns the images that may be removed, in the order of removal: by last use, then
+// by first detection.
 func (g *imageGC) candidates(seen imageScan, sandbox map[string]bool, counts *imageCounts) []candidate {
 	var out []candidate
 	for _, i := range seen.images {
@@ -183,14 +182,14 @@ func (g *imageGC) candidates(seen imageScan, sandbox map[string]bool, counts *im
 	return out
 }
 
-// remove reports whether it has removed the image. The kubelet removes images as well,
-// and the runtime is content when there is none: it is asked before.
+// remove reports whether it has removed the image. It first asks whether the image exists: the
+// kubelet removes images too, and the runtime reports success for a missing one.
 func (g *imageGC) remove(ctx context.Context, i *runtimeapi.Image) (bool, error) {
 	spec := &runtimeapi.ImageSpec{Image: i.GetId(), RuntimeHandler: i.GetSpec().GetRuntimeHandler()}
 	there, err := ask(ctx, g.step, g.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: spec})
 	if err != nil && !gone(err) {
 		if g.silent > 0 {
-			g.stuck++ // between two images the runtime answers other questions
+			g.stuck++ // the runtime answers other questions between two images
 		}
 		return false, fmt.Errorf("ask whether it is there: %w", err)
 	}
@@ -202,11 +201,11 @@ func (g *imageGC) remove(ctx context.Context, i *runtimeapi.Image) (bool, error)
 		}
 		removed = err == nil
 	}
-	delete(g.records, i.GetId()) // if it is pulled again it is new
+	delete(g.records, i.GetId()) // if it is pulled again, it counts as new
 	return removed, nil
 }
 
-// imageCounts are for the message.
+// imageCounts are the counts in the message.
 type imageCounts struct{ removed, used, pinned, young int }
 
 func (n imageCounts) describe(s *step) {
@@ -219,7 +218,7 @@ func nameOf(i *runtimeapi.Image) string {
 	return cmp.Or(strings.Join(i.GetRepoTags(), ", "), i.GetId())
 }
 
-// list prints joined errors in one line, as the kubelet does: several in brackets.
+// list prints joined errors in one line like the kubelet: several in brackets.
 type list struct{ error }
 
 // Error implements error.

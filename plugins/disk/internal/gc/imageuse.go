@@ -12,8 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageIndex finds images by any name: id with or without its algorithm, tag, or
-// digest.
+// imageIndex finds images by any of their names: ID with or without algorithm, tag, or digest.
 type imageIndex map[string][]string
 
 func indexImages(images []*runtimeapi.Image) imageIndex {
@@ -30,8 +29,8 @@ func indexImages(images []*runtimeapi.Image) imageIndex {
 
 func bare(id string) string { return strings.TrimPrefix(id, "sha256:") }
 
-// find returns the images that the first of the names leads to that leads to any.
-// The runtime's id goes first: a tag may have moved on to another image.
+// find returns the images of the first name that has any. Pass the runtime's ID first: a tag may
+// have moved to another image.
 func (ix imageIndex) find(names ...string) []string {
 	for _, name := range names {
 		if ids := ix[bare(name)]; name != "" && len(ids) > 0 {
@@ -41,9 +40,8 @@ func (ix imageIndex) find(names ...string) []string {
 	return nil
 }
 
-// used returns the images that containers in any state run or mount. It asks once
-// about the mounts of each container: the list does not have them. What it has
-// learned is kept if it does not come to the end.
+// used returns the images that containers in any state run or mount. It asks once per container for
+// its mounts, which the list lacks. If it fails, it keeps the mounts that it has read.
 func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, error) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {
@@ -95,13 +93,13 @@ func (g *imageGC) imageVolumes(ctx context.Context, container string) ([]string,
 	return names, nil
 }
 
-// errNoSandboxImage: a runtime that neither names its sandbox image nor pins any
-// image would lose it, and without it no pod starts.
+// errNoSandboxImage means that the runtime neither names its sandbox image nor pins any image.
+// Image GC would remove that image, and without it no pod can start.
 var errNoSandboxImage = errors.New("no image is removed: the runtime neither names its sandbox image (config.sandboxImage in its verbose status) nor pins any image, so the sandbox image cannot be told from unused ones")
 
-// sandboxImages returns the images that the runtime makes sandboxes from.
-// containerd 2 pins it, containerd 1 and CRI-O name it in their verbose status; the
-// runtime itself knows best which image the name means.
+// sandboxImages returns the images from which the runtime makes sandboxes. containerd 2 pins
+// them, containerd 1 and CRI-O name one in their verbose status; the runtime itself resolves
+// the name best.
 func (g *imageGC) sandboxImages(ctx context.Context, seen imageScan) (map[string]bool, error) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
@@ -128,8 +126,8 @@ func (g *imageGC) sandboxImages(ctx context.Context, seen imageScan) (map[string
 	return out, nil
 }
 
-// parseSandboxImage reads the sandbox image from the configuration in a verbose
-// status; "" if it does not say.
+// parseSandboxImage returns the sandbox image from the configuration in a verbose status, "" if
+// it names none.
 func parseSandboxImage(config string) string {
 	var c struct {
 		SandboxImage string `json:"sandboxImage"`

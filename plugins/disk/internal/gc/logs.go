@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// removeLogs removes a container's log and what was rotated away from it, if they
-// are where the logs of its pod are. The runtime does not do it.
+// removeLogs removes a container's log and its rotated files, which the runtime does not remove,
+// if they are in the log directory of its pod.
 func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 	parts, ok := g.partsOfLog(path, uid)
 	if !ok {
@@ -52,9 +52,9 @@ func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 	return r.released, r.problems()
 }
 
-// partsOfLog returns the pod's directory, the container's, and the file of a log
-// where the kubelet has put it. The maker of a container names its log: it may be
-// anything.
+// partsOfLog splits the path of a log into the pod's directory, the container's directory and
+// the file name. It returns false unless the path is the kubelet's: whoever creates a container
+// can choose any path.
 func (g *containerGC) partsOfLog(path, uid string) (parts []string, ok bool) {
 	inside, err := filepath.Rel(g.podLogsDir, path)
 	if path == "" || err != nil || !filepath.IsLocal(inside) {
@@ -101,9 +101,9 @@ func (g *containerGC) removeLogDirs(ctx context.Context) {
 	}
 }
 
-// isOld reports whether name is a directory that may go. The kubelet makes a new
-// pod's before the runtime hears of the pod, so one that has just changed may
-// belong to a pod that the host's list does not have yet.
+// isOld reports whether name is a directory that may be removed. The kubelet creates a pod's log
+// directory before the runtime knows the pod, so a recently changed one may belong to a pod that
+// is not in the host's list yet.
 func (g *containerGC) isOld(dir *os.File, name, uid string) bool {
 	var st unix.Stat_t
 	if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -113,9 +113,8 @@ func (g *containerGC) isOld(dir *os.File, name, uid string) bool {
 	return known || st.Mtim.Nano() < g.pods.since.UnixNano()
 }
 
-// podOfLogDir returns the uid in the name of a pod's log directory,
-// <namespace>_<name>_<uid>. Anything else, for example lost+found, is not the
-// kubelet's.
+// podOfLogDir returns the UID in the name of a pod's log directory, <namespace>_<name>_<uid>. It
+// returns false for any other name, for example lost+found, which is not the kubelet's.
 func podOfLogDir(name string) (uid string, ok bool) {
 	parts := strings.Split(name, "_")
 	if len(parts) != 3 {
@@ -129,14 +128,13 @@ func podOfLogDir(name string) (uid string, ok bool) {
 	return parts[2], true
 }
 
-// inName: letters, digits, and what stands between them in names of Kubernetes.
+// inName reports whether r may occur in a name of Kubernetes.
 func inName(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.'
 }
 
-// removeLinks removes the links by which log shippers find logs, of containers
-// whose log is gone. A log is also away for a moment while it is rotated, so the
-// container must be gone or have exited.
+// removeLinks removes the symlinks for log shippers whose log is gone. A log is also missing for a
+// moment during rotation, so the container must have exited or be gone.
 func (g *containerGC) removeLinks(ctx context.Context) {
 	path, err := within(g.root, g.settings.ContainerLogsDir)
 	var root *os.Root
@@ -167,7 +165,7 @@ func (g *containerGC) removeLinks(ctx context.Context) {
 		switch {
 		case err != nil && !gone(err):
 			g.fail(fmt.Errorf("remove log link %s: ask for its container: %w", link, err))
-			return // the runtime has no answer for the others either
+			return // the runtime would not answer for the others either
 		case err == nil && reply.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED:
 			continue
 		}
@@ -193,9 +191,8 @@ func (g *containerGC) dangles(root *os.Root, link string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// containerOfLink returns the id in the name of a link,
-// <pod>_<namespace>_<container>-<id>.log. The kubelet cuts long names, at the end
-// of the id; six characters are enough for a runtime.
+// containerOfLink returns the ID in the name of a link, <pod>_<namespace>_<container>-<id>.log. The
+// kubelet truncates long names, and so the ID; a runtime needs only six characters.
 func containerOfLink(name string) (id string, ok bool) {
 	name, isLog := strings.CutSuffix(name, ".log")
 	i := strings.LastIndexByte(name, '-')

@@ -14,10 +14,10 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// ErrNoCapacity is the event InvalidDiskCapacity: the filesystem of images has no size.
+// ErrNoCapacity corresponds to the event InvalidDiskCapacity: the image filesystem has size 0.
 var ErrNoCapacity = errors.New("invalid capacity 0 on image filesystem")
 
-// A ShortError is the event FreeDiskSpaceFailed: too few images are unused.
+// A ShortError corresponds to the event FreeDiskSpaceFailed: too few images are unused.
 type ShortError struct {
 	UsedPercent   int64
 	CapacityBytes int64
@@ -32,10 +32,10 @@ func (e *ShortError) Error() string {
 		e.UsedPercent, inUnits(e.CapacityBytes), e.FreedBytes)
 }
 
-// A periodicGC is one run that the host has not asked for (image_gc_manager.go:GarbageCollect).
+// A periodicGC is one periodic run (image_gc_manager.go:GarbageCollect).
 type periodicGC struct {
 	imageGC
-	// wanted is no more when the host asks for a GC, or the settings have changed.
+	// wanted returns false once the host requests a GC or the settings have changed.
 	wanted func() bool
 
 	path   string // of the images, on the node
@@ -72,8 +72,8 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	return g.reported(), g.problems(ctx)
 }
 
-// lastWanted returns the time at which the image was used last or, if it never was, first
-// detected. The kubelet takes one that was never used for older than any age.
+// lastWanted returns when the image was last used or, if it never was, first detected. The
+// kubelet treats an image that was never used as older than any age.
 func (r imageRecord) lastWanted() time.Time {
 	if r.lastUsed.Before(r.firstDetected) {
 		return r.firstDetected
@@ -81,8 +81,7 @@ func (r imageRecord) lastWanted() time.Time {
 	return r.lastUsed
 }
 
-// byUse removes the first of the candidates, if there is too little room, until there is
-// enough.
+// byUse removes the first candidates, if the filesystem is too full, until there is enough room.
 func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix imageIndex) {
 	high, low := int64(*g.settings.ImageGCHighThresholdPercent), int64(*g.settings.ImageGCLowThresholdPercent)
 	if high == 100 { // only their age counts
@@ -101,7 +100,7 @@ func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix image
 	wantAvailable := share(now.CapacityBytes, 100-low, 100)
 	wantFreed := max(wantAvailable-now.AvailableBytes, 0)
 	before := g.released.Bytes
-	// The runtime's figures of images may be too small, as those of compressed ones are.
+	// The runtime's sizes of images may be too small, for example those of compressed ones.
 	roomy := func() bool {
 		sample, err := g.statfs(g.path)
 		return err == nil && sample.AvailableBytes >= wantAvailable
@@ -116,8 +115,8 @@ func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix image
 	}
 }
 
-// filesystem returns the room where the images are, with available bytes that are at
-// most all.
+// filesystem returns the room on the image filesystem, with AvailableBytes limited to
+// CapacityBytes.
 func (g *periodicGC) filesystem(ctx context.Context) (nodefs.FilesystemSample, error) {
 	info, err := ask(ctx, g.step, g.client.Images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 	if err != nil {
@@ -138,8 +137,8 @@ func (g *periodicGC) filesystem(ctx context.Context) (nodefs.FilesystemSample, e
 	return sample, nil
 }
 
-// take removes images until it is enough or not wanted any more; in a dry run it counts
-// them.
+// take removes images until there is enough room or it is no longer wanted; in a dry run it only
+// counts them.
 func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageIndex, enough func() bool) {
 	if !g.settings.DryRun {
 		g.removeAll(ctx, candidates, ix, &g.counts, func() bool { return enough() || !g.wanted() })
@@ -154,7 +153,7 @@ func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageI
 	}
 }
 
-// tell says what was done.
+// tell adds a summary to the message.
 func (g *periodicGC) tell() {
 	if g.settings.DryRun {
 		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.released.Bytes)))
@@ -164,7 +163,7 @@ func (g *periodicGC) tell() {
 	g.counts.describe(g.step)
 }
 
-// share is n*times/of, without overflow; the result is at most n or times.
+// share returns n*times/of without overflow; the result must not exceed n or times.
 func share(n, times, of int64) int64 {
 	high, low := bits.Mul64(uint64(n), uint64(times))
 	quotient, _ := bits.Div64(high, low, uint64(of))

@@ -8,25 +8,24 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// podListLag bounds the delay until the host learns of a new pod. The kubelet knows its pods
-// first; the host's list is of a moment before, and a step may take minutes. What is younger
-// than that is never taken for the rest of a pod that is gone.
+// podListLag bounds the delay until the host knows a new pod. The kubelet knows its pods first;
+// the host's list is a moment old, and a step may take minutes. Anything younger is never taken
+// for the leftover of a pod that is gone.
 const podListLag = time.Minute
 
-// podStates decides of which pods everything may go. The host's list counts, but never against
-// the runtime: a pod that is not in the list, or is said to have ended, and has something
-// running, or something new, is one of which the host does not know yet that it exists or runs
-// again. Of an evicted pod the host knows. Of a pod that is said to have ended what has run and
-// is dead may go however new it is, or a short job would cost another pod its life.
+// podStates decides which pods' data may be removed. It follows the host's list unless the runtime
+// contradicts it: if a pod is not in the list or is listed as ended, but has something running or
+// new, then it is new or running again and the host does not know yet. An evicted pod is certain.
+// If a pod is listed as ended, dead containers that have run may be removed however new they are;
+// else a short job would cost another pod its life.
 type podStates struct {
 	known    map[string]eviction.PodState
 	complete bool
 	since    time.Time
-	// running pods have a container that runs or a sandbox that is ready; young
-	// ones have something newer than since, and starting ones something of that
-	// which has not run yet.
+	// running pods have a running container or a ready sandbox; young ones have something newer
+	// than since, and starting ones something newer that has not run yet.
 	running, young, starting map[string]bool
-	// spent are the sandboxes in which a container has ended.
+	// spent are the sandboxes in which a container has exited.
 	spent map[string]bool
 }
 
@@ -38,7 +37,7 @@ func newPodStates(pods []eviction.PodPhase, complete bool, since time.Time) *pod
 	return p
 }
 
-// see takes in what the runtime has.
+// see updates the states from the runtime's listing.
 func (p *podStates) see(l listing) {
 	p.running, p.young, p.starting = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range l.containers {
@@ -67,7 +66,7 @@ func (p *podStates) isYoung(createdNanos int64) bool {
 	return time.Unix(0, createdNanos).After(p.since)
 }
 
-// runtimeMayGo: all dead containers and sandboxes of the pod may
+// runtimeMayGo reports whether all dead containers and sandboxes of the pod may be removed
 // (ShouldPodRuntimeBeRemoved, which includes ShouldPodContentBeRemoved).
 func (p *podStates) runtimeMayGo(uid string) bool {
 	switch state, ok := p.known[uid]; {
@@ -80,9 +79,9 @@ func (p *podStates) runtimeMayGo(uid string) bool {
 	}
 }
 
-// contentMayGo: the pod's logs may (ShouldPodContentBeRemoved). Those of a pod
-// that has ended are for those who ask why. As long as something runs they stay:
-// an open log gives nothing back.
+// contentMayGo reports whether the pod's logs may be removed (ShouldPodContentBeRemoved). Those
+// of a pod that has ended are kept for its users. While something runs they are kept too: an
+// open log would release nothing.
 func (p *podStates) contentMayGo(uid string) bool {
 	if p.running[uid] {
 		return false
@@ -101,5 +100,5 @@ func (p *podStates) missing(uid string) bool {
 	return uid != "" && p.complete && p.over(uid) && !p.young[uid]
 }
 
-// over: the runtime has nothing of the pod that runs or is about to.
+// over reports whether nothing of the pod runs or is about to start.
 func (p *podStates) over(uid string) bool { return !p.running[uid] && !p.starting[uid] }

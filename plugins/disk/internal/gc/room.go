@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// roomWait bounds the wait for the runtime to give removed layers back. containerd deletes
-	// them some time after it has said that they are gone: between a quarter of a second and,
-	// where a busy disk takes its time, many.
+	// roomWait limits the wait until the space of removed layers is free. containerd deletes them
+	// after it has reported their removal: a quarter of a second later or, on a busy disk, many
+	// seconds.
 	roomWait = 15 * time.Second
 	roomLook = 50 * time.Millisecond
-	// roomPercent is the part that must be back, in percent: figures of layers are a
-	// few seconds old, and the node goes on writing.
+	// roomPercent is the percentage of the space that must be free again: figures of layers are
+	// a few seconds old, and the node keeps writing.
 	roomPercent = 90
-	// Figures of images may be those of compressed ones, with more to come than they
-	// say: for roomSettles nothing must have come.
+	// roomSettles is how long nothing more must have been freed: sizes of images may be
+	// compressed, so that more may follow than they promise.
 	roomSettles = 250 * time.Millisecond
-	// Images that share layers say too much: the wait for them ends when nothing has come
-	// for roomStalls.
+	// roomStalls ends the wait when nothing has been freed for this time: images that share
+	// layers release less than their sizes promise.
 	roomStalls = 3 * time.Second
 )
 
-// room is the free space of one of the runtime's filesystems.
+// room is a filesystem of the runtime and its free space before the removals.
 type room struct {
 	path   string // the node's
 	device uint64
 	before eviction.Reclaimed
 }
 
-// measureRooms reads the free space of the runtime's filesystems before anything
-// is removed. What cannot be read is left out: it is for the report only. No answer
-// counts as one all the same, for giving up a runtime that hangs.
+// measureRooms reads the free space of the runtime's filesystems before anything is removed. It
+// omits what cannot be read, since that is needed for the report only. A missing answer still
+// counts as a sign that the runtime hangs.
 func (s *step) measureRooms(ctx context.Context) []room {
 	info, err := ask(ctx, s, s.client.Images.ImageFsInfo, &runtimeapi.ImageFsInfoRequest{})
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *step) measureRooms(ctx context.Context) []room {
 	return out
 }
 
-// gained returns what is free now and was not before.
+// gained returns how much more is free now than before.
 func (s *step) gained(r room) eviction.Reclaimed {
 	_, now, err := s.freeOn(r.path)
 	if err != nil {
@@ -72,10 +72,9 @@ func (s *step) noteRooms() {
 	}
 }
 
-// awaitRoom waits until what the runtime has removed is free, so that the node is not
-// looked at too early and a pod evicted for space that is about to come. It
-// ends when want is back and no more comes, when no more has come for longest, or when
-// it is enough otherwise.
+// awaitRoom waits until the space of what the runtime has removed is free. Otherwise the host might
+// look too early and evict a pod for space that is about to be freed. It ends when want is free and
+// nothing more follows, when nothing more was freed for longest, or when otherwise returns true.
 func (s *step) awaitRoom(ctx context.Context, want eviction.Reclaimed, longest time.Duration, otherwise func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
@@ -118,7 +117,7 @@ func (s *step) freeOn(name string) (device uint64, free eviction.Reclaimed, err 
 	return device, eviction.Reclaimed{Bytes: room.FreeBytes, Inodes: room.InodesFree}, err
 }
 
-// amounts prints figures for people.
+// amounts formats amounts for people.
 func amounts(r eviction.Reclaimed) string {
 	size := fmt.Sprintf("%d bytes", r.Bytes)
 	if r.Bytes >= 1<<10 {
@@ -127,7 +126,7 @@ func amounts(r eviction.Reclaimed) string {
 	return fmt.Sprintf("%s and %d inodes", size, r.Inodes)
 }
 
-// inUnits prints bytes as the kubelet's image GC does.
+// inUnits formats bytes like the kubelet's image GC.
 func inUnits(bytes int64) string {
 	size, unit := float64(bytes), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {

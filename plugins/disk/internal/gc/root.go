@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// within returns where the node's file name is seen below the node's root. Below
-// another root than "/" absolute links are followed from there, which the kernel does not.
+// within returns the path at which this process finds the node's file name. Under a root other than
+// "/" it resolves absolute links relative to the root, which the kernel would not do.
 func within(root nodefs.FS, name string) (string, error) {
 	if root.Path("/") == "/" {
 		return name, nil

@@ -10,9 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// removeSandboxes removes sandboxes that are not ready and have no containers:
-// all of a pod whose runtime may go, else all but the pod's newest sandbox
-// (kuberuntime_gc.go:evictSandboxes).
+// removeSandboxes removes sandboxes that are not ready and have no containers: all of a pod if
+// runtimeMayGo allows it, else all but the pod's newest sandbox (kuberuntime_gc.go:evictSandboxes).
 func (g *containerGC) removeSandboxes(ctx context.Context, l listing) {
 	occupied := map[string]bool{}
 	for _, c := range l.containers {
@@ -46,8 +45,7 @@ func (g *containerGC) removeSandboxes(ctx context.Context, l listing) {
 	}
 }
 
-// removeSandbox stops the sandbox first, as the kubelet does, for the rare case
-// that its network is still there.
+// removeSandbox stops the sandbox first, like the kubelet, in case its network still exists.
 func (g *containerGC) removeSandbox(ctx context.Context, id string) error {
 	err := remove(ctx, g.step, g.client.Runtime.StopPodSandbox, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 	if err != nil && !gone(err) {

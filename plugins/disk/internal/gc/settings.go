@@ -9,47 +9,47 @@ import (
 	"time"
 )
 
-// Settings are the kubelet's settings of garbage collection, with its names. The
-// zero value of each field is its default.
+// Settings are the kubelet's settings of garbage collection, with its names. The zero value of
+// each field means its default.
 type Settings struct {
-	// ImageMinimumGCAge is the minimum time from the first detection of an image to its
-	// removal, so that one that was just pulled for a pod is not removed under it. A Go
-	// duration, 2m by default (KubeletConfiguration.imageMinimumGCAge).
+	// ImageMinimumGCAge is the minimum time between the first detection of an image and its
+	// removal, so that an image just pulled for a pod is kept. A Go duration, 2m by default
+	// (KubeletConfiguration.imageMinimumGCAge).
 	ImageMinimumGCAge *Duration `json:"imageMinimumGCAge,omitempty"`
-	// ImageGCToTarget ends image GC when the thresholds are satisfied with their min reclaim.
-	// Without it all unused images go, as with a kubelet.
+	// ImageGCToTarget ends image GC when the thresholds and their minimum reclaim are satisfied.
+	// Without it all unused images are removed, as by a kubelet.
 	ImageGCToTarget bool `json:"imageGCToTarget,omitempty"`
 	// MinAge is the minimum age of a dead container, counted from its creation. A Go duration,
 	// 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
-	// MaxPerPodContainer bounds the dead instances that are kept of each container of a pod
-	// that is still there; negative means all. 1 by default: the kubelet tells from the last
-	// one how the container ended, and has its log (--maximum-dead-containers-per-container).
+	// MaxPerPodContainer is the number of dead instances to keep of each container of an existing
+	// pod; negative means all. 1 by default: from the last one the kubelet reports how the
+	// container ended, and its log (--maximum-dead-containers-per-container).
 	MaxPerPodContainer *int `json:"maxPerPodContainer,omitempty"`
-	// MaxContainers bounds the dead containers that are kept on the node; negative, the
-	// default, means no limit (--maximum-dead-containers).
+	// MaxContainers is the number of dead containers to keep on the node; negative, the default,
+	// means no limit (--maximum-dead-containers).
 	MaxContainers *int `json:"maxContainers,omitempty"`
-	// ContainerLogsDir has a symlink for each container's log, by container id.
+	// ContainerLogsDir has a symlink to each container's log, with the container's ID in its name.
 	// /var/log/containers by default.
 	ContainerLogsDir string `json:"containerLogsDir,omitempty"`
 
-	// PeriodicImageGC has images removed by age and by use of their filesystem, as a
-	// kubelet does. Without it that is left to the kubelet. The next three are for it.
+	// PeriodicImageGC enables the removal of images by age and by the usage of their filesystem,
+	// like a kubelet's. By default that is left to the kubelet. It uses the next three settings.
 	PeriodicImageGC bool `json:"periodicImageGC,omitempty"`
-	// ImageGCHighThresholdPercent is the use of the filesystem of images at which unused
-	// ones are removed, 85 by default. With 100 none is for the room that it takes.
+	// ImageGCHighThresholdPercent is the usage of the image filesystem at which unused images are
+	// removed, 85 by default. 100 disables that.
 	ImageGCHighThresholdPercent *int32 `json:"imageGCHighThresholdPercent,omitempty"`
-	// ImageGCLowThresholdPercent is the use down to which they are, 80 by default.
+	// ImageGCLowThresholdPercent is the usage down to which they are removed, 80 by default.
 	ImageGCLowThresholdPercent *int32 `json:"imageGCLowThresholdPercent,omitempty"`
-	// ImageMaximumGCAge is the time after which an unused image is removed whatever room there
-	// is. A Go duration; 0s, the default, means never.
+	// ImageMaximumGCAge is the time after which an unused image is removed regardless of the free
+	// space. A Go duration; 0s, the default, means never.
 	ImageMaximumGCAge *Duration `json:"imageMaximumGCAge,omitempty"`
 
-	// DryRun keeps all images from being removed periodically. It is the host's to say.
+	// DryRun, set from the host's facts, disables the periodic removal of images.
 	DryRun bool `json:"-"`
 }
 
-// Duration is a time.Duration that is written as in "2m30s".
+// Duration is a time.Duration with the text form "2m30s".
 type Duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -69,7 +69,7 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// filled returns s with the defaults in place of what is not set.
+// filled returns s with the defaults filled in.
 func (s Settings) filled() Settings {
 	return Settings{
 		ImageMinimumGCAge:  or(s.ImageMinimumGCAge, Duration(2*time.Minute)),
@@ -87,7 +87,7 @@ func (s Settings) filled() Settings {
 	}
 }
 
-// or returns a pointer of its own to what p points to, or to fallback.
+// or returns a pointer to a copy of *p, or of fallback if p is nil.
 func or[T any](p *T, fallback T) *T {
 	if p != nil {
 		fallback = *p
@@ -95,8 +95,8 @@ func or[T any](p *T, fallback T) *T {
 	return &fallback
 }
 
-// Validate returns all that is wrong, each with the field's name. Of the periodic GC of
-// images it is what the kubelet says.
+// Validate returns all errors, each with the field's name. The rules for the periodic image GC
+// are the kubelet's.
 func (s Settings) Validate() error {
 	s = s.filled()
 	var errs []error
@@ -131,7 +131,7 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// periodic reports whether images are removed without being asked to. s is filled.
+// periodic reports whether the periodic image GC may remove anything. s is filled.
 func (s Settings) periodic() bool {
 	return s.PeriodicImageGC && (*s.ImageGCHighThresholdPercent < 100 || *s.ImageMaximumGCAge > 0)
 }

@@ -18,25 +18,24 @@ import (
 )
 
 const (
-	// askTimeout bounds a question to the runtime. The host gives up on a step
-	// without progress after 30 s, and then the reason is lost.
+	// askTimeout limits a query to the runtime. It is shorter than the 30 s without progress after
+	// which the host gives up on a step and the reason is lost.
 	askTimeout = 10 * time.Second
-	// removeTimeout bounds a removal. A large layer on a slow disk takes its time;
-	// the runtime goes on without a caller.
+	// removeTimeout limits a removal. A large layer on a slow disk takes long; the runtime
+	// continues even without its caller.
 	removeTimeout = time.Minute
-	// heartbeat keeps the host waiting for a removal.
+	// heartbeat is the time between two calls of progress during a removal.
 	heartbeat = 10 * time.Second
-	// mostTimeouts in a row mean that the runtime hangs, and not one container.
+	// mostTimeouts in a row mean that the runtime hangs, not just one container.
 	mostTimeouts = 2
-	// mostErrors are reported one by one.
+	// mostErrors is the number of errors that are reported individually.
 	mostErrors = 50
 )
 
 // errHangs ends a step early.
 var errHangs = fmt.Errorf("gave up: the container runtime did not answer %d times in a row", mostTimeouts)
 
-// A step is one run of container GC or image GC: what it reclaimed and what it could
-// not.
+// A step is one run of container GC or image GC, with what it has reclaimed and its errors.
 type step struct {
 	client   *cri.Client
 	root     nodefs.FS
@@ -47,13 +46,13 @@ type step struct {
 	notes    []string // for the message
 	errs     []error
 	more     int // errors beyond mostErrors
-	// Removals and questions without an answer, each in a row: a runtime that hangs
-	// in removing may still answer questions.
+	// Removals and queries in a row that got no answer: a runtime that hangs in a removal may
+	// still answer queries.
 	stuck, silent int
 }
 
-// ask calls the runtime for something that it answers at once. Each answer is a
-// sign of life: a slow runtime may be asked about hundreds of containers.
+// ask makes a query that the runtime answers at once. Each answer counts as progress: hundreds of
+// queries to a slow runtime may take long.
 func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -66,8 +65,8 @@ func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Con
 	return reply, err
 }
 
-// remove calls the runtime for a removal, which may take long, and tells the host
-// meanwhile that the step is alive.
+// remove makes a call that removes something, which may take long. Meanwhile it reports
+// progress to show that the step is alive.
 func remove[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) error {
 	limited, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -92,13 +91,13 @@ func remove[Request, Reply any](ctx context.Context, s *step, call func(context.
 	}
 }
 
-// free notes that something is gone.
+// free adds to the released amounts and reports progress.
 func (s *step) free(bytes, inodes int64) {
 	s.released = sum(s.released, eviction.Reclaimed{Bytes: bytes, Inodes: inodes})
 	s.progress(s.released)
 }
 
-// fail notes an error. It is a sign of life as well.
+// fail records an error and reports progress.
 func (s *step) fail(err error) {
 	if len(s.errs) < mostErrors {
 		s.errs = append(s.errs, err)
@@ -108,12 +107,12 @@ func (s *step) fail(err error) {
 	s.progress(s.released)
 }
 
-// over reports whether it is of no use to go on.
+// over reports whether the step must end early.
 func (s *step) over(ctx context.Context) bool { return ctx.Err() != nil || s.hangs() }
 
 func (s *step) hangs() bool { return max(s.stuck, s.silent) >= mostTimeouts }
 
-// note adds to the message what was counted, unless it is nothing.
+// note adds a count to the message unless it is 0.
 func (s *step) note(n int, one, many string) {
 	switch n {
 	case 0:
@@ -124,7 +123,7 @@ func (s *step) note(n int, one, many string) {
 	}
 }
 
-// problems joins what went wrong.
+// problems returns all errors, joined.
 func (s *step) problems(ctx context.Context) error {
 	errs := s.errs
 	if s.more > 0 {
@@ -139,11 +138,11 @@ func (s *step) problems(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reported returns the amounts that were reclaimed, with a message of all notes.
+// reported returns the reclaimed amounts, with all notes as the message.
 func (s *step) reported() eviction.Reclaimed {
 	s.released.Message = strings.Join(s.notes, ", ")
 	return s.released
 }
 
-// gone reports whether the runtime says that it does not have such a thing.
+// gone reports whether the runtime has no such object.
 func gone(err error) bool { return status.Code(err) == codes.NotFound }

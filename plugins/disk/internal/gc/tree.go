@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// batch is the number of names that are read at once.
+	// batch is the number of names read at a time.
 	batch = 256
-	// deepest bounds the depth of a tree to remove; logs are two levels deep.
+	// deepest is the maximum depth of a tree to remove; logs are two levels deep.
 	deepest = 64
-	// blockBytes is the unit of st_blocks, whatever the filesystem's is.
+	// blockBytes is the unit of st_blocks, independent of the filesystem's block size.
 	blockBytes = 512
 )
 
-// A remover removes files below a directory and counts what that released. Whatever
-// is in the directory, and whatever is renamed there meanwhile, it stays inside: no
-// symbolic link is followed and no other filesystem or bind mount entered. What
-// cannot be removed does not keep the rest.
+// A remover removes files below a directory and counts what it released. It stays inside the
+// directory whatever that contains, and whatever is renamed meanwhile: it follows no symbolic
+// link and enters no other filesystem or bind mount. If something cannot be removed, it
+// continues with the rest.
 type remover struct {
 	released eviction.Reclaimed
-	// alive is called now and then.
+	// alive is called regularly.
 	alive  func()
 	errs   []error // the first ones
-	failed int     // all
+	failed int     // the number of all
 }
 
-// removeAll removes name in dir with all below it.
+// removeAll removes name in dir with everything below it.
 func (r *remover) removeAll(ctx context.Context, dir *os.File, name string) error {
 	if !r.remove(ctx, dir, name, name, 0) && ctx.Err() != nil {
 		r.fail(name, ctx.Err())
@@ -52,7 +52,7 @@ func (r *remover) removeFile(dir *os.File, name string) {
 	}
 }
 
-// remove reports whether it has removed name, which another program may have done.
+// remove reports whether it has removed name; it is false if another program was faster.
 func (r *remover) remove(ctx context.Context, dir *os.File, name, path string, depth int) bool {
 	if depth > deepest {
 		r.fail(path, fmt.Errorf("more than %d levels deep", deepest))
@@ -90,9 +90,8 @@ func (r *remover) unlink(dir *os.File, name, path string, st *unix.Stat_t) bool 
 	return true
 }
 
-// empty removes all that is in the directory name of dir. Reading goes on where it
-// was although entries vanish, which may skip some: it starts over until it finds
-// nothing more to remove.
+// empty removes everything in the directory name of dir. Reading a directory while entries are
+// removed may skip some, so it starts over until it finds nothing more to remove.
 func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, depth int) error {
 	sub, err := openDir(dir, name)
 	if err != nil {
@@ -105,15 +104,14 @@ func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, de
 		if err != nil || removed == 0 || ctx.Err() != nil {
 			return err
 		}
-		r.forgive(before) // it is tried again
+		r.forgive(before) // it will be tried again
 		if _, err := sub.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 	}
 }
 
-// sweep reads a directory once to its end and returns how many of its entries it has
-// removed.
+// sweep reads a directory once and returns how many of its entries it has removed.
 func (r *remover) sweep(ctx context.Context, dir *os.File, path string, depth int) (removed int, err error) {
 	for ctx.Err() == nil {
 		names, err := dir.Readdirnames(batch)
@@ -133,7 +131,7 @@ func (r *remover) sweep(ctx context.Context, dir *os.File, path string, depth in
 	return removed, nil
 }
 
-// fail notes what could not be removed. What is gone already need not be.
+// fail records what could not be removed, unless it does not exist any more.
 func (r *remover) fail(path string, err error) {
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -149,7 +147,7 @@ func (r *remover) fail(path string, err error) {
 	}
 }
 
-// forgive forgets all failures but the first n.
+// forgive drops all failures but the first n.
 func (r *remover) forgive(n int) {
 	r.failed, r.errs = n, r.errs[:min(n, len(r.errs))]
 }
@@ -161,8 +159,8 @@ func (r *remover) problems() error {
 	return errors.Join(r.errs...)
 }
 
-// openDir opens the directory name, which has no slash in it, in dir, if it is one
-// and on the same mount.
+// openDir opens name, which must not contain a slash, in dir if it is a directory on the same
+// mount.
 func openDir(dir *os.File, name string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
@@ -178,8 +176,8 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// openOnSameMount compares mounts and not devices: a bind mount of the same
-// filesystem has the same device.
+// openOnSameMount compares mounts, not devices: a bind mount of the same filesystem has the
+// same device.
 func openOnSameMount(dir *os.File, name string, flags int) (int, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, flags, 0)
 	if err != nil {
@@ -198,7 +196,7 @@ func openOnSameMount(dir *os.File, name string, flags int) (int, error) {
 	return fd, nil
 }
 
-// mountOf returns the number of the mount that a descriptor is on.
+// mountOf returns the ID of the mount that a descriptor is on.
 func mountOf(fd int) (string, error) {
 	path := fmt.Sprintf("/proc/self/fdinfo/%d", fd)
 	info, err := os.ReadFile(path)

@@ -9,29 +9,29 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// held is an answer that waits until all others are there. A pod of which not all is
-// known ranks by what it may hold: what is in use and no pod explains, as far as that was not
-// so when all of each pod was known. By what is known alone it would be spared for one that
-// holds little.
+// held is an answer that waits for all others. A pod with unknown parts ranks by the most that
+// it may hold: the space in use that no pod explains, minus what was unexplained when every pod
+// was fully known. Ranked by its known parts alone, it would be spared and a pod that holds
+// little evicted.
 type held struct {
 	*pod
 	eviction.Measurement
 }
 
-// hides reports whether something may be hidden of what ranks the pod for a signal. Limits
-// and messages have what is known.
+// hides reports whether unknown parts of the pod count for its rank by a signal. It is false for
+// limits and messages, which use the known parts.
 func (h held) hides(s *filesystem.Contents) bool {
 	return !h.call.detailed && (h.hidden.Rootfs && s.Rootfs || h.hidden.Volumes && s.Volumes)
 }
 
-// give passes an answer on, or holds it.
+// give emits an answer, or holds it if it hides something.
 func (c *call) give(p *pod, m eviction.Measurement, emit func(eviction.Measurement)) {
 	c.mu.Lock()
 	h, hides := held{p, m}, false
 	if m.State != eviction.MeasurementUnknown && p.hidden == (summary.Parts{}) {
 		c.complete++
 	}
-	for i := range m.Usage { // none, or one for each signal
+	for i := range m.Usage { // empty, or one per signal
 		c.explained[i] = summary.Add(c.explained[i], m.Usage[i].Value)
 		hides = hides || h.hides(&c.signals[i])
 	}
@@ -44,8 +44,8 @@ func (c *call) give(p *pod, m eviction.Measurement, emit func(eviction.Measureme
 	}
 }
 
-// giveHeld passes on what was held, when all of so many have answered. It logs once that
-// there was something, and again when there was nothing of many.
+// giveHeld emits the held answers, after all pods have answered. It logs once that there were
+// some, and again only after a call for many pods had none.
 func (c *call) giveHeld(pods []eviction.Pod, emit func(eviction.Measurement)) {
 	of, all, grown := len(pods), c.explainsAll(pods), make([]int64, len(c.signals))
 	for i, s := range c.signals {
@@ -72,8 +72,8 @@ func (c *call) giveHeld(pods []eviction.Pod, emit func(eviction.Measurement)) {
 	}
 }
 
-// explainsAll reports whether all of each pod that runs on the node was asked for and is
-// known. Of few pods the runtime is not asked whether there are others.
+// explainsAll reports whether every pod that runs on the node was requested and is fully known.
+// It is false for few pods, for which the runtime is not asked about others.
 func (c *call) explainsAll(pods []eviction.Pod) bool {
 	if c.complete < len(pods) || len(pods) <= fewPods || c.known.err != nil || c.known.layersErr != nil {
 		return false

@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// How many cgroups and processes of one pod are looked at: a pod may make as many
-// as its limits let it.
+// The maximum numbers of cgroups and processes of one pod that are read: a pod may create as
+// many as its limits allow.
 const (
 	mostCgroups   = 500
 	mostProcesses = 2000
@@ -27,8 +27,8 @@ const (
 type cgroups struct {
 	naming    *nodefs.Naming
 	hierarchy nodefs.Hierarchy
-	// ok: the node's cgroups are where they are looked for. Without them deleted
-	// files are not seen, and writable layers are as old as the runtime's figures.
+	// ok: the node's cgroups were found. Without them deleted files are not counted, and
+	// writable layers have the runtime's figures only.
 	ok bool
 }
 
@@ -39,25 +39,25 @@ func newCgroups(node eviction.NodeFacts) cgroups {
 	return cgroups{naming, hierarchy, namingErr == nil && hierarchyErr == nil}
 }
 
-// A cgroup is one directly below a pod's: of a container, whose id is in its name,
-// or the pod's own, without a name.
+// A cgroup is a direct child of a pod's cgroup: that of a container, whose ID is in its name.
+// The pod's own cgroup has no name.
 type cgroup struct {
 	name string
-	// pids are its processes and those below it, at least one, the oldest first.
+	// pids are the processes in it and its descendants, at least one, oldest first.
 	pids []int
-	// root is the device of the root filesystem, 0 if it was not found. layer is the
-	// writable layer's directory, if it was found.
+	// root is the device of the root filesystem, 0 if it was not found. layer walks the
+	// writable layer's directory, nil if it was not found.
 	root  uint64
 	layer *task
 }
 
-// isOf reports whether the cgroup is the container's.
+// isOf reports whether the cgroup belongs to the container.
 func (g cgroup) isOf(c container) bool { return c.id != "" && strings.Contains(g.name, c.id) }
 
-// processes are a pod's, by cgroup.
+// processes are those of a pod, by cgroup.
 type processes struct {
 	node nodefs.FS
-	// cgroup is the pod's, cgroups are those of its containers, the sandbox's too, that
+	// cgroup is the pod's; cgroups are those of its containers, including the sandbox, that
 	// have processes.
 	cgroup  string
 	cgroups []cgroup
@@ -108,7 +108,7 @@ func (p *processes) add(name string, pids []int) {
 	slices.Sort(p.cgroups[i].pids)
 }
 
-// readPIDs reads the first processes of a cgroup.
+// readPIDs reads at most the given number of PIDs from a cgroup.procs.
 func readPIDs(name string, most int) []int {
 	file, err := os.Open(name)
 	if err != nil {
@@ -124,9 +124,8 @@ func readPIDs(name string, most int) []int {
 	return pids
 }
 
-// still has those of the processes that are the pod's at the moment at which they
-// are asked for. Some seconds have passed since they were listed, in which a number
-// can have become that of another process.
+// still yields those of pids that belong to the pod at the moment of the call. They were listed
+// some seconds before, so a PID may have been reused since by another process.
 func (p *processes) still(pids []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, pid := range pids {
@@ -137,15 +136,15 @@ func (p *processes) still(pids []int) iter.Seq[int] {
 	}
 }
 
-// has reports whether a process is the pod's just now.
+// has reports whether a process belongs to the pod at this moment.
 func (p *processes) has(pid int) bool {
 	cgroup, err := os.ReadFile(p.node.Path(path.Join("/proc", strconv.Itoa(pid), "cgroup")))
 	return err == nil && isBelow(string(cgroup), p.cgroup)
 }
 
-// isBelow reports whether a file /proc/PID/cgroup names a pod's cgroup or one below
-// it. It is known by its name, which has the pod's uid: whole paths begin elsewhere
-// where we have a cgroup namespace of our own.
+// isBelow reports whether a /proc/PID/cgroup file names a pod's cgroup or a descendant. It
+// compares the name, which contains the pod's UID: whole paths differ if this process has its
+// own cgroup namespace.
 func isBelow(file, podCgroup string) bool {
 	for line := range strings.Lines(file) {
 		_, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
@@ -157,12 +156,12 @@ func isBelow(file, podCgroup string) bool {
 	return false
 }
 
-// mostStarters bounds the processes whose parent is looked up: the first of a container is
-// among its lowest numbers, unless numbers have come round.
+// mostStarters is the number of processes whose parent is looked up: a container's first process
+// has one of its lowest PIDs, unless PIDs have wrapped around.
 const mostStarters = 16
 
-// startedBy returns the process outside of the pod that started one of pids: the
-// runtime's. It is 0 if there is none.
+// startedBy returns the parent of one of pids that is outside of the pod, which belongs to the
+// runtime; 0 if there is none.
 func (p *processes) startedBy(pids []int) int {
 	for _, pid := range pids[:min(len(pids), mostStarters)] {
 		parent := readParent(p.node.Path(path.Join("/proc", strconv.Itoa(pid), "stat")))
@@ -173,8 +172,8 @@ func (p *processes) startedBy(pids []int) int {
 	return 0
 }
 
-// readParent reads the fourth field of a file /proc/PID/stat; the second one is a
-// name in parentheses, which may have any characters.
+// readParent returns the fourth field of a /proc/PID/stat file; the second one is a name in
+// parentheses, which may contain any characters.
 func readParent(name string) int {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -9,19 +9,18 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// mostDescriptors bounds the open files of one pod that are looked at.
+// mostDescriptors is the maximum number of one pod's open files that are read.
 const mostDescriptors = 20_000
 
-// addDeleted adds what the pod holds of deleted files: in a writable layer to that
-// container, elsewhere to the pod as a whole, since a file without a name belongs
-// to no volume that could be named. It adds what it can read: a process that ends
-// meanwhile holds nothing.
+// addDeleted adds the deleted files that the pod holds open: those in a writable layer to its
+// container, others to the pod as a whole, since a deleted file cannot be attributed to a volume.
+// It ignores what it cannot read: a process that has ended holds nothing.
 func (p *pod) addDeleted(ctx context.Context) {
 	c := p.call
 	if ctx.Err() != nil || len(p.cgroups) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, hangsAfter/2) // a pod may hold a great many
+	ctx, cancel := context.WithTimeout(ctx, hangsAfter/2) // a pod may hold very many
 	defer cancel()
 	places := c.meter.places
 	proc := places.fs.Path("/proc")
@@ -47,10 +46,9 @@ func (p *pod) addDeleted(ctx context.Context) {
 	}
 }
 
-// ownsNodeFiles reports whether deleted files on the kubelet's filesystem can only
-// be the pod's own and are in no other figure. With a hostPath they may be
-// anybody's: who follows the logs of other pods holds those that are rotated. A
-// quota has counted them.
+// ownsNodeFiles reports whether deleted files on the kubelet's filesystem can only be the pod's own
+// and are in no other figure. With a hostPath they may be another pod's: a pod that follows logs of
+// others holds their rotated files open. A quota has counted deleted files already.
 func (p *pod) ownsNodeFiles() bool {
 	return !slices.ContainsFunc(p.row.Volumes, func(v eviction.Volume) bool { return v.Kind == "hostPath" }) &&
 		!slices.ContainsFunc(p.volumes, func(v volume) bool { return v.quota })

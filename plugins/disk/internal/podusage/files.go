@@ -13,16 +13,15 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// batch is the number of names of a directory that are read at a time.
+// batch is the number of names read from a directory at a time.
 const batch = 256
 
-// blockSize is the unit of st_blocks, whatever the filesystem's own is.
+// blockSize is the unit of st_blocks, independent of the filesystem's block size.
 const blockSize = 512
 
-// files counts what lies in a directory beside its directories, which is what the
-// kubelet counts of logs: neither the directory itself nor what is below. Symlinks
-// count as what they are. dirs are the names of the directories. The error wraps
-// fs.ErrNotExist when there is no such directory.
+// files counts the files directly in a directory, like the kubelet does for logs: neither the
+// directory itself nor its subdirectories count, whose names it returns as dirs. Symlinks count as
+// links. The error wraps fs.ErrNotExist if the directory does not exist.
 func files(name string) (used walk.Usage, dirs []string, err error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -51,8 +50,8 @@ func files(name string) (used walk.Usage, dirs []string, err error) {
 	}
 }
 
-// count adds a file in dir to used, unless it is gone meanwhile, as by rotation, or seen,
-// which has the inodes of files with several links.
+// count adds a file in dir to used, unless it is gone, for example by log rotation, or its inode
+// is in seen, which has the inodes with several links.
 func count(used *walk.Usage, dir int, name string, seen map[uint64]bool) error {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(dir, name, &stat, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, syscall.ENOENT) {
@@ -71,7 +70,7 @@ func count(used *walk.Usage, dir int, name string, seen map[uint64]bool) error {
 	return nil
 }
 
-// file counts one file. A missing one takes nothing.
+// file counts one file. A missing file takes nothing.
 func file(name string) (used walk.Usage, err error) {
 	if err := count(&used, unix.AT_FDCWD, name, map[uint64]bool{}); err != nil {
 		return walk.Usage{}, &fs.PathError{Op: "stat", Path: name, Err: err}

@@ -9,13 +9,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// findLayers finds the containers' root filesystems, and has the directories walked
-// that take what is written there. The runtime's figures of them are up to ten
-// seconds old, in which a container can fill a disk, so that another pod would go
-// for it.
+// findLayers finds the containers' root filesystems and adds tasks to walk their upper
+// directories. The runtime's figures are up to ten seconds old; in that time a container can
+// fill a disk, and another pod would be evicted for it.
 //
-// Of a process's mounts only the device is believed: the pod can mount what it
-// likes there. The directory is the node's word.
+// It trusts only the device in a process's mounts, since the pod can mount anything there. The
+// directory comes from the node's own mounts.
 func (p *pod) findLayers() {
 	m := p.call.meter
 	for i := range p.cgroups {
@@ -37,9 +36,9 @@ func (p *pod) findLayers() {
 	}
 }
 
-// layer returns the usage of a container's writable layer: by the runtime or as it was counted,
-// whichever is more. The runtime may be late, and the oldest process in a container's cgroup
-// may be one of a container inside.
+// layer returns the usage of a container's writable layer: the runtime's figure or the counted
+// one, whichever is larger. The runtime's may be old, and the counted one wrong: the oldest
+// process in the container's cgroup may belong to a nested container.
 func (p *pod) layer(c container) summary.Use {
 	i := slices.IndexFunc(p.cgroups, func(g cgroup) bool { return g.layer != nil && g.isOf(c) })
 	if i < 0 || !p.cgroups[i].layer.look.ok {

@@ -25,7 +25,7 @@ const (
 )
 
 // Runtime is the part of the container runtime's service that is needed here;
-// runtimeapi.RuntimeServiceClient has it.
+// runtimeapi.RuntimeServiceClient implements it.
 type Runtime interface {
 	ListContainers(ctx context.Context, in *runtimeapi.ListContainersRequest, opts ...grpc.CallOption) (*runtimeapi.ListContainersResponse, error)
 	ListContainerStats(ctx context.Context, in *runtimeapi.ListContainerStatsRequest, opts ...grpc.CallOption) (*runtimeapi.ListContainerStatsResponse, error)
@@ -35,23 +35,22 @@ type Runtime interface {
 type Options struct {
 	Node    eviction.NodeFacts
 	Runtime Runtime
-	// Contents returns what of a pod counts for a signal, false while that is not known.
+	// Contents returns the parts of pods that count for a signal, false while they are not known.
 	Contents func(eviction.Signal) (filesystem.Contents, bool)
 	// Walk must be valid.
 	Walk Walk
 }
 
-// Walk bounds what walking through directories costs. The zero value of each
-// field is its default.
+// Walk limits the cost of walking directories. The zero value of each field means its default.
 type Walk struct {
-	// EntriesPerMeasure bounds the directory entries that one Measure looks at in all,
-	// 2,000,000 by default. The rest is looked at by the next one.
+	// EntriesPerMeasure limits the directory entries that one Measure reads in all, 2,000,000
+	// by default. The next Measure continues with the rest.
 	EntriesPerMeasure int64 `json:"entriesPerMeasure,omitempty"`
-	// Parallel bounds the directories that are walked at a time, one of each pod, 4 by default.
+	// Parallel limits the directories that are walked at once, one per pod; 4 by default.
 	Parallel int `json:"parallel,omitempty"`
 }
 
-// Validate returns all that is wrong, each with the field's name.
+// Validate returns all errors, each with the field's name.
 func (w Walk) Validate() error {
 	var errs []error
 	if w.EntriesPerMeasure < 0 || w.EntriesPerMeasure > 0 && w.EntriesPerMeasure < chunkEntries {
@@ -81,12 +80,12 @@ type Meter struct {
 	places   places
 	cgroups  cgroups
 	trees    *trees
-	// hanging are the pods whose files hang.
+	// hanging are the pods with a call that hangs in their files.
 	hanging hang.Left
-	// lastKnown is of the last time when the runtime had figures of all.
+	// lastKnown has the answers of the last time when the runtime had all figures.
 	lastKnown   atomic.Pointer[known]
 	unexplained unexplained
-	// warned of pods of which not all is known.
+	// warned: it was logged that some pods are not fully known.
 	warned atomic.Bool
 }
 
@@ -105,30 +104,27 @@ func New(o Options) *Meter {
 	return m
 }
 
-// Tidy forgets directories that were not asked for lately. It is cheap enough
-// for each pass.
+// Tidy forgets directories that were not requested lately. It is cheap enough for each pass.
 func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
 
-// Removing tells that something is about to be removed that is no pod's.
+// Removing must be called before something is removed that belongs to no pod, such as images.
 func (m *Meter) Removing() { m.unexplained.removing(m.contents) }
 
-// Close gives up what is remembered. A Measure that is under way goes on.
+// Close drops what is remembered. A Measure in progress continues.
 func (m *Meter) Close() { m.trees.close() }
 
-// errLayout: what a signal counts depends on the layout.
+// errLayout means that the layout, which decides what a signal counts, is not known.
 var errLayout = errors.New("the layout of the node's filesystems is not known yet")
 
-// Measure implements eviction.Measurer for the signals of filesystems. It replies
-// shortly before the deadline of ctx: a directory that is too large to be walked
-// by then counts with its last complete figure or, if it has none, with what was
-// counted so far and, for the ranking, all that no pod explains and did not before. The next Measure goes on
-// where this one ended. What hangs in a filesystem is left behind, and not tried again
-// until it has come back.
+// Measure implements eviction.Measurer for the signals of filesystems. It replies shortly
+// before the deadline of ctx. A directory too large to be walked by then counts with its last
+// complete figure. If it has none, it counts with the part counted so far and, for the ranking,
+// the growth of the usage that no pod explains. The next Measure continues the walk. A call
+// that hangs in a filesystem is left behind, and not repeated before it returns.
 //
-// The error is the runtime's, if that could not be asked. Pods whose answer needs its
-// list of containers are unknown then; those of which only files count are measured all
-// the same. A writable layer that it has no figure of, and that is not found to be
-// walked, is hidden like what a walk did not reach.
+// The error is the runtime's, if it failed. Pods whose answer needs its list of containers are then
+// unknown; pods of which only files count are measured anyway. A writable layer that the runtime
+// has no figure of, and whose directory is not found, counts like one whose walk is not finished.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	c, err := m.newCall(req)
 	if err != nil {
@@ -171,19 +167,18 @@ type call struct {
 	at       eviction.PassView
 	detailed bool
 	signals  []filesystem.Contents
-	// needs are the parts without which there is no answer, looks those that are
-	// looked at.
+	// needs are the parts without which there is no answer, looks the parts that are measured.
 	needs, looks summary.Parts
 	projects     *quota.Projects
 	mounts       *nodeMounts
-	// known holds the runtime's answers, once it was asked.
+	// known holds the runtime's answers, after it was asked.
 	known known
 
 	mu sync.Mutex
-	// explained sums what pods take, by signal. held are answers that wait for it.
+	// explained is what all pods take together, by signal. held are answers that wait for it.
 	explained []int64
 	held      []held
-	complete  int // answers in which all is known
+	complete  int // number of fully known answers
 }
 
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
@@ -209,8 +204,8 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	if len(c.signals) == 0 {
 		c.needs = everything
 	}
-	// The kubelet registers projects while it runs. A file that cannot be read is
-	// no reason to measure nothing: directories are walked then.
+	// The kubelet registers projects while it runs, so read the file each time. If that fails,
+	// directories are walked instead.
 	c.projects, _ = quota.Read(m.places.fs.Root)
 	if c.looks.Rootfs && m.cgroups.ok {
 		c.mounts = newNodeMounts(m.places.fs)
@@ -224,9 +219,8 @@ func union(a, b summary.Parts) summary.Parts {
 	return summary.Parts{Rootfs: a.Rootfs || b.Rootfs, Logs: a.Logs || b.Logs, Volumes: a.Volumes || b.Volumes}
 }
 
-// replyInTime returns a context that ends a little before the caller's deadline, so
-// that what is known by then can still be put together, and one that ends when it
-// is time to send what there is.
+// replyInTime returns two contexts that end before the caller's deadline: look, when measuring must
+// stop so that the answers can still be put together, and stop, when they must be sent.
 func replyInTime(ctx context.Context) (look, stop context.Context, cancel context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -11,20 +11,19 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// How much is read of mounts. A process's root comes early among its own; the node
-// has a mount or two for each container, with a line for all its layers.
+// Limits on reading mounts. A process's root comes early among its mounts; the node has a mount
+// or two per container, with a line that lists all its layers.
 const (
 	maxMountsBytes     = 256 << 10
 	maxNodeMountsBytes = 32 << 20
 )
 
-// overlays are the directories that take what is written to overlay filesystems, as
-// the node sees them, by the filesystem's device.
+// overlays maps the device of an overlay filesystem to its upper directory, as the node names it.
 type overlays map[uint64]string
 
-// nodeMounts are the overlays that the node has mounted, by what those processes
-// say that are no pod's: the node's first one, this one, and the runtimes', which may
-// keep their mounts to themselves. It is safe for concurrent use.
+// nodeMounts are the overlays that the node has mounted, as seen by processes outside of pods:
+// PID 1, this process and the runtimes', which may have a private mount namespace. It is safe
+// for concurrent use.
 type nodeMounts struct {
 	node nodefs.FS
 
@@ -40,7 +39,7 @@ func newNodeMounts(node nodefs.FS) *nodeMounts {
 	return m
 }
 
-// add reads the mounts that a process sees, unless another one has seen the same.
+// add reads the mounts of a process, unless its mount namespace was read before.
 func (m *nodeMounts) add(process string) {
 	dir := m.node.Path(path.Join("/proc", process))
 	space, err := os.Readlink(path.Join(dir, "ns/mnt"))
@@ -53,7 +52,7 @@ func (m *nodeMounts) add(process string) {
 	eachMount(path.Join(dir, "mountinfo"), maxNodeMountsBytes, m.overlays.add)
 }
 
-// upperDir returns the directory that takes what is written to an overlay.
+// upperDir returns the directory to which an overlay writes.
 func (m *nodeMounts) upperDir(device uint64) (dir string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,19 +71,19 @@ func (o overlays) add(m nodefs.Mount) {
 	}
 }
 
-// readRootDevice returns the device of a process's root, as in stat's st_dev, and 0
-// if it is gone. The root itself is not touched: a pod may have changed it to one
-// whose server does not answer.
+// readRootDevice returns the device of a process's root, as in stat's st_dev, and 0 if it is
+// gone. It does not access the root itself, which the pod may have changed to one whose server
+// does not answer.
 func readRootDevice(mounts string) (device uint64) {
 	eachMount(mounts, maxMountsBytes, func(m nodefs.Mount) {
 		if m.Point == "/" {
-			device = m.Device // the last one hides those before it
+			device = m.Device // the last mount hides those before it
 		}
 	})
 	return device
 }
 
-// eachMount reads mounts from a file of /proc, as far as it can.
+// eachMount calls each for the mounts in a mountinfo file, as far as it can read them.
 func eachMount(name string, most int64, each func(nodefs.Mount)) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -92,7 +91,7 @@ func eachMount(name string, most int64, each func(nodefs.Mount)) {
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	lines := bufio.NewScanner(io.LimitReader(f, most))
-	lines.Buffer(nil, maxMountsBytes) // each lower layer adds to the line
+	lines.Buffer(nil, maxMountsBytes) // each lower layer makes the line longer
 	for lines.Scan() {
 		if m, ok := nodefs.ParseMount(lines.Text()); ok {
 			each(m)

@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// places are where pods' files are, as the kubelet lays them out. Names are as the
-// node sees them; fs finds them.
+// places knows the kubelet's directories of pods. It uses the node's paths, which fs maps to
+// this process's.
 type places struct {
 	fs      nodefs.FS
 	podLogs string
@@ -24,9 +24,9 @@ func newPlaces(node eviction.NodeFacts) places {
 	return places{fs: nodefs.FS{Root: node.RootDir}, podLogs: node.PodLogsDir, kubelet: node.KubeletRootDir}
 }
 
-// volumePlugins are the kubelet's directories of volumes, by kind. It has figures
-// of these and of no other kind that can be a pod's own: hostPath and gitRepo have
-// none in v1.36 (pkg/volume: MetricsNil).
+// volumePlugins are the kubelet's directories of volumes, by kind. The kubelet has figures of
+// these and of no other kind that can belong to a pod: hostPath and gitRepo have none in v1.36
+// (pkg/volume: MetricsNil).
 var volumePlugins = map[string]string{ //nolint:gosec // "secret" is a kind of volume
 	"emptyDir":    "kubernetes.io~empty-dir",
 	"configMap":   "kubernetes.io~configmap",
@@ -35,7 +35,7 @@ var volumePlugins = map[string]string{ //nolint:gosec // "secret" is a kind of v
 	"downwardAPI": "kubernetes.io~downward-api",
 }
 
-// mounted reports whether a volume of the kind is a filesystem in memory.
+// mounted reports whether a volume of this kind is a mounted in-memory filesystem.
 func mounted(v *eviction.Volume) bool {
 	switch v.Kind {
 	case "emptyDir":
@@ -47,8 +47,8 @@ func mounted(v *eviction.Volume) bool {
 	}
 }
 
-// ephemeral reports whether the kubelet adds a volume to the pod's ephemeral
-// storage (volume/util: IsLocalEphemeralVolume).
+// ephemeral reports whether the kubelet adds a volume to the pod's ephemeral storage
+// (volume/util: IsLocalEphemeralVolume).
 func ephemeral(v *eviction.Volume) bool { return v.CountsForRanking && v.Kind != "hostPath" }
 
 // pod returns the kubelet's directory of a pod.
@@ -63,12 +63,12 @@ func (p places) volume(row *eviction.Pod, v *eviction.Volume) string {
 	return path.Join(p.pod(row), "volumes", plugin, v.Name)
 }
 
-// logs returns the directory of a pod's logs, which has one for each container.
+// logs returns the directory of a pod's logs, with a subdirectory for each container.
 func (p places) logs(row *eviction.Pod) string {
 	return path.Join(p.podLogs, row.Namespace+"_"+row.Name+"_"+row.UID)
 }
 
-// exists reports whether there is a directory of that name.
+// exists reports whether dir exists and is a directory.
 func (p places) exists(dir string) (bool, error) {
 	switch stat, err := os.Lstat(p.fs.Path(dir)); {
 	case err == nil:

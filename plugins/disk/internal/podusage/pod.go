@@ -16,29 +16,29 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// A pod is one pod in one call.
+// A pod is the state of one pod in one call.
 type pod struct {
 	call *call
 	row  *eviction.Pod
-	// volumes are those that are looked at, in the row's order.
+	// volumes are those that are measured, in the row's order.
 	volumes []volume
 	processes
-	tasks []*task // without an answer
-	bad   error   // the row cannot be used
+	tasks []*task // those not finished
+	bad   error   // why the row cannot be used
 
 	stats  summary.Pod
 	oldest time.Time
 	errs   []error
-	// others is the usage that the kubelet charges to the pod beside containers and volumes.
+	// others is the usage that the kubelet charges to the pod besides containers and volumes.
 	others walk.Usage
-	// deleted is the usage of deleted files of the kubelet's filesystem, of a volume or a log,
+	// deleted is the usage of deleted files on the kubelet's filesystem, from a volume or a log,
 	// that the pod's processes hold open.
 	deleted walk.Usage
-	// hidden are the parts of which not all is known.
+	// hidden are the parts that are not fully known.
 	hidden summary.Parts
 }
 
-// A volume is one that is looked at: by quota, which needs no task, or by a walk.
+// A volume is measured by quota, which needs no task, or by a walk.
 type volume struct {
 	row   *eviction.Volume
 	task  *task
@@ -46,8 +46,7 @@ type volume struct {
 	quota bool
 }
 
-// newPods returns the pods of rows. Finding out what there is to walk takes a few
-// system calls for each.
+// newPods returns the pods of rows. It takes a few system calls per pod to find what to walk.
 func (c *call) newPods(ctx context.Context, rows []eviction.Pod) []*pod {
 	pods := make([]*pod, len(rows))
 	var next atomic.Int64
@@ -81,7 +80,7 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 	return p
 }
 
-// findVolumes lists the volumes that count, and the others if they are asked for.
+// findVolumes lists the volumes that count for the ranking, or all in a detailed call.
 func (p *pod) findVolumes() {
 	c, row := p.call, p.row
 	for i := range row.Volumes {
@@ -101,7 +100,7 @@ func (p *pod) findVolumes() {
 	}
 }
 
-// answer is the pod's measurement, or why there was no time for one.
+// answer returns the pod's measurement, or the reason why there was no time for one.
 func (p *pod) answer(ctx, stop context.Context) eviction.Measurement {
 	m, err := guard(stop, &p.call.meter.hanging, p.row.UID, func() eviction.Measurement { return p.measurement(ctx) })
 	if err != nil {
@@ -110,8 +109,8 @@ func (p *pod) answer(ctx, stop context.Context) eviction.Measurement {
 	return m
 }
 
-// measurement puts together what is known when all directories have been walked
-// and the runtime was asked.
+// measurement puts the figures together, after all directories were walked and the runtime was
+// asked.
 func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 	c := p.call
 	m := eviction.Measurement{UID: p.row.UID}
@@ -150,9 +149,9 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 	return m
 }
 
-// exists reports whether the runtime or the disk has anything of the pod. The
-// kubelet has figures only of pods in which a container runs, so that one between
-// two restarts has none and ranks first.
+// exists reports whether the runtime or the disk has anything of the pod. The kubelet has
+// figures only of pods with a running container, so that a pod between two restarts has none
+// and ranks first.
 func (p *pod) exists() (bool, error) {
 	if p.call.known.has[p.row.UID] {
 		return true, nil
@@ -164,8 +163,8 @@ func (p *pod) exists() (bool, error) {
 	return p.call.meter.places.exists(p.call.meter.places.logs(p.row))
 }
 
-// addContainers adds writable layers and logs: of the containers that run, or of
-// all that have left logs if none does.
+// addContainers adds the writable layers and logs of the running containers, or the logs of all
+// containers if none runs.
 func (p *pod) addContainers() {
 	places, looks := p.call.meter.places, p.call.looks
 	logs := places.logs(p.row)
@@ -220,7 +219,7 @@ func (p *pod) addVolumes() {
 	}
 }
 
-// addHosts adds the file that becomes /etc/hosts in the containers.
+// addHosts adds the file that containers see as /etc/hosts.
 func (p *pod) addHosts() {
 	places := p.call.meter.places
 	used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
@@ -251,10 +250,10 @@ func (p *pod) fill(m *eviction.Measurement) {
 	}
 }
 
-// ephemeral returns the usage that the kubelet holds against the pod's limit on ephemeral
-// storage (stats/helper.go: calcEphemeralStorage): writable layers and logs of containers,
-// volumes that live as long as the pod and on the node's disk, files beside the containers'
-// logs, and the file of hosts. Deleted files are ours.
+// ephemeral returns the usage that the kubelet compares with the pod's limit on ephemeral storage
+// (stats/helper.go: calcEphemeralStorage): writable layers and logs of containers, volumes that
+// live as long as the pod and are on the node's disk, other files beside the containers' logs,
+// and the hosts file. Unlike the kubelet, it also counts deleted files.
 func (p *pod) ephemeral() eviction.Figure {
 	total := summary.Add(p.others.Bytes, p.deleted.Bytes)
 	for i := range p.stats.Containers {
@@ -269,7 +268,7 @@ func (p *pod) ephemeral() eviction.Figure {
 	return eviction.Some(total)
 }
 
-// sampled notes when a figure was taken.
+// sampled records the time of a figure; the oldest one counts.
 func (p *pod) sampled(at time.Time) {
 	if !at.IsZero() && (p.oldest.IsZero() || at.Before(p.oldest)) {
 		p.oldest = at

@@ -21,45 +21,45 @@ const (
 	labelContainerName = "io.kubernetes.container.name"
 )
 
-// fewPods bounds the pods that the runtime is asked for one by one. It takes long over the
-// figures of every container of a node.
+// fewPods is the maximum number of pods for which the runtime is asked one by one. The figures
+// of every container of a node take it long.
 const fewPods = 4
 
-// mostRefusals ends the asking for one container after the other, which takes half a
-// second each where the runtime hangs.
+// mostRefusals limits the failed requests for single containers, each of which takes half a
+// second if the runtime hangs.
 const mostRefusals = 8
 
-// known holds the runtime's answers. It is not changed once it is complete.
+// known holds the runtime's answers. It is immutable once it is complete.
 type known struct {
-	// err: it has not said which containers run. layersErr: nor what some of them have
-	// written; deaf: of none.
+	// err: the runtime failed to list the running containers. layersErr: it failed to report
+	// some of their writable layers; deaf: it reported none.
 	err, layersErr error
 	deaf           bool
-	// running are the containers that run, by the uid of their pod, in the order
-	// in which they were made. has are the pods of which there is any container.
+	// running are the running containers by pod UID, in the order of their creation. has are
+	// the pods that have any container.
 	running map[string][]container
 	has     map[string]bool
 }
 
-// A container is one that runs.
+// A container is a running container.
 type container struct {
 	id, name  string
 	createdAt int64
 	layer     summary.Use
-	// at is the time at which the layer was looked at, zero if it was not.
+	// at is the time at which the layer was measured, zero if it was not.
 	at time.Time
-	// refused: the runtime has failed to say what the layer takes.
+	// refused: the runtime failed to report the layer.
 	refused bool
 }
 
-// ask asks the runtime for the containers of pods and their writable layers. The
-// figures are asked for each time, and carry the time at which the runtime
-// took them: containerd does that every ten seconds and cannot be made to hurry.
+// ask asks the runtime for the containers of pods and their writable layers. It asks each
+// time; the figures have the time at which the runtime measured them, which for containerd is
+// every ten seconds and cannot be forced.
 func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	if len(pods) == 0 {
 		return known{}
 	}
-	ctx, cancel := mostOf(ctx) // pods whose answer does not depend on it must still get theirs
+	ctx, cancel := mostOf(ctx) // the rest is for answers that do not depend on the runtime
 	defer cancel()
 	filters := []map[string]string{nil}
 	if len(pods) <= fewPods {
@@ -79,7 +79,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 			lists[i], errs[i] = reply.GetContainers(), err
 		})
 		wait.Go(func() {
-			ctx, cancel := mostOf(ctx) // the rest is for asking for one container after the other
+			ctx, cancel := mostOf(ctx) // the rest is for asking about single containers
 			defer cancel()
 			reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
 			stats[i], statsErrs[i] = reply.GetStats(), err
@@ -101,7 +101,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	return k
 }
 
-// mostOf returns a context for three quarters of the time that is left.
+// mostOf returns a context for three quarters of the remaining time.
 func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
@@ -109,9 +109,9 @@ func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// askEach asks for the layers of pods' containers that are missing, and reports whether
-// there was an answer: a runtime refuses all of them because one container is bad. Without
-// one the last figure stands for two minutes.
+// askEach asks for each missing layer of the pods' containers and reports whether any answer
+// came: a runtime refuses all of them because of one bad container. A layer without an answer
+// keeps its last figure for two minutes.
 func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answered bool) {
 	last, failures := m.lastKnown.Load(), 0
 	for i := range pods {
@@ -131,7 +131,7 @@ func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answ
 	return answered
 }
 
-// askAbout asks for the layer of one container.
+// askAbout asks for the layer of one container and reports whether the runtime answered.
 func (m *Meter) askAbout(ctx context.Context, c *container) bool {
 	ctx, cancel := context.WithTimeout(ctx, hangsAfter/2)
 	defer cancel()
@@ -143,9 +143,8 @@ func (m *Meter) askAbout(ctx context.Context, c *container) bool {
 	return err == nil
 }
 
-// join brings together which containers run and what their layers take. Those that
-// do not run are not counted, as in the kubelet: what is left of them is for the
-// reclaim to free.
+// join combines the running containers with the figures of their layers. Like the kubelet, it does
+// not count containers that do not run: reclaim removes what is left of them.
 func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
@@ -175,16 +174,16 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 	}
 }
 
-// take takes the runtime's figure over.
+// take copies the runtime's figure.
 func (c *container) take(layer *runtimeapi.FilesystemUsage) {
-	// Without a time containerd has not looked yet: its 0 is no figure.
+	// Without a time containerd has not measured yet: its 0 is no figure.
 	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
 		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
 		c.at = time.Unix(0, layer.GetTimestamp())
 	}
 }
 
-// takeLast takes over the figure from before.
+// takeLast copies the container's previous figure, unless it is older than forgetAfter.
 func (c *container) takeLast(before []container) {
 	i := slices.IndexFunc(before, func(last container) bool { return last.id == c.id && time.Since(last.at) < forgetAfter })
 	if i >= 0 {
@@ -199,8 +198,7 @@ func amount(v *runtimeapi.UInt64Value) eviction.Figure {
 	return eviction.Some(int64(min(v.GetValue(), math.MaxInt64)))
 }
 
-// distinct leaves out what says the same again: a runtime that is down says so to
-// each call.
+// distinct drops repeated errors: a runtime that is down returns the same error for each call.
 func distinct(errs []error) []error {
 	var out []error
 	for _, err := range errs {

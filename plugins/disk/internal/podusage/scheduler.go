@@ -8,18 +8,18 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// A scheduler has the directories of one call walked. They take turns of chunkEntries, so
-// that a large one holds up no other. When the call's time or entries are used up,
-// each directory has the answer that it has by then.
+// A scheduler walks the directories of one call. They take turns of chunkEntries, so that a
+// large one does not delay the others. When the call's time or entries are used up, each
+// directory keeps the answer that it has by then.
 type scheduler struct {
 	call *call
 	open func(string, walk.Options) (walker, error)
-	// todo has the pods with tasks, each once, so that one with many directories takes no
-	// more than its share. It is closed when none is left, as is walked, which has the
-	// pods that are done.
+	// todo has the pods with unfinished tasks, each once, so that a pod with many directories gets
+	// no more than its share; walked has the pods that are done. Both are closed when no task is
+	// left.
 	todo, walked chan *pod
 	left         atomic.Int64 // pods with tasks
-	// entries counts down the directory entries that may still be looked at.
+	// entries is the number of directory entries that may still be read.
 	entries atomic.Int64
 }
 
@@ -34,7 +34,7 @@ func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
 	r.entries.Store(m.walk.EntriesPerMeasure)
 	var first, rest []*pod
 	for _, p := range pods {
-		// What was begun is to come to its end.
+		// Unfinished walks come first, so that they are completed.
 		begun := func(v *task) bool { return v.tree.isBegun() }
 		switch i := slices.IndexFunc(p.tasks, begun); {
 		case len(p.tasks) == 0:
@@ -56,8 +56,8 @@ func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
 	return r
 }
 
-// work walks a chunk of the pod whose turn it is until none is left. Several goroutines
-// do it at a time, one for each pod.
+// work walks a chunk of the next pod until none is left. Several goroutines run it, each for
+// another pod.
 func (r *scheduler) work(ctx, stop context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,19 +9,19 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// hangsAfter bounds the wait for a filesystem that does not answer. It is a few times what a
-// healthy one is given to do at a time.
+// hangsAfter limits the wait for a filesystem that does not answer. It is several times the time
+// that one step on a healthy filesystem takes.
 const hangsAfter = time.Second
 
 var (
-	// errLate: there was no time to look.
+	// errLate means that the time was over before it was measured.
 	errLate = errors.New("not looked at in time")
-	// errHangs: a filesystem keeps its caller waiting, as one whose server is away.
+	// errHangs means that a filesystem does not answer, for example because its server is away.
 	errHangs = errors.New("its filesystem does not answer")
 )
 
-// bounded does f. When hangsAfter is over or stop ends first, f is left behind, and
-// late is called at its end.
+// bounded calls f. If hangsAfter passes or stop ends first, it leaves f behind; late is called
+// when f returns.
 func bounded[T any](stop context.Context, f func() T, late func()) (T, error) {
 	ctx, cancel := context.WithTimeout(stop, hangsAfter)
 	defer cancel()
@@ -29,7 +29,7 @@ func bounded[T any](stop context.Context, f func() T, late func()) (T, error) {
 	return r, whyLate(stop, err)
 }
 
-// guard is bounded for a pod, unless something else hangs that was done for it.
+// guard is like bounded for a pod, but fails if an earlier call for the pod still hangs.
 func guard[T any](stop context.Context, hanging *hang.Left, uid string, f func() T) (T, error) {
 	if stop.Err() != nil {
 		return *new(T), errLate
@@ -61,7 +61,7 @@ type slot struct {
 
 func newSlot() *slot { return &slot{token: hang.NewSlot()} }
 
-// take waits for the slot, but not for one whose holder hangs.
+// take waits for the slot, unless its holder hangs.
 func (s *slot) take(ctx context.Context) error {
 	if s.try() {
 		return nil
@@ -103,7 +103,7 @@ func (s *slot) give() {
 	<-s.token
 }
 
-// stuck reports whether the slot has been held for longer than any walk needs it.
+// stuck reports whether the slot has been held for longer than any step takes.
 func (s *slot) stuck() bool {
 	since := s.since.Load()
 	return since != nil && time.Since(*since) >= hangsAfter

@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// chunkEntries bounds the entries of one directory that are walked before another one is:
-	// some 30 ms where nothing has to be read from the disk.
+	// chunkEntries is the maximum number of entries of one directory to walk before the next one
+	// gets its turn: some 30 ms if nothing has to be read from the disk.
 	chunkEntries = 20_000
-	// chunkTime bounds the time of that, where much has to be read.
+	// chunkTime limits the time of such a turn, if much has to be read from the disk.
 	chunkTime = hangsAfter / 4
-	// forgetAfter is the time after which a directory that no call asks for is dropped, with
-	// the walk in it.
+	// forgetAfter is the time after which a directory that is no longer requested is dropped,
+	// including its walk.
 	forgetAfter = 2 * time.Minute
-	// mostWaiting bounds the unfinished walks that are kept, each with its descriptors and its
-	// memory of hard links.
+	// mostWaiting is the maximum number of unfinished walks that are kept, each with its
+	// descriptors and its memory of hard links.
 	mostWaiting = 32
-	// sameViewLasts is the time for which a figure is good for its pass and view. A pass asks
+	// sameViewLasts is the time for which a figure is valid for its pass and view. A pass asks
 	// twice: for the ranking and for the victim.
 	sameViewLasts = 2 * time.Second
 )
 
 var walkOptions = walk.Options{MaxEntries: chunkEntries, MaxOpen: 8, MaxLinks: 1 << 17}
 
-// A figure is the usage of a directory, and the time at which it was measured.
+// A figure is the usage of a directory and when it was measured.
 type figure struct {
 	walk.Usage
 	at time.Time
 }
 
-// atLeast returns the larger of both, byte- and inode-wise.
+// atLeast returns the maximum of both, separately for bytes and inodes.
 func (f figure) atLeast(u walk.Usage, at time.Time) figure {
 	if u.Bytes >= f.Bytes {
 		f.Bytes, f.at = u.Bytes, at
@@ -60,49 +60,49 @@ func openWalk(dir string, o walk.Options) (walker, error) {
 	return w, nil
 }
 
-// A tree is a directory and what is remembered of it between two looks.
+// A tree is a directory and what is remembered of it between two calls.
 type tree struct {
 	dir string
-	// slot is held by who walks here and owns walk. A walk that hangs in the filesystem
-	// keeps it, and all others out.
+	// slot must be held to use walk. A walk that hangs in the filesystem keeps it and so keeps
+	// all others out.
 	slot *slot
 	walk walker
 
 	mu sync.Mutex
-	// complete is the figure of the last completed walk, partial that of one that was begun
-	// since and is not finished. Without a time there is none.
+	// complete is the figure of the last completed walk, partial that of a later, unfinished one.
+	// Either is missing if its time is zero.
 	complete, partial figure
-	// at is the view of the pass that the last walk was completed for.
+	// at is the pass and view for which the last walk was completed.
 	at eviction.PassView
-	// asked is the time of the last request for a figure, begun the start of the walk that is
-	// not finished, zero for none.
+	// asked is the time of the last request for a figure; begun is the start of the unfinished
+	// walk, zero if there is none.
 	asked time.Time
 	begun time.Time
-	// fleeting: the directory is a mount, which must not be kept busy.
+	// fleeting: the directory is a mount, which a waiting walk would keep busy.
 	fleeting bool
 }
 
-// A look is the answer for one tree.
+// A look is the result for one tree.
 type look struct {
 	figure figure
-	// ok: there is a figure. Without one and without err there is no such directory.
+	// ok: there is a figure. If neither ok nor err is set, the directory does not exist.
 	ok  bool
 	err error
-	// partial: no walk of the directory was ever completed, and it may hold anything.
+	// partial: no walk of the directory was ever completed, so it may hold any amount.
 	partial bool
 }
 
 // An answer is the result of a step in a tree.
 type answer struct {
 	look look
-	// ok: there is one, since the directory is counted, is not there, cannot be read,
-	// hangs, or the time is over.
+	// ok: look is final, since the directory has been counted, does not exist, cannot be read
+	// or hangs, or the time is over.
 	ok bool
-	// spent is the approximate number of entries that were looked at.
+	// spent is the approximate number of entries that the step read.
 	spent int64
 }
 
-// step walks a chunk of t for c. It ends with stop, and soon after ctx unless the
+// step walks a chunk of t for c. It returns when stop ends, and soon after ctx ends unless the
 // filesystem hangs.
 func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
 	if err := t.slot.take(ctx); err != nil {
@@ -120,7 +120,7 @@ func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.O
 		returned := false
 		defer t.slot.give()
 		defer func() {
-			if !returned { // but panicked: the walk is begun from the start
+			if !returned { // it panicked: the next walk starts over
 				t.drop()
 			}
 		}()
@@ -161,15 +161,14 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 		}
 		return answer{look: t.known(err), ok: err != nil, spent: spent}
 	}
-	// With done an error is about directories that cannot be read: the figure of
-	// the others is what there is.
+	// An error with done means that some directories cannot be read: use the figure of the others.
 	t.drop()
 	t.set(func() { t.complete, t.partial, t.at = figure{used, now}, figure{}, c.at })
 	return answer{look: look{figure: figure{used, now}, ok: true}, ok: true, spent: used.Inodes - before + 1}
 }
 
-// fresh returns the figure if it is new enough for c: completed since c began, by
-// another call, or a moment ago for the same pass and view.
+// fresh returns the figure if it is new enough for c: completed by another call after c began,
+// or a moment ago for the same pass and view.
 func (t *tree) fresh(c *call) (look, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,7 +179,7 @@ func (t *tree) fresh(c *call) (look, bool) {
 	return look{}, false
 }
 
-// known is the answer from what is remembered, or why there is none.
+// known returns the remembered figure, or err if there is none.
 func (t *tree) known(err error) look {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,9 +193,9 @@ func (t *tree) known(err error) look {
 	}
 }
 
-// count notes what the walk under way has found so far. Where no walk is ever
-// completed, what the last completed one has found must not stand for ever: the
-// directory may have shrunk.
+// count stores what the unfinished walk has found so far. It drops the last complete figure if
+// that was old when the walk began: where no walk is ever completed, the directory may have
+// shrunk since.
 func (t *tree) count(so figure) {
 	t.partial = so
 	if t.begun.Sub(t.complete.at) >= forgetAfter {
@@ -204,7 +203,7 @@ func (t *tree) count(so figure) {
 	}
 }
 
-// isBegun reports whether a walk waits to be continued.
+// isBegun reports whether there is an unfinished walk.
 func (t *tree) isBegun() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,7 +213,7 @@ func (t *tree) isBegun() bool {
 // drop ends the walk. The caller holds the slot.
 func (t *tree) drop() {
 	if t.walk != nil {
-		_ = t.walk.Close() // of directories that were read: nothing can be lost
+		_ = t.walk.Close() // directories were only read: nothing can be lost
 		t.walk = nil
 	}
 	t.set(func() { t.begun = time.Time{} })

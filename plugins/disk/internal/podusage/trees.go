@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// trees are the directories that are remembered.
+// trees holds the directories that are remembered between calls.
 type trees struct {
 	open func(string, walk.Options) (walker, error)
 
@@ -21,7 +21,7 @@ type trees struct {
 
 func newTrees() *trees { return &trees{open: openWalk, byDir: make(map[string]*tree)} }
 
-// at returns the tree of a directory. fleeting: no walk may wait in it.
+// at returns the tree of a directory. fleeting: no walk in it may wait for the next call.
 func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -34,9 +34,8 @@ func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
 	return t
 }
 
-// endWaiting ends the walks that are not to wait for the next call: the fleeting ones,
-// and of the others all but mostWaiting. Those that began first stay, so that each
-// comes to its end some day.
+// endWaiting ends the walks that must not wait for the next call: the fleeting ones, and all others
+// but mostWaiting. It keeps those that began first, so that each walk is completed eventually.
 func (ts *trees) endWaiting() {
 	type waiter struct {
 		t     *tree
@@ -67,8 +66,8 @@ func (ts *trees) endWaiting() {
 	}
 }
 
-// tidy forgets the trees that were not asked for lately. Their pods are gone, or
-// there is no pressure any more.
+// tidy forgets the trees that were not requested for forgetAfter: their pods are gone, or the
+// pressure is.
 func (ts *trees) tidy(now time.Time) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -81,7 +80,7 @@ func (ts *trees) tidy(now time.Time) {
 	}
 }
 
-// close gives up all walks, those under way when their call has ended.
+// close ends all walks; a walk in progress ends when its call has ended.
 func (ts *trees) close() {
 	ts.mu.Lock()
 	ts.closed = true
@@ -99,8 +98,8 @@ func (ts *trees) all() (all []*tree, closed bool) {
 	return all, ts.closed
 }
 
-// interrupt ends a walk that waits. What it has found is remembered. One that is
-// under way is left to its call, and the answer is false.
+// interrupt ends a waiting walk and remembers what it has found. If the walk is in progress, it
+// leaves it to its call and returns false.
 func (t *tree) interrupt() bool {
 	if !t.slot.try() {
 		return false

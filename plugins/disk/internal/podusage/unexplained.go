@@ -7,19 +7,19 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// unexplained remembers how much no pod explains of what is in use, by signal: the
-// operating system, images, and whatever else is not pods'. It is of the last time when all
-// of each pod was known, so that nothing of a pod was in it.
+// unexplained remembers, by signal, the amount in use that no pod explains: the operating
+// system, images and other data that is not pods'. It was taken when every pod was fully known,
+// so that it contains nothing of a pod.
 type unexplained struct {
 	mu sync.Mutex
 	of map[filesystem.Contents]remembered // Used is 0 in the keys
 }
 
-// remembered is an amount, and what was in use before something of it was removed, 0 if
-// nothing was.
+// remembered is an unexplained amount. used is what was in use before a part of it was removed,
+// 0 if nothing was.
 type remembered struct{ amount, used int64 }
 
-// remember takes note of an amount of which nothing is a pod's.
+// remember stores an unexplained amount that contains nothing of a pod.
 func (u *unexplained) remember(s filesystem.Contents, amount int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -29,8 +29,8 @@ func (u *unexplained) remember(s filesystem.Contents, amount int64) {
 	}
 }
 
-// grown returns by how much an amount is more than what is remembered, and thus may be a
-// pod's: all of it if nothing is. Where it is less, others have given something back since.
+// grown returns by how much amount exceeds the remembered one: that part may be a pod's. If it is
+// less, something else was freed since, and the remembered amount is lowered.
 func (u *unexplained) grown(s filesystem.Contents, amount int64) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -42,7 +42,7 @@ func (u *unexplained) grown(s filesystem.Contents, amount int64) int64 {
 	return max(amount-left, 0)
 }
 
-// removing has what is removed from now on taken off, as soon as it shows.
+// removing makes grown subtract what is removed from now on, when the usage shows it.
 func (u *unexplained) removing(contents func(eviction.Signal) (filesystem.Contents, bool)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

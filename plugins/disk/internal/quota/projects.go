@@ -16,18 +16,18 @@ import (
 
 const (
 	projectsFile = "/etc/projects"
-	// maxFileBytes is room for some 100,000 volumes.
+	// maxFileBytes is enough for some 100,000 volumes.
 	maxFileBytes = 16 << 20
 )
 
-// Projects are the directories that are registered as projects of their own.
+// Projects are the directories that are registered as separate projects.
 type Projects struct {
 	node nodefs.FS
-	ids  map[string]uint32 // by directory, as the node sees it
+	ids  map[string]uint32 // by directory, as the node's path
 }
 
-// Read reads the registered projects of the node whose root directory is root
-// ("" is "/"). A node without the file has none.
+// Read reads the registered projects of the node with the root directory root ("" means "/"). A
+// node without the file has none.
 func Read(root string) (*Projects, error) {
 	p := &Projects{node: nodefs.FS{Root: root}}
 	f, err := os.Open(p.node.Path(projectsFile))
@@ -44,7 +44,7 @@ func Read(root string) (*Projects, error) {
 	return p, nil
 }
 
-// registered returns the number under which dir alone is registered.
+// registered returns the number with which only dir is registered.
 func (p *Projects) registered(dir string) (uint32, bool) {
 	if p == nil {
 		return 0, false
@@ -53,10 +53,9 @@ func (p *Projects) registered(dir string) (uint32, bool) {
 	return id, ok
 }
 
-// parseProjects reads lines of "number:directory" (man 5 projects). What is
-// anything else is skipped, as the tools do. A number with several directories is
-// the sum of them, and a directory with several numbers is in one of them: neither
-// is returned.
+// parseProjects parses lines of "number:directory" (man 5 projects). Like the tools, it skips
+// anything else. It omits a number with several directories, whose figure would be their sum, and a
+// directory with several numbers, which is really in only one of them.
 func parseProjects(r io.Reader) (map[string]uint32, error) {
 	ids, dirs := map[string]uint32{}, map[uint32]string{}
 	var unclear []string

@@ -9,11 +9,10 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
 
-// Usage returns what the filesystem says that the directory dir takes, and false
-// where it says nothing or is not to be trusted; a walk tells then. Files that
-// are deleted but still open are counted, unlike in a walk, and on XFS others that
-// were deleted a moment ago. dir is a path as the node sees it. Projects may be
-// nil, which knows no directory.
+// Usage returns the filesystem's figure for the directory dir, a path of the node. It returns false
+// if there is no figure or it cannot be trusted: then walk the directory. Unlike a walk, it
+// includes files that are deleted but still open, and on XFS other files deleted a moment ago. p
+// may be nil, which has no projects.
 func (p *Projects) Usage(dir string) (walk.Usage, bool) {
 	id, ok := p.registered(dir)
 	if !ok {
@@ -31,7 +30,7 @@ func (p *Projects) Usage(dir string) (walk.Usage, bool) {
 	return usage, err == nil
 }
 
-// What package unix lacks of include/uapi/linux/fs.h and quota.h.
+// Definitions of include/uapi/linux/fs.h and quota.h that package unix lacks.
 const (
 	fsGetXattr     = 0x801c581f // FS_IOC_FSGETXATTR
 	projectInherit = 0x200      // FS_XFLAG_PROJINHERIT
@@ -56,8 +55,7 @@ type dqblk struct {
 	_                            uint32
 }
 
-// project returns the project of the directory fd and whether new files in it
-// belong to it as well.
+// project returns the project of the directory fd and whether new files in it inherit it.
 func project(fd int) (id uint32, inherited bool, err error) {
 	var x fsxattr
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fsGetXattr, uintptr(unsafe.Pointer(&x))); errno != 0 {
@@ -66,9 +64,8 @@ func project(fd int) (id uint32, inherited bool, err error) {
 	return x.project, x.flags&projectInherit != 0, nil
 }
 
-// consumption asks the filesystem of fd for a project's usage. XFS answers the
-// same call as ext4. Linux before 5.14 has no quotactl_fd; user namespaces of pods
-// need a later one anyway.
+// consumption asks the filesystem of fd for a project's usage. The call is the same for XFS and
+// ext4. Linux before 5.14 has no quotactl_fd; user namespaces of pods need a later kernel anyway.
 func consumption(fd int, id uint32) (walk.Usage, error) {
 	var q dqblk
 	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), getQuota<<8|projectQuota, uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0)

@@ -9,26 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// block is a piece of a directory as getdents64 returns it.
+// block is a part of a directory as getdents64 returns it.
 type block struct {
 	next, end int
 	bytes     [32 << 10]byte
 }
 
-// blocks are shared by all walks: each needs one for each level of depth, but
-// only while it runs.
+// blocks are shared by all walks: a walk needs one for each level of depth, but only while it runs.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
 // entry is one name in a directory. It is valid until its block is filled again.
 type entry struct {
-	name   []byte // with the zero byte at its end
+	name   []byte // including its terminating zero byte
 	ino    uint64 // of the file, where nothing is mounted over it
-	cookie int64  // the position behind it
+	cookie int64  // the position after the entry
 	kind   uint8  // DT_*
 	size   int
 }
 
-// Where struct linux_dirent64 has its fields (man 2 getdents64).
+// The offsets of the fields of struct linux_dirent64 (man 2 getdents64).
 const (
 	offCookie = 8
 	offSize   = 16
@@ -41,7 +40,7 @@ var errMalformed = errors.New("malformed directory entry")
 func (b *block) reset()      { b.next, b.end = 0, 0 }
 func (b *block) empty() bool { return b.next >= b.end }
 
-// fill reads on in the directory fd; false at its end.
+// fill reads the next part of the directory fd; it returns false at the end.
 func (b *block) fill(fd int) (bool, error) {
 	b.reset()
 	n, err := getdents(fd, b.bytes[:])
@@ -54,7 +53,7 @@ func (b *block) peek() (entry, error) {
 	return parseEntry(b.bytes[b.next:b.end])
 }
 
-// drop goes past e, which peek returned.
+// drop skips e, which peek returned.
 func (b *block) drop(e entry) { b.next += e.size }
 
 // parseEntry returns the first entry in p.
@@ -79,10 +78,10 @@ func parseEntry(p []byte) (entry, error) {
 	}, nil
 }
 
-// String is the name for messages.
+// String returns the name for messages.
 func (e entry) String() string { return unix.ByteSliceToString(e.name) }
 
-// dots: e is "." or "..".
+// dots reports whether e is "." or "..".
 func (e entry) dots() bool {
 	switch len(e.name) {
 	case 2:

@@ -11,21 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLimit says that Deleted stopped at its limit.
+// ErrLimit means that Deleted stopped at its limit.
 var ErrLimit = errors.New("too many open files to look at")
 
-// Deleted counts the files of a device that have no name any more but are still
-// held open by the processes pids, as found in procDir (usually /proc). Each file
-// counts once, however many processes hold it. No walk of a tree sees them, nor does the
-// kubelet.
+// Deleted counts the files of a device that have been deleted but are still held open by the
+// processes pids, as found in procDir (usually /proc). Each file counts once, however many
+// processes hold it. Neither a walk of a tree nor the kubelet sees such files.
 //
-// A process is taken from pids right before it is looked at, so that the caller can
-// tell at the last moment whether it is still the one that is meant.
+// Deleted takes a process from pids right before it reads it, so that the caller can check at
+// the last moment whether the PID still belongs to the intended process.
 //
-// It looks at no more than limit descriptors and returns ErrLimit if
-// there are more, and ctx's error when ctx ends; the usage is a lower bound then,
-// as it is with any other error. A process that is gone holds nothing. A file
-// that is only mapped is not seen.
+// It reads at most limit descriptors; it returns ErrLimit if there are more, and ctx's error if ctx
+// ends. The usage is then a lower bound, as with any other error. A process that is gone holds
+// nothing. A file that is only mapped is not seen.
 func Deleted(ctx context.Context, procDir string, pids iter.Seq[int], device uint64, limit int) (Usage, error) {
 	s := search{device: device, left: limit, held: inodes{max: limit}, block: blocks.Get().(*block)}
 	defer func() {
@@ -88,13 +86,13 @@ func (s *search) process(ctx context.Context, dir string) error {
 	}
 }
 
-// look counts what the descriptor e is open on, if it is a file without a name.
+// look counts the file that the descriptor e refers to, if the file has been deleted.
 func (s *search) look(dir int, e entry) {
-	// The link leads to the open file itself: nothing is opened, no name is looked
-	// up. What is cached is good enough of other devices, whose server may be away.
+	// The link leads to the open file itself: no path is resolved and nothing opened. Cached
+	// attributes are enough for other devices, whose server may be away.
 	err := statx(dir, e.name, unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, &s.stat)
 	if err != nil || s.stat.Mode&unix.S_IFMT != unix.S_IFREG || s.stat.Nlink != 0 {
-		return // closed meanwhile, or none that is looked for
+		return // closed meanwhile, or not a deleted file
 	}
 	if treeOf(&s.stat).device != s.device || s.held.add(s.stat.Ino) != added {
 		return

@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLevels bounds the memory that a chain of directories without end takes: 4
-// MiB. The kubelet gives up where a path is longer than PATH_MAX.
+// maxLevels limits the memory for an endless chain of directories to 4 MiB. The kubelet gives
+// up when a path is longer than PATH_MAX.
 const maxLevels = 1 << 17
 
 var (
-	// errElsewhere is a directory that belongs to another tree than the walk's.
+	// errElsewhere means that a directory does not belong to the walk's tree.
 	errElsewhere = errors.New("on another mount")
 	errMoved     = errors.New("moved elsewhere during the walk")
 )
 
-// tree tells what belongs to a walk: a device, as for the kubelet, and a mount,
-// so that a bind mount is outside even if it is of the same device. Linux before
-// 5.8 does not tell the mount; it is 0 there for all.
+// tree identifies what belongs to a walk: a device, as for the kubelet, and a mount, so that a
+// bind mount is outside even on the same device. Linux before 5.8 does not report the mount; it
+// is always 0 there.
 type tree struct {
 	device, mount uint64
 }
@@ -34,27 +34,27 @@ func treeOf(st *unix.Statx_t) tree {
 
 func (t tree) has(st *unix.Statx_t) bool { return t == treeOf(st) }
 
-// stack is the place of a walk: the directories from the root to the deepest
-// one, and the position in each. The upper and the lower ones are open, half of
-// maxOpen each.
+// stack is the place of a walk: the directories from the root to the deepest one, and the
+// position in each. At most maxOpen of them are open: the first half from the top, the other
+// from the bottom.
 type stack struct {
 	levels  []level
 	tree    tree
 	maxOpen int
 	opener  opener
-	stat    unix.Statx_t // of a directory found again
+	stat    unix.Statx_t // of a directory that was reopened
 }
 
 // level is a directory and how far it has been read.
 type level struct {
-	block *block // what was read of it and not yet taken; nil if there is nothing
+	block *block // the part read but not yet taken; nil if there is none
 	ino   uint64
 	after int64 // cookie of the last entry taken
 	fd    int32 // -1: closed
-	begun bool  // it was read before; after is 0 until an entry is taken
+	begun bool  // it has been read before; after is 0 until an entry is taken
 }
 
-// openRoot starts the stack with dir and tells of it in st.
+// openRoot starts the stack with dir and stores its description in st.
 func (s *stack) openRoot(dir string, st *unix.Statx_t) error {
 	fd, err := s.opener.root(dir)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *stack) openRoot(dir string, st *unix.Statx_t) error {
 
 func (s *stack) top() *level { return &s.levels[len(s.levels)-1] }
 
-// next returns the next entry of the deepest directory without taking it; false
-// at the end.
+// next returns the next entry of the deepest directory without taking it; it returns false at
+// the end.
 func (s *stack) next() (entry, bool, error) {
 	l := s.top()
 	for {
@@ -92,7 +92,7 @@ func (s *stack) next() (entry, bool, error) {
 	}
 }
 
-// take goes past e, which next returned last.
+// take skips e, which next returned last.
 func (s *stack) take(e entry) { s.top().take(e) }
 
 func (l *level) take(e entry) {
@@ -100,12 +100,12 @@ func (l *level) take(e entry) {
 	l.block.drop(e)
 }
 
-// read fills the level's block; false at the end of the directory.
+// read fills the level's block; it returns false at the end of the directory.
 func (l *level) read() (bool, error) {
 	if l.block == nil {
 		l.block = blocks.Get().(*block)
-		// The descriptor may be behind, when it was opened again, or ahead, when a
-		// block was given up half taken.
+		// The descriptor's position may be too early if the directory was reopened, or too
+		// late if a block was released half taken.
 		if l.begun {
 			if _, err := unix.Seek(int(l.fd), l.after, unix.SEEK_SET); err != nil {
 				return false, l.seekError(err)
@@ -116,8 +116,8 @@ func (l *level) read() (bool, error) {
 	return l.block.fill(int(l.fd))
 }
 
-// seekError tells why a position is not valid any more: ext4 says "invalid
-// argument" of a directory that was removed.
+// seekError finds out why a position is no longer valid: for a removed directory ext4 returns
+// "invalid argument", which it replaces by ENOENT.
 func (l *level) seekError(err error) error {
 	var st unix.Stat_t
 	if unix.Fstat(int(l.fd), &st) == nil && st.Nlink == 0 {
@@ -126,7 +126,7 @@ func (l *level) seekError(err error) error {
 	return fmt.Errorf("seek: %w", err)
 }
 
-// giveUp lets go of the level's block.
+// giveUp releases the level's block.
 func (l *level) giveUp() {
 	if l.block != nil {
 		l.block.reset()
@@ -143,12 +143,12 @@ func (l *level) close() {
 	}
 }
 
-// statEntry describes e itself, never what it points to.
+// statEntry describes e. It follows no link.
 func (s *stack) statEntry(e entry, st *unix.Statx_t) error {
 	return statAt(int(s.top().fd), e.name, st)
 }
 
-// enter takes the directory e and makes it the deepest one, described in st.
+// enter takes the directory e, makes it the deepest one and stores its description in st.
 func (s *stack) enter(e entry, st *unix.Statx_t) error {
 	if len(s.levels) >= maxLevels {
 		return fmt.Errorf("more than %d levels", maxLevels)
@@ -174,12 +174,12 @@ func (s *stack) enter(e entry, st *unix.Statx_t) error {
 	return nil
 }
 
-// upper and lower are how many levels at each end are open.
+// upper and lower return how many levels from the top and from the bottom are open.
 func (s *stack) upper() int { return s.maxOpen / 2 }
 func (s *stack) lower() int { return s.maxOpen - s.upper() }
 
-// leave goes back to the deepest directory's parent. It returns how many
-// directories it could not come back to; they are lost to the walk.
+// leave returns to the deepest directory's parent. It returns how many directories could not
+// be reopened; the walk loses what was left in them.
 func (s *stack) leave() (lost int, err error) {
 	last := len(s.levels) - 1
 	if last > 0 && s.levels[last-1].fd < 0 {
@@ -195,8 +195,8 @@ func (s *stack) leave() (lost int, err error) {
 	return lost, nil
 }
 
-// reopen opens the parent of the level child through "..", if that is still the
-// parent, and leaves it closed otherwise.
+// reopen opens the parent of the level child through "..". If the directory was moved
+// elsewhere, the parent stays closed.
 func (s *stack) reopen(child int) error {
 	fd, err := s.opener.parent(int(s.levels[child].fd))
 	if scarce(err) {
@@ -214,8 +214,8 @@ func (s *stack) reopen(child int) error {
 	return nil
 }
 
-// park gives up the blocks, so that a walk that waits for its next turn holds
-// little memory. They are read again from the positions.
+// park releases the blocks, so that a waiting walk holds little memory. They are read again from
+// the stored positions.
 func (s *stack) park() {
 	for i := range s.levels {
 		if i >= s.upper() && i < len(s.levels)-s.lower() {

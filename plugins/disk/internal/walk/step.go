@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// step looks at the next entry of the deepest directory, or passes it over or leaves
-// that directory (false). After an error the same step can be tried again.
+// step looks at the next entry of the deepest directory, or skips it or leaves the directory
+// (false). After an error the same step can be repeated.
 func (w *Walk) step() (looked bool, err error) {
 	e, ok, err := w.stack.next()
 	switch {
@@ -30,8 +30,8 @@ func (w *Walk) step() (looked bool, err error) {
 	return false, err
 }
 
-// look counts the entry e. A directory is counted through its own descriptor, so
-// that what is counted is what is entered.
+// look counts the entry e. It counts a directory through its own descriptor, so that it counts
+// the directory that it enters.
 func (w *Walk) look(e entry) error {
 	if e.kind != unix.DT_DIR {
 		isDir, err := w.file(e)
@@ -50,7 +50,7 @@ func (w *Walk) look(e entry) error {
 	default:
 		w.unread.add(fmt.Errorf("enter %q %d levels down: %w", e.String(), len(w.stack.levels), err))
 		w.stat = unix.Statx_t{}
-		// Itself it counts, unlike what is in it.
+		// The directory itself counts, unlike its content.
 		if statErr := w.stack.statEntry(e, &w.stat); statErr == nil && w.stack.tree.has(&w.stat) {
 			w.tally.count(&w.stat)
 		}
@@ -59,8 +59,8 @@ func (w *Walk) look(e entry) error {
 	return nil
 }
 
-// file counts e unless it turns out to be a directory: not every filesystem says
-// what its entries are, and an entry may have become another since.
+// file counts e unless it turns out to be a directory: not every filesystem reports the type of
+// its entries, and an entry may have been replaced.
 func (w *Walk) file(e entry) (isDir bool, err error) {
 	err = w.stack.statEntry(e, &w.stat)
 	switch {
@@ -77,18 +77,18 @@ func (w *Walk) file(e entry) (isDir bool, err error) {
 	return false, nil
 }
 
-// gone: the entry was removed, or replaced by one of another kind, while the
-// walk came to it.
+// gone reports whether the entry was removed, or replaced by one of another type, before the
+// walk reached it.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
 }
 
-// scarce: the machine lacks something that it may have later.
+// scarce reports whether a resource of the machine was exhausted, perhaps for a moment.
 func scarce(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// failures remembers that something could not be read, in bounded space.
+// failures counts directories and files that could not be read, in bounded space.
 type failures struct {
 	first error
 	more  int

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls of package unix take strings and copy them; with 100,000 files that
-// is 100,000 allocations. These take names as the kernel wrote them.
+// Package unix takes strings and copies them, which means 100,000 allocations for 100,000
+// files. These calls take names as the kernel wrote them.
 
 const (
 	statMask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
 	dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 )
 
-// Names that end with a zero byte, as those of entries do.
+// Names with a terminating zero byte, like those of entries.
 var (
 	nameSelf   = []byte{0}
 	nameParent = []byte("..\x00")
@@ -23,8 +23,8 @@ var (
 
 // opener opens directories, as strictly as the kernel can.
 type opener struct {
-	// plain: no openat2 (Linux before 5.6, or a seccomp filter that refuses it).
-	// Mounts are then recognized once they are open.
+	// plain: there is no openat2 (Linux before 5.6, or a seccomp filter that refuses it).
+	// Mounts are then recognized only after opening them.
 	plain bool
 }
 
@@ -42,8 +42,7 @@ func (o *opener) root(dir string) (int, error) {
 	return openat(unix.AT_FDCWD, name)
 }
 
-// dir opens the directory name in parent, never what it links to or what is
-// mounted on it.
+// dir opens the directory name in parent. It follows no link and enters no mount.
 func (o *opener) dir(parent int, name []byte) (int, error) {
 	if o.plain {
 		return openat(parent, name)
@@ -55,7 +54,7 @@ func (o *opener) dir(parent int, name []byte) (int, error) {
 	return fd, err
 }
 
-// parent opens the directory that child is in.
+// parent opens the parent directory of child.
 func (o *opener) parent(child int) (int, error) { return openat(child, nameParent) }
 
 func openat(at int, name []byte) (int, error) {
@@ -74,13 +73,12 @@ func openat2(at int, name []byte, resolve uint64) (int, error) {
 	})
 }
 
-// statAt describes name in the directory at, itself and not what it links to,
-// without mounting anything.
+// statAt describes name in the directory at. It follows no link and triggers no automount.
 func statAt(at int, name []byte, st *unix.Statx_t) error {
 	return statx(at, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, st)
 }
 
-// statFD describes what fd is open on.
+// statFD describes the open file fd.
 func statFD(fd int, st *unix.Statx_t) error {
 	return statx(fd, nameSelf, unix.AT_EMPTY_PATH, st)
 }
@@ -101,8 +99,7 @@ func getdents(fd int, p []byte) (int, error) {
 	})
 }
 
-// again repeats a call that a signal has interrupted; the Go runtime preempts
-// with signals.
+// again repeats a call that a signal has interrupted; the Go runtime uses signals for preemption.
 func again(call func() (uintptr, unix.Errno)) (int, error) {
 	for {
 		switch r, errno := call(); errno {
@@ -115,5 +112,5 @@ func again(call func() (uintptr, unix.Errno)) (int, error) {
 	}
 }
 
-// closeFD closes a descriptor that nothing was written through.
+// closeFD closes a descriptor that was only read.
 func closeFD(fd int) { _ = unix.Close(fd) }

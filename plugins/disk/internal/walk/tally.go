@@ -6,21 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blockSize is the unit of st_blocks, whatever the filesystem's own blocks are.
+// blockSize is the unit of st_blocks, independent of the filesystem's block size.
 const blockSize = 512
 
-// tally adds up inodes, each once.
+// tally adds up inodes, each of them once.
 type tally struct {
 	sum   Usage
 	links inodes
-	// Shares of files whose links are too many to remember.
+	// The shares of files with several links that exceed the limit of links.
 	sharedBytes, sharedInodes float64
 }
 
-// count adds what st describes, unless it was counted under another name.
+// count adds the inode in st, unless it was counted through another link.
 func (t *tally) count(st *unix.Statx_t) {
 	bytes := int64(st.Blocks) * blockSize
-	// A directory has one name, and as many links as subdirectories.
+	// A directory has one name; its link count is that of its subdirectories.
 	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		switch t.links.add(st.Ino) {
 		case known:

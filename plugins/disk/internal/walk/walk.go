@@ -8,47 +8,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is the space and the inodes that a tree, or a set of files, takes of its filesystem.
+// Usage is the space and the inodes that a tree, or a set of files, takes on its filesystem.
 type Usage struct {
-	// Bytes are allocated bytes: blocks, not lengths.
+	// Bytes are allocated bytes: blocks, not file lengths.
 	Bytes  int64
 	Inodes int64
 }
 
-// Options bound a walk.
+// Options limit a walk.
 type Options struct {
-	// MaxEntries bounds the directory entries of one Continue; 0: no limit. Further links to an
-	// inode that is remembered are passed over and count for nothing.
+	// MaxEntries limits the directory entries of one Continue; 0 means no limit. Further links
+	// to a remembered inode are skipped and do not count towards it.
 	MaxEntries int
-	// MaxOpen bounds the directories that are held open at once, at least 4. In deeper trees
-	// the directories halfway are closed and found again through ".."; if a directory below
-	// them is moved elsewhere meanwhile, they are not, and the walk goes on higher up without
-	// what was left in them.
+	// MaxOpen limits the directories that are open at once; the minimum is 4. In deeper trees those
+	// in between are closed and found again through "..". If a directory below them is moved
+	// elsewhere meanwhile, that fails: the walk continues higher up and loses their unread rest.
 	MaxOpen int
-	// MaxLinks bounds the inodes with several links that are remembered, at some 20 bytes each.
-	// Of a file beyond it each link counts as its share (one of three links a third): exact
-	// when all its links are in the tree, a lower bound otherwise.
+	// MaxLinks limits the inodes with several links that are remembered, at some 20 bytes each.
+	// Beyond it each link of a file counts as its share (one of three links a third): exact if
+	// all its links are in the tree, a lower bound otherwise.
 	MaxLinks int
 }
 
-// A Walk counts one tree. It is for one goroutine at a time.
+// A Walk counts one tree. It is not safe for concurrent use.
 //
-// Between two calls it keeps its place in the tree: a few descriptors, 32 bytes
-// for each level of depth, and the numbers of the inodes with several links. What
-// neither comes nor goes nor moves while it runs is counted once; the rest may
-// or may not be.
+// Between two calls it keeps its place in the tree: a few descriptors, 32 bytes for each level of
+// depth, and the numbers of the inodes with several links. Files that are not created, deleted or
+// moved during the walk are counted once; others may be counted or not.
 type Walk struct {
 	name       string
 	maxEntries int
 	stack      stack
 	tally      tally
 	unread     failures
-	stat       unix.Statx_t // of the entry at hand
+	stat       unix.Statx_t // of the current entry
 	closed     bool
 }
 
-// Open starts a walk at dir, which must be a directory and not a symlink to one.
-// The error wraps fs.ErrNotExist when there is nothing of that name.
+// Open starts a walk at dir, which must be a directory and not a symlink to one. The error
+// wraps fs.ErrNotExist if dir does not exist.
 func Open(dir string, o Options) (*Walk, error) {
 	w := &Walk{
 		name:       dir,
@@ -63,14 +61,13 @@ func Open(dir string, o Options) (*Walk, error) {
 	return w, nil
 }
 
-// Continue goes on where the last call stopped, until the tree is counted
-// (done), ctx ends or MaxEntries entries are looked at; the latter two are no
-// errors. It returns within a few milliseconds after ctx ends, unless the
-// filesystem itself keeps a single call waiting for longer.
+// Continue continues where the last call stopped, until the tree is counted (done), ctx ends or
+// MaxEntries entries have been read; the latter two are no errors. It returns within a few
+// milliseconds after ctx ends, unless the filesystem itself delays a single call for longer.
 //
-// An error without done means that the walk cannot go on now, for lack of
-// descriptors for example; a later call tries again. An error with done means
-// that some directories could not be read: Usage is a lower bound.
+// An error without done means that the walk cannot continue now, for example because
+// descriptors are scarce; a later call tries again. An error with done means that some
+// directories could not be read: Usage is a lower bound.
 func (w *Walk) Continue(ctx context.Context) (done bool, err error) {
 	if w.closed {
 		return false, fmt.Errorf("walk %s: %w", w.name, os.ErrClosed)
@@ -103,11 +100,10 @@ func (w *Walk) Continue(ctx context.Context) (done bool, err error) {
 // Usage returns the count so far: a lower bound until Continue is done.
 func (w *Walk) Usage() Usage { return w.tally.usage() }
 
-// Device is the device of the tree, as in stat's st_dev.
+// Device returns the device of the tree, as in stat's st_dev.
 func (w *Walk) Device() uint64 { return w.stack.tree.device }
 
-// Close gives up the descriptors of the walk. Usage remains. It may be called
-// more than once.
+// Close releases the descriptors of the walk. Usage remains valid. It may be called more than once.
 func (w *Walk) Close() error {
 	w.closed = true
 	w.stack.close()

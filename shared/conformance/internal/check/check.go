@@ -1,6 +1,6 @@
-// Package check has what checks are made of: what a check is, the plugin as checks call it,
-// how a check may end. The checks themselves are in the packages beside it, one for each
-// call, and package conformance runs them.
+// Package check has the building blocks of checks: what a check is, the plugin under test
+// and how a check can end. Sibling packages, one for each call, hold the checks themselves;
+// package conformance runs them.
 package check
 
 import (
@@ -12,75 +12,75 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Check is one thing to find out about a plugin.
+// A Check is one requirement to test.
 type Check struct {
 	Name string
-	// RPC, Needs and Input are the group's where they are not given: the call that is checked,
-	// what the plugin must offer for the check to apply, and the request to the plugin.
+	// RPC, Needs and Input default to the group's: the call that is checked, the capabilities
+	// that the plugin must offer for the check to apply, and the request to the plugin.
 	RPC   string
 	Needs eviction.Capability
 	Input string
 	// Expect describes the answer that the contract asks for.
 	Expect string
-	// Gate: without it, what comes after in the group says nothing.
+	// Gate: if the check fails, the rest of the group is skipped.
 	Gate bool
-	// Warms: after it the process holds what it will hold.
+	// Warms: after the check, the process has allocated what it needs in the long run.
 	Warms bool
 	// Configurable: the plugin must take a configuration.
 	Configurable bool
-	// Limit bounds the time of the check; Time when zero.
+	// Limit is the time limit of the check; 0 means Time.
 	Limit time.Duration
-	// Run returns what was seen instead of what was expected, nil if that was it.
+	// Run returns what it saw instead of the expected, nil if the check passed.
 	Run func(ctx context.Context, t *Target) error
 }
 
-// Time is the usual limit of a check: calls with the longest deadline fit.
+// Time is the usual limit of a check; a call with the longest deadline fits into it.
 const Time = 6 * time.Second
 
-// A Group is checks that run one after the other on a process of their own, so
-// that a plugin that crashes or leaks does so where it can be seen.
+// A Group is a sequence of checks that run on their own process, so that a crash or a leak
+// can be attributed to them.
 type Group struct {
 	Name string
-	// RPC, Needs and Input are those of its checks that have none of their own.
+	// RPC, Needs and Input are the defaults of its checks.
 	RPC   string
 	Needs eviction.Capability
 	Input string
-	// Unless says why none of the checks applies to a target, "" if they do; nil is "".
+	// Unless says why the group does not apply to a target, "" if it does; nil means it does.
 	Unless func(*Target) string
 	// Unconfigured: the checks begin before Configure.
 	Unconfigured bool
-	// Before is a call that the host makes before these, nil for none. If it ends the
-	// process, the checks do without: another group checks that call.
+	// Before makes a call that the host makes before these, nil for none. If the process crashes
+	// on it, the checks run without it: another group checks that call.
 	Before func(context.Context, *Target) error
 	Checks []Check
 }
 
-// NotApplicable is returned by a check that says nothing of this plugin.
+// NotApplicable is the error of a check that does not apply to this plugin.
 type NotApplicable string
 
 func (n NotApplicable) Error() string { return string(n) }
 
-// ErrRestarted is about what an earlier check of the group has seen.
+// ErrRestarted means that the result of an earlier check is lost.
 const ErrRestarted = NotApplicable("the process was started anew since")
 
-// Noted is returned by a check that saw something to report which breaks nothing.
+// Noted is the error of a check that saw something worth reporting that breaks nothing.
 type Noted string
 
 func (n Noted) Error() string { return string(n) }
 
-// Cannot is returned by a gate that the plugin refuses on this machine: a note, and
-// the rest of the group says nothing.
+// Cannot is the error of a gate that the plugin refuses on this machine. It counts as a note,
+// and the rest of the group is skipped.
 type Cannot string
 
 func (c Cannot) Error() string { return string(c) }
 
-// Slow may come from a busy machine. The check is repeated once: a plugin that is slow
-// fails it each time.
+// Slow is the error of a call that is too slow, perhaps because the machine is busy. The check
+// is repeated once: a slow plugin fails both times.
 type Slow string
 
 func (s Slow) Error() string { return string(s) }
 
-// Answered passes over a refusal, which is an answer.
+// Answered returns nil for a refusal, which is an answer too, else err.
 func Answered(err error) error {
 	if errors.Is(err, eviction.ErrRefused) {
 		return nil
@@ -88,7 +88,7 @@ func Answered(err error) error {
 	return err
 }
 
-// Refused wants a refusal with a text.
+// Refused returns an error unless err is a refusal with a text.
 func Refused(err error) error {
 	switch {
 	case err == nil:
@@ -101,5 +101,5 @@ func Refused(err error) error {
 	return nil
 }
 
-// Lines joins several texts.
+// Lines joins texts with line breaks.
 func Lines(parts []string) string { return strings.Join(parts, "\n") }

@@ -7,20 +7,20 @@ import (
 // A Message is a protobuf message under construction.
 type Message []byte
 
-// Text adds a string.
+// Text adds a string field.
 func (m Message) Text(num protowire.Number, s string) Message { return m.Bytes(num, []byte(s)) }
 
-// Bytes adds bytes, or a message.
+// Bytes adds a bytes field or a nested message.
 func (m Message) Bytes(num protowire.Number, b []byte) Message {
 	return protowire.AppendBytes(protowire.AppendTag(m, num, protowire.BytesType), b)
 }
 
-// Number adds a varint.
+// Number adds a varint field.
 func (m Message) Number(num protowire.Number, v int64) Message {
 	return protowire.AppendVarint(protowire.AppendTag(m, num, protowire.VarintType), uint64(v))
 }
 
-// Newer adds fields as a later version of the protocol might have them.
+// Newer adds unknown fields, as a later version of the protocol might have them.
 func (m Message) Newer() Message {
 	return m.Number(1000, 7).Text(1001, "from the future").Bytes(1002, Message{}.Text(1, "nested"))
 }
@@ -32,7 +32,7 @@ type Field struct {
 	Bytes []byte
 }
 
-// Fields takes a message apart.
+// Fields decodes a message into its fields.
 func Fields(b []byte) ([]Field, error) {
 	var out []Field
 	for len(b) > 0 {

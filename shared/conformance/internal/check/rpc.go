@@ -12,8 +12,8 @@ import (
 // An RPC is a call of the service.
 type RPC struct {
 	Name string
-	// Text is the number of a text in the request. In Configure and Watch it is in a
-	// message inside, where it fails to be one.
+	// Text is the field number of a text in the request. In Configure and Watch the field is
+	// a nested message instead, as which the text cannot be decoded.
 	Text    protowire.Number
 	Limit   time.Duration
 	Offered func(*eviction.Plugin) bool
@@ -31,10 +31,10 @@ var RPCs = []RPC{
 	{"Reclaim", 2, eviction.MeasureDeadline, func(p *eviction.Plugin) bool { return p.Reclaimer != nil }, true},
 }
 
-// Forbidden reports whether an answer to it may reclaim something that is not to be.
+// Forbidden reports whether the call may reclaim something without permission.
 func (r RPC) Forbidden(t *Target) bool { return r.Name == "Reclaim" && !t.MayReclaim }
 
-// Call makes the call with raw bytes, and reads a stream to its end.
+// Call makes the call with raw bytes and reads a stream to its end.
 func (r RPC) Call(ctx context.Context, t *Target, in Message) error {
 	if r.streams {
 		return t.Stream(ctx, r.Name, in, func([]byte) {})

@@ -12,22 +12,22 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A Setup is the same for all targets of a run.
+// A Setup holds what all targets of a run share.
 type Setup struct {
 	Node   eviction.NodeFacts
 	Config []byte
-	// MayReclaim allows calls that reclaim something on this machine. Reclaimed gets what
-	// each one has reclaimed.
+	// MayReclaim allows calls that reclaim something on this machine. Reclaimed is called with
+	// the result of each.
 	MayReclaim bool
 	Reclaimed  func(eviction.Reclaimed)
-	// Factor multiplies all deadlines, on a machine that is known to be busy. 0 is 1.
+	// Factor multiplies all deadlines, for a machine known to be busy. 0 means 1.
 	Factor time.Duration
 }
 
-// Patient is d on this machine.
+// Patient returns d multiplied by Factor.
 func (s *Setup) Patient(d time.Duration) time.Duration { return d * max(1, s.Factor) }
 
-// Within makes one call with a deadline of its own.
+// Within makes one call with its own deadline. A call that misses it returns Slow.
 func (s *Setup) Within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	limit = s.Patient(limit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -39,29 +39,29 @@ func (s *Setup) Within(ctx context.Context, limit time.Duration, call func(conte
 	return err
 }
 
-// A Server answers the calls: a process, or this one if the plugin is a value.
+// A Server serves the calls: a process, or this one if the plugin is a value.
 type Server interface {
-	// Ended says how it ended if it does so within d, "" if it lives on.
+	// Ended says how the process ended if it ends within d, "" if it lives on.
 	Ended(d time.Duration) string
-	// Usage is zero when it cannot be read.
+	// Usage returns the zero Usage if it cannot be read.
 	Usage() Usage
-	// Printed returns what came on standard output after the handshake.
+	// Printed returns what the process wrote to standard output after the handshake.
 	Printed() []string
-	// End ends it.
+	// End ends the process or, for a value, the connection.
 	End()
 }
 
-// Usage holds the resources of a process.
+// Usage holds the resources that a process uses.
 type Usage struct {
 	Descriptors, Threads, Children int
 	RSSBytes                       int64
-	// Ran is the time its threads have run, Ready the time they have waited for a processor: a
-	// machine that is busy otherwise does not make a process idle.
+	// Ran is the time its threads have run, Ready the time they have waited for a processor. Both
+	// count as work: on a busy machine a process that waits is not idle.
 	Ran, Ready time.Duration
-	// Shared: others run in the same process.
+	// Shared: the figures include other work in the same process.
 	Shared bool
-	// Runnable: a thread runs or waits for a processor. How long it has waited is counted
-	// only when it gets one.
+	// Runnable: a thread runs or waits for a processor. The kernel adds the waiting time to Ready
+	// only when the thread gets one.
 	Runnable bool
 }
 
@@ -71,15 +71,15 @@ type Target struct {
 	Server
 
 	Client *wire.Client
-	// Plugin as it described itself, with calls in its fields.
+	// Plugin is the plugin's description, with calls in its fields.
 	Plugin eviction.Plugin
-	// Since is before it was there.
+	// Since is a time just before the start of the plugin.
 	Since time.Time
-	// Kept is for a check that leaves something to those after it, nil at first.
+	// Kept is what a check keeps for later checks of its group, nil at first.
 	Kept any
 }
 
-// Open makes a target of a server once it has described itself.
+// Open makes a target of a server and asks the plugin for its description.
 func Open(ctx context.Context, s *Setup, server Server, client *wire.Client, since time.Time) (*Target, error) {
 	t := &Target{Setup: s, Server: server, Client: client, Since: since}
 	err := t.Describe(ctx)
@@ -93,10 +93,10 @@ func Open(ctx context.Context, s *Setup, server Server, client *wire.Client, sin
 	return nil, err
 }
 
-// HostVersion is the version of the host in Describe.
+// HostVersion is the host version that the checks send in Describe.
 const HostVersion = "conformance"
 
-// Describe asks the plugin what it is.
+// Describe asks the plugin for its description and stores it in Plugin.
 func (t *Target) Describe(ctx context.Context) error {
 	return t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
 		p, err := t.Client.Describe(ctx, eviction.Host{Version: HostVersion})
@@ -107,7 +107,7 @@ func (t *Target) Describe(ctx context.Context) error {
 	})
 }
 
-// Configure gives the plugin its node and configuration, if it takes one.
+// Configure sends the plugin its node and configuration, if it takes one.
 func (t *Target) Configure(ctx context.Context) error {
 	if t.Plugin.Configurer == nil {
 		return nil
@@ -115,7 +115,7 @@ func (t *Target) Configure(ctx context.Context) error {
 	return t.ConfigureWith(ctx, t.Config)
 }
 
-// ConfigureWith gives it another config.
+// ConfigureWith is like Configure with another config, and requires a Configurer.
 func (t *Target) ConfigureWith(ctx context.Context, config []byte) error {
 	return t.Within(ctx, eviction.ConfigureDeadline, func(ctx context.Context) error {
 		return t.Plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.Node, Config: config})
@@ -133,13 +133,13 @@ func (t *Target) Offering(c eviction.Capability) []eviction.Signal {
 	return out
 }
 
-// Call makes the call of that name with raw bytes.
+// Call calls the named method with raw bytes.
 func (t *Target) Call(ctx context.Context, rpc string, in Message) ([]byte, error) {
 	out, err := t.Client.CallRaw(ctx, rpc, in)
 	return out, rawError(ctx, err)
 }
 
-// CallWithin is Call with a deadline of its own.
+// CallWithin is Call with its own deadline.
 func (t *Target) CallWithin(ctx context.Context, limit time.Duration, rpc string, in Message) (out []byte, err error) {
 	err = t.Within(ctx, limit, func(ctx context.Context) error {
 		out, err = t.Call(ctx, rpc, in)
@@ -148,12 +148,12 @@ func (t *Target) CallWithin(ctx context.Context, limit time.Duration, rpc string
 	return out, err
 }
 
-// Stream is Call of a call that streams its answers, each of which take gets.
+// Stream is like Call for a method that streams its answers; take gets each of them.
 func (t *Target) Stream(ctx context.Context, rpc string, in Message, take func([]byte)) error {
 	return rawError(ctx, t.Client.StreamRaw(ctx, rpc, in, take))
 }
 
-// rawError is the error of a call by the host, with its status.
+// rawError returns the error that the host would return, with the gRPC status added.
 func rawError(ctx context.Context, err error) error {
 	why := wire.CallError(ctx, err)
 	if why == nil || ctx.Err() != nil {
@@ -162,11 +162,11 @@ func rawError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%s)", why, status.Code(err))
 }
 
-// endingTime bounds the end of a process whose connection broke.
+// endingTime limits the wait for the end of a process after its connection broke.
 const endingTime = 400 * time.Millisecond
 
-// Crash says how the process ended if it did, "" while it lives. A connection
-// that broke may be ahead of the end of the process.
+// Crash says how the process ended, "" if it lives. A connection may break shortly before the
+// process has ended, so after such an error Crash waits.
 func (t *Target) Crash(err error) string {
 	if errors.Is(err, eviction.ErrUnavailable) {
 		return t.Ended(t.Patient(endingTime))
@@ -174,7 +174,7 @@ func (t *Target) Crash(err error) string {
 	return t.Ended(0)
 }
 
-// Lost reports whether err is worse than an answer or a refusal.
+// Lost reports whether err is Slow or the process has ended: it is no answer or refusal.
 func (t *Target) Lost(err error) bool {
 	_, hangs := errors.AsType[Slow](err)
 	return hangs || t.Ended(0) != ""

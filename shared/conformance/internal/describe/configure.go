@@ -47,7 +47,7 @@ func configured(ctx context.Context, t *check.Target) error {
 }
 
 func configuredAgain(ctx context.Context, t *check.Target) error {
-	_, _ = Behavior(ctx, t) // judged by other checks
+	_, _ = Behavior(ctx, t) // other checks judge the result
 	if err := t.Configure(ctx); err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func configuredAgain(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// strangeConfig is the config given with a field that no configuration has and its
-// other values changed.
+// strangeConfig returns the given config with an additional unknown field and with change
+// applied to its values.
 func strangeConfig(given []byte, change func(value any) any) ([]byte, error) {
 	config := map[string]any{}
 	if len(given) > 0 {
@@ -73,10 +73,10 @@ func strangeConfig(given []byte, change func(value any) any) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// same is a value as it is.
+// same returns the value unchanged.
 func same(value any) any { return value }
 
-// another is a value of the same kind.
+// another returns a different value of the same kind.
 func another(value any) any {
 	switch v := value.(type) {
 	case bool:
@@ -133,13 +133,13 @@ func configuredKeepsFormer(ctx context.Context, t *check.Target) error {
 	if err != nil {
 		return check.NotApplicable("nothing to compare: " + err.Error())
 	}
-	// What follows is not to fail for it.
+	// Restore the configuration for the checks that follow.
 	defer func() { _ = t.Configure(ctx) }()
 	config, err := strangeConfig(t.Config, same)
 	if err != nil {
 		return err
 	}
-	// Who takes over what is right in it shows it.
+	// A plugin that applies the valid part of a refused config then behaves differently.
 	changed, err := strangeConfig(t.Config, another)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func described(ctx context.Context, t *check.Target) error {
 	return t.Describe(ctx)
 }
 
-// unspecified reports whether a list of enumerated values, packed or one by one, has 0.
+// unspecified reports whether a list of enum values, packed or not, contains 0.
 func unspecified(f check.Field) bool {
 	return f.Bytes == nil && f.Value == 0 || bytes.IndexByte(f.Bytes, 0) >= 0
 }
@@ -64,7 +64,7 @@ func describedAgain(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// Same compares all that is not a call.
+// Same returns an error unless two descriptions are equal, apart from their calls.
 func Same(a, b *eviction.Plugin) error {
 	was, is := *a, *b
 	for _, p := range []*eviction.Plugin{&was, &is} {
@@ -105,7 +105,7 @@ func describedToNewer(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// absentCalls makes the calls that the plugin says it does not have.
+// absentCalls makes the calls that the plugin does not offer.
 func absentCalls(ctx context.Context, t *check.Target) error {
 	var bad []error
 	for _, c := range check.RPCs {

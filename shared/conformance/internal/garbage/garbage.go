@@ -1,4 +1,4 @@
-// Package garbage sends what no host sends.
+// Package garbage checks how a plugin takes messages that no host sends.
 package garbage
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// Group sends what no host sends. A call that ends is all that is asked for,
-// with an error if no decoder can read it, and a process that lives on.
+// Group sends messages that no host sends. Each call must end, with an error if no decoder
+// can read the message, and the process must stay alive.
 var Group = check.Group{Name: "garbage", Checks: append(garbageChecks(), []check.Check{
 	{Name: "empty-messages", RPC: "(all)", Input: "a message without any field", Expect: "an answer or a refusal", Run: emptyMessages},
 	{Name: "large-message", RPC: "Describe", Input: "a message of 7 MiB, which is below the limit of 8", Expect: "an answer", Run: Large},
@@ -35,16 +35,15 @@ func garbageChecks() []check.Check {
 	return checks
 }
 
-// broken are bytes that no decoder of messages can read.
+// broken are messages that no decoder can read.
 var broken = map[string]check.Message{
 	"a field without its value":  {0x0a},
 	"a length beyond the end":    {0x0a, 0xff, 0xff, 0x01, 'x'},
 	"a number that does not end": bytes.Repeat([]byte{0xff}, 40),
 }
 
-// strange are bytes that some decoders refuse and others, which are in wide use,
-// read as far as they can: C++ and what is made of it ends at a field with the number
-// 0, JavaScript puts something else in the place of bytes that are not UTF-8.
+// strange are messages that some decoders refuse and other widely used ones read in part: C++ and
+// its derivatives stop at a field with the number 0, JavaScript replaces bytes that are not UTF-8.
 func strange(c check.RPC) map[string]check.Message {
 	return map[string]check.Message{
 		"a field with the number 0": {0x00, 0x01},
@@ -62,7 +61,7 @@ func garbage(ctx context.Context, t *check.Target, c check.RPC) error {
 		return check.NotApplicable(reclaim.Forbidden)
 	}
 	for what, in := range broken {
-		// Unlike the rest it waits for the error also of a Watch: a busy machine is late with it.
+		// Unlike below, a Watch must end with an error too: allow a busy machine the full limit.
 		err := t.Within(ctx, c.Limit, func(ctx context.Context) error { return c.Call(ctx, t, in) })
 		switch {
 		case err == nil:
@@ -79,7 +78,7 @@ func garbage(ctx context.Context, t *check.Target, c check.RPC) error {
 	if err := t.Describe(ctx); err != nil || c.Name != "Configure" {
 		return err
 	}
-	return t.Configure(ctx) // one of the doubtful ones may have been a configuration
+	return t.Configure(ctx) // a strange message may have been taken for a configuration
 }
 
 func clipped(in []byte) []byte { return in[:min(len(in), 16)] }
@@ -96,7 +95,7 @@ func emptyMessages(ctx context.Context, t *check.Target) error {
 	return t.Configure(ctx)
 }
 
-// Large sends a message that is large, and below the limit.
+// Large sends a large message that is below the limit.
 func Large(ctx context.Context, t *check.Target) error {
 	_, err := t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion).Bytes(1000, make([]byte, 7<<20)))
 	return err
@@ -119,7 +118,7 @@ func oversizedMessage(ctx context.Context, t *check.Target) error {
 	return t.Describe(ctx)
 }
 
-// answer makes any call with raw bytes. A Watch that stays open is an answer.
+// answer makes any call with raw bytes. A Watch that stays open counts as an answer.
 func answer(ctx context.Context, t *check.Target, c check.RPC, in check.Message) error {
 	return t.Within(ctx, c.Limit, func(ctx context.Context) error {
 		if c.Name != "Watch" {

@@ -25,20 +25,19 @@ import (
 )
 
 const (
-	// graceTime is the time between SIGTERM and SIGKILL by the host.
+	// graceTime is the time that the host leaves between SIGTERM and SIGKILL.
 	graceTime = eviction.StopDeadline
-	// orphanTime bounds the end of a plugin after the death of its host.
+	// orphanTime is the time in which a plugin must end after the death of its host.
 	orphanTime = time.Second
 )
 
-// Leftovers are of the processes of the other groups.
+// Leftovers are what the processes of the other groups left to judge.
 type Leftovers struct {
 	Growth  []Growth
 	Printed []string
 }
 
-// Group is about the life of the process; the last checks about the leftovers of the
-// calls.
+// Group checks the life of the process; its last checks judge the leftovers of the other groups.
 func Group(r *Starter, of *Leftovers) check.Group {
 	return check.Group{Name: "process", Unconfigured: true, Checks: []check.Check{
 		{
@@ -125,7 +124,7 @@ func unknownRPC(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// unauthenticated tries certificates that are not the host's.
+// unauthenticated tries client certificates that are not the host's.
 func unauthenticated(ctx context.Context, _ *check.Target, p *Process) error {
 	if p.identity == nil {
 		return check.NotApplicable("TLS is off by option")
@@ -156,16 +155,16 @@ func (r *Starter) plain(ctx context.Context, _ *check.Target) error {
 	return nil
 }
 
-// onAnother is a check on a process that it may end, with a Watch open if there is one
-// to open.
+// onAnother runs a check on a process that the check may end. If the plugin watches, the
+// process has an open Watch.
 func (r *Starter) onAnother(run func(ctx context.Context, t *check.Target, p *Process) error) func(context.Context, *check.Target) error {
 	return func(ctx context.Context, t *check.Target) error {
 		p, err := r.Open(ctx, !r.NoTLS)
 		if err != nil {
 			return err
 		}
-		// It has to end well without a configuration, too, and what a Configure does that
-		// ends it is reported elsewhere.
+		// The plugin has to end well without a configuration too; another check reports a
+		// Configure that crashes the process.
 		if err := p.Target.Configure(ctx); p.Target.Crash(err) != "" {
 			p.End()
 			if p, err = r.Open(ctx, !r.NoTLS); err != nil {
@@ -176,7 +175,7 @@ func (r *Starter) onAnother(run func(ctx context.Context, t *check.Target, p *Pr
 		if signals := p.Target.Offering(eviction.CanWatch); len(signals) > 0 {
 			_, stop := watch.Open(ctx, p.Target, watch.Request(signals, watch.Never), func(eviction.Wake) {})
 			defer stop()
-			// A call that is answered comes after the Watch was taken up.
+			// When this call is answered, the plugin has received the Watch.
 			_ = p.Target.Describe(ctx)
 		}
 		return run(ctx, t, p)
@@ -217,8 +216,8 @@ func orphaned(_ context.Context, _ *check.Target, p *Process) error {
 	return p.ends(orphanTime, "it runs on without a host")
 }
 
-// reconnected closes the connection after the new one was used, so that the process
-// has been without any.
+// reconnected closes the first connection after using a second one, which it closes too: for a
+// moment the process has no connection.
 func reconnected(ctx context.Context, _ *check.Target, p *Process) error {
 	for range 2 {
 		if err := p.describeOver(ctx, p.handshake.Credentials(p.identity)); err != nil {
@@ -229,7 +228,7 @@ func reconnected(ctx context.Context, _ *check.Target, p *Process) error {
 	return nil
 }
 
-// describeOver makes a call over a connection of its own.
+// describeOver calls Describe over a new connection.
 func (p *Process) describeOver(ctx context.Context, security credentials.TransportCredentials) error {
 	cc, err := launch.Dial(p.handshake.Socket, security)
 	if err != nil {
@@ -240,7 +239,7 @@ func (p *Process) describeOver(ctx context.Context, security credentials.Transpo
 	return err
 }
 
-// describedByAnother compares what another process of the same file says.
+// describedByAnother compares the descriptions of two processes of the same file.
 func describedByAnother(_ context.Context, t *check.Target, p *Process) error {
 	return describe.Same(&t.Plugin, &p.Target.Plugin)
 }
@@ -252,7 +251,7 @@ func (l *Leftovers) nothingPrinted(context.Context, *check.Target) error {
 	return nil
 }
 
-// none wants nothing of it after the checks of any group.
+// none returns a check that fails for each group whose growth is bad according to what.
 func (l *Leftovers) none(what func(Growth) (seen string, bad bool)) func(context.Context, *check.Target) error {
 	return func(context.Context, *check.Target) error {
 		var bad []error

@@ -13,14 +13,14 @@ import (
 	"github.com/evictd/evictd/shared/launch"
 )
 
-// quotedLines bounds the lines of the log that a report quotes.
+// quotedLines is the maximum number of log lines that a report quotes.
 const quotedLines = 8
 
 // A Process is one start of the plugin.
 type Process struct {
 	*launch.Process
 
-	// Target is nil until it was opened.
+	// Target is nil until Starter.Open has connected.
 	Target    *check.Target
 	handshake launch.Handshake
 	conn      *launch.Conn
@@ -35,7 +35,7 @@ func valid(line []byte) string { return strings.ToValidUTF8(string(line), "\uFFF
 // Printed implements check.Server.
 func (p *Process) Printed() []string { return p.stdout.Last(quotedLines) }
 
-// quote returns the last lines of the log as the end of a sentence.
+// quote returns the last lines of the log, to be appended to a message.
 func (p *Process) quote() string {
 	if log := check.Lines(p.written.Since(0, quotedLines)); log != "" {
 		return "; the end of its log:\n" + log
@@ -43,7 +43,7 @@ func (p *Process) quote() string {
 	return ""
 }
 
-// Shake waits for the handshake, whose Faults are an error of their own.
+// Shake waits for the handshake. If that is invalid, the error is launch.Faults.
 func (p *Process) Shake(ctx context.Context) (err error) {
 	inTime, cancel := context.WithTimeout(ctx, eviction.HandshakeDeadline)
 	defer cancel()
@@ -70,7 +70,7 @@ func (p *Process) Ended(d time.Duration) string {
 	return fmt.Sprintf("the process ended (%s)%s", p.Ending(), p.quote())
 }
 
-// ends wants the process to end within d.
+// ends returns Slow with the text otherwise unless the process ends within d.
 func (p *Process) ends(d time.Duration, otherwise string) error {
 	if !p.WaitFor(p.Target.Patient(d)) {
 		return check.Slow(otherwise + p.quote())
@@ -78,7 +78,7 @@ func (p *Process) ends(d time.Duration, otherwise string) error {
 	return nil
 }
 
-// End ends the process and all of its group, and waits for that.
+// End kills the process and its process group and waits until they have ended.
 func (p *Process) End() {
 	_ = p.Stop(0) // what cannot be killed is reported as a survivor
 	if p.conn != nil {
@@ -86,7 +86,7 @@ func (p *Process) End() {
 	}
 }
 
-// checkSocket wants what the plugin said it listens on to be there.
+// checkSocket returns an error unless the path that the plugin named is a socket.
 func checkSocket(path string) error {
 	stat, err := os.Stat(path)
 	if err == nil && stat.Mode().Type() != os.ModeSocket {

@@ -23,15 +23,15 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// A Starter starts the executable, any number of times.
+// A Starter can start the executable any number of times.
 type Starter struct {
 	Setup *check.Setup
 	Path  string
-	// Dir is for the directories of sockets.
+	// Dir is the parent of the sockets' directories.
 	Dir         string
 	NoTLS       bool
 	Environment []string
-	// Root and Policy are of the sandboxes; Root is nil for processes with all our rights.
+	// Root and Policy configure sandboxes; if Root is nil, processes have all rights of the caller.
 	Root   *sandbox.Root
 	Policy *sandbox.Policy
 
@@ -69,8 +69,7 @@ func (r *Starter) Spawn(byHand, tls bool) (*Process, error) {
 	return p, nil
 }
 
-// command returns how to start the executable once more, in a directory or a sandbox of its
-// own.
+// command returns the command for another start of the executable, in a new directory or sandbox.
 func (r *Starter) command() (launch.Command, error) {
 	n := r.spawned.Add(1)
 	if r.Root == nil {
@@ -88,15 +87,14 @@ func (r *Starter) command() (launch.Command, error) {
 	return box.Command(r.Path), nil
 }
 
-// Close ends whatever was started.
+// Close ends all processes that it started.
 func (r *Starter) Close() {
 	for _, p := range r.all {
 		p.End()
 	}
 }
 
-// Open starts the executable and connects with it, as far as possible: an error
-// says what was in the way.
+// Open starts the executable and connects to it. The error says which step failed.
 func (r *Starter) Open(ctx context.Context, tls bool) (*Process, error) {
 	since := time.Now()
 	p, err := r.Spawn(false, tls)
@@ -119,12 +117,12 @@ func (r *Starter) Open(ctx context.Context, tls bool) (*Process, error) {
 	return p, nil
 }
 
-// lastGasp bounds the wait for the end of processes that were killed with their group.
+// lastGasp limits the wait for processes to die after their group was killed.
 const lastGasp = 500 * time.Millisecond
 
-// survivors wants nobody left of the processes that have ended, and ends who is.
-// They are known by the socket directory in their environment, which each start has
-// one of: a child that has left the process group keeps it, wherever it went.
+// survivors returns an error for processes left behind by plugins that have ended, and kills
+// them. It finds them by the socket directory in their environment, which differs for each
+// start: a child that leaves the process group keeps it.
 func (r *Starter) survivors(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -145,7 +143,7 @@ func (r *Starter) survivors(ctx context.Context) error {
 	}
 }
 
-// left are the processes of plugins that have ended, with their names.
+// left returns the PIDs and names of processes left behind by plugins that have ended.
 func (r *Starter) left() map[int]string {
 	ended, found := map[string]bool{}, map[int]string{} // by socket directory, by PID
 	r.mu.Lock()
@@ -159,7 +157,7 @@ func (r *Starter) left() map[int]string {
 		if err != nil {
 			continue
 		}
-		environ, _ := os.ReadFile(file) // of others, or gone
+		environ, _ := os.ReadFile(file) // empty for another user's process, or one that is gone
 		for variable := range bytes.SplitSeq(environ, []byte{0}) {
 			if name, dir, _ := bytes.Cut(variable, []byte("=")); string(name) == plugin.EnvUnixSocketDir && ended[string(dir)] {
 				comm, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))

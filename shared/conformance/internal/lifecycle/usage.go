@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// spareDescriptors is by how many the open descriptors may grow: some files are
-	// kept open once they were needed.
+	// spareDescriptors is the growth of open descriptors that is allowed: some files stay open
+	// after their first use.
 	spareDescriptors = 16
-	// spareMemory is by how much the memory in use may grow: heaps of collected
+	// spareMemory is the growth of memory that is allowed, in bytes: heaps of garbage-collected
 	// languages grow with the largest messages.
 	spareMemory = 128 << 20
-	// settleTime bounds the time in which a process closes what it was done with and stops
-	// working on it.
+	// settleTime limits the time in which a process must close what it no longer needs and stop
+	// working.
 	settleTime = 2 * time.Second
-	// idleWindow is the time over which a process is watched for work, and idleTime how much of
-	// it may be work.
+	// idleWindow is the period over which the work of a process is measured. A process that works
+	// less than idleTime of it is idle.
 	idleWindow = 100 * time.Millisecond
 	idleTime   = idleWindow / 2
 )
 
-// Usage reads it from /proc.
+// Usage implements check.Server. It reads from /proc.
 func (p *Process) Usage() check.Usage {
 	dir := fmt.Sprintf("/proc/%d", p.PID())
 	entries, err := os.ReadDir(dir + "/fd")
@@ -48,7 +48,7 @@ func (p *Process) Usage() check.Usage {
 	return u
 }
 
-// statOf are the fields of a stat file after the name, which may have blanks in it.
+// statOf returns the fields of a stat file after the name, which may contain blanks.
 func statOf(dir string) [][]byte {
 	raw, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -57,7 +57,7 @@ func statOf(dir string) [][]byte {
 	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
 }
 
-// scheduled adds up the times of all threads (Documentation/scheduler/sched-stats.rst).
+// scheduled adds the times of all threads to u (Documentation/scheduler/sched-stats.rst).
 func scheduled(dir string, u *check.Usage) {
 	threads, _ := filepath.Glob(dir + "/task/*")
 	for _, thread := range threads {
@@ -71,8 +71,8 @@ func scheduled(dir string, u *check.Usage) {
 	}
 }
 
-// childrenOf counts processes by their parent, also those that have ended and were
-// not waited for.
+// childrenOf counts the children of a process, including those that have ended and were not
+// waited for.
 func childrenOf(pid int) int {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	n := 0
@@ -84,7 +84,7 @@ func childrenOf(pid int) int {
 	return n
 }
 
-// number is one of the fields, 0 if it is not there.
+// number returns fields[i] as a number, 0 if it does not exist.
 func number(fields [][]byte, i int) int64 {
 	if i >= len(fields) {
 		return 0
@@ -97,13 +97,12 @@ func number(fields [][]byte, i int) int64 {
 type Growth struct {
 	Group                 string
 	Descriptors, RSSBytes int64
-	// Busy: with nothing to answer it works on.
+	// Busy: the process goes on working although it has no calls to answer.
 	Busy bool
 }
 
-// Grown compares a process with what it held when it was warm. It waits for
-// descriptors that are being closed, and for a garbage collector to do so: large
-// messages give it a reason.
+// Grown compares a process with what it held when it was warm. It waits for descriptors to be
+// closed, and sends large messages meanwhile to provoke garbage collection, which may close some.
 func Grown(ctx context.Context, group string, t *check.Target, before check.Usage) Growth {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -117,7 +116,7 @@ func Grown(ctx context.Context, group string, t *check.Target, before check.Usag
 	}
 }
 
-// busy reports whether a process goes on computing for settleTime, of at least half the time.
+// busy reports whether a process works at least half of the time throughout settleTime.
 func busy(t *check.Target) bool {
 	tick := time.NewTicker(idleWindow)
 	defer tick.Stop()

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// BallastBytes and ballastThreads are what is taken of the machine for a moment, for
-	// its figures to move.
+	// BallastBytes and ballastThreads are the memory and the threads taken from the machine for
+	// a moment to make its figures move.
 	BallastBytes   = 64 << 20
 	ballastThreads = 16
 )
 
-// Group compares what is said of the kubelet's signals with this machine.
+// Group compares the plugin's figures for the kubelet's signals with this machine.
 var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObserve, Unless: Elsewhere, Checks: []check.Check{
 	{
 		Name: "machine-figures", Input: "those of memory.available and pid.available that are offered for it",
@@ -37,9 +37,9 @@ var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObse
 	},
 }}
 
-// capacities are the machine's own, by the kubelet's formulas, of what the kernel
-// tells: which disk a signal is about is the vendor's to say. What cannot be read is not
-// there, nor are tasks where the limit of all pods, which a plugin may leave out, is closer.
+// capacities returns the machine's capacities by the kubelet's formulas, for memory and tasks:
+// only the vendor knows which disk a signal is about. It omits what cannot be read, and tasks
+// if the limit of all pods is the closer one, since a plugin may ignore that limit.
 func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
 	all := map[eviction.Signal]int64{}
 	fs := nodefs.FS{Root: "/"}
@@ -54,7 +54,7 @@ func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
 	return all
 }
 
-// Elsewhere says so if the plugin is configured with another tree than this machine.
+// Elsewhere returns the reason to skip if the plugin is configured for another node's tree.
 func Elsewhere(t *check.Target) string {
 	if t.Node.RootDir != "/" || t.Node.SummarySocket != "" {
 		return "it is told of a node that is not this machine"
@@ -74,8 +74,8 @@ func ofThisMachine(t *check.Target, o *eviction.Observation) error {
 	return nil
 }
 
-// Something is taken in each of rounds. Others on the machine may hide once what that
-// changes, or seem to turn it round.
+// rounds is how often ballast is taken. In a single round other processes on the machine may
+// hide its effect or seem to reverse it.
 const rounds = 3
 
 func observedFollows(ctx context.Context, t *check.Target) error {
@@ -104,7 +104,7 @@ func observedFollows(ctx context.Context, t *check.Target) error {
 	return errors.Join(bad...)
 }
 
-// lookAtMachine adds to what was seen of the kernel's signals.
+// lookAtMachine adds one observation of each of the kernel's signals to seen.
 func lookAtMachine(ctx context.Context, t *check.Target, seen map[eviction.Signal][]eviction.Observation) error {
 	list, err := observe.All(ctx, t)
 	machine := capacities(t.Node)
@@ -116,7 +116,7 @@ func lookAtMachine(ctx context.Context, t *check.Target, seen map[eviction.Signa
 	return err
 }
 
-// follows judges looks at a signal, before and after something was taken in turn.
+// follows judges the observations of a signal, which alternate: before and after taking ballast.
 func follows(looks []eviction.Observation) error {
 	byAvailable := func(a, b eviction.Observation) int { return cmp.Compare(a.Available, b.Available) }
 	least, most := slices.MinFunc(looks, byAvailable), slices.MaxFunc(looks, byAvailable)
@@ -131,8 +131,8 @@ func follows(looks []eviction.Observation) error {
 	return nil
 }
 
-// backwards reports whether about as much as was taken has come to what is available, each
-// time: once it may be others that give something back.
+// backwards reports whether in every round about as much as was taken was added to the available
+// amount. In a single round other processes may have released something.
 func backwards(looks []eviction.Observation) bool {
 	taken := map[eviction.Signal]int64{eviction.MemoryAvailable: BallastBytes, eviction.PIDAvailable: ballastThreads}[looks[0].Signal]
 	for pair := range slices.Chunk(looks, 2) {
@@ -143,7 +143,7 @@ func backwards(looks []eviction.Observation) bool {
 	return len(looks) == 2*rounds
 }
 
-// TakeBallast takes memory and threads of the machine until release.
+// TakeBallast takes memory and threads from the machine until release is called.
 func TakeBallast(bytes, threads int) (release func(), err error) {
 	memory, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// chunk bounds the pods of a message.
+// chunk is the maximum number of pods in a message.
 const chunk = 100
 
 // made is the input of most checks of Measure.
@@ -55,7 +55,7 @@ type Transcript struct {
 
 func (t *Transcript) rows() []eviction.Measurement { return slices.Concat(t.messages...) }
 
-// The details that are asked for.
+// The values of Detail in the protocol.
 const (
 	DetailPod        = 1
 	detailContainers = 2
@@ -83,7 +83,7 @@ func measured500(ctx context.Context, t *check.Target) error {
 	return got.Err
 }
 
-// fromMeasured looks at the answer of 500 pods.
+// fromMeasured applies look to each answer for the 500 pods.
 func fromMeasured(t *check.Target, look func(eviction.Measurement) string) error {
 	got, ok := t.Kept.(*Transcript)
 	if !ok {
@@ -157,8 +157,8 @@ func measuredFigures(_ context.Context, t *check.Target) error {
 	})
 }
 
-// measuredAnswers looks at a call that came to its end: one that ran out of time has
-// sent what it had.
+// measuredAnswers judges only a call that was not cut off: one that ran out of time has sent
+// only part of its answers.
 func measuredAnswers(_ context.Context, t *check.Target) error {
 	got, ok := t.Kept.(*Transcript)
 	if !ok || got.Err != nil {
@@ -174,9 +174,9 @@ func measuredAnswers(_ context.Context, t *check.Target) error {
 	return nil
 }
 
-// measuredNoZeros is about what no pod is without, memory and processes: of a disk or
-// of a vendor's own resource a pod may well use nothing. It accepts figures that are
-// not zero: a plugin may know of pods by other ways than this machine.
+// measuredNoZeros is about memory and processes, which every pod uses; a pod may well use
+// nothing of a disk or a vendor's resource. It accepts figures other than zero: a plugin may
+// know pods from another source than this machine.
 func measuredNoZeros(_ context.Context, t *check.Target) error {
 	never := slices.DeleteFunc([]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable}, func(signal eviction.Signal) bool {
 		return !slices.Contains(t.Offering(eviction.CanMeasure), signal)
@@ -193,7 +193,7 @@ func measuredNoZeros(_ context.Context, t *check.Target) error {
 	})
 }
 
-// atMost wants no more answers than n.
+// atMost returns a check that there are at most n answers.
 func atMost(n int, request func(*check.Target) check.Message) func(context.Context, *check.Target) error {
 	return func(ctx context.Context, t *check.Target) error {
 		got := Call(ctx, t, eviction.MeasureDeadline, request(t))
@@ -322,7 +322,7 @@ func measuredAfterCancelled(ctx context.Context, t *check.Target) error {
 	return Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, sample.Pods(t, 1))).Err
 }
 
-// Call calls Measure and keeps the answers as they came.
+// Call calls Measure and keeps the answers message by message.
 func Call(ctx context.Context, t *check.Target, limit time.Duration, request check.Message) *Transcript {
 	got := &Transcript{}
 	got.Err = t.Within(ctx, limit, func(ctx context.Context) error {
@@ -337,7 +337,7 @@ func Call(ctx context.Context, t *check.Target, limit time.Duration, request che
 	return got
 }
 
-// Message is a request for all signals that are offered for it.
+// Message encodes a request for all signals that the plugin offers to measure.
 func Message(t *check.Target, detail int64, pods []eviction.Pod) check.Message {
 	m := check.Message{}.Number(1, 1).Number(2, 1).Number(3, detail)
 	for _, signal := range t.Offering(eviction.CanMeasure) {

@@ -17,7 +17,7 @@ import (
 
 const (
 	offered = "all signals that are offered for it"
-	// coarse is the longest tick of a clock that stamps samples.
+	// coarse is the longest resolution of a clock that plugins may use for sample times.
 	coarse = 1500 * time.Millisecond
 	// NobodysSignal is a signal that no plugin serves.
 	NobodysSignal eviction.Signal = "conformance.example/nobodys"
@@ -70,8 +70,8 @@ func observed(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// eachOnce wants one observation of each signal. Others are left to
-// observe-only-asked.
+// eachOnce returns an error unless each signal has exactly one observation. It ignores other
+// signals: see observe-only-asked.
 func eachOnce(signals []eviction.Signal, list []eviction.Observation) error {
 	times := map[eviction.Signal]int{}
 	for _, o := range list {
@@ -101,7 +101,7 @@ func observedOnlyAsked(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// Each is a check of each observation.
+// Each returns a check that applies see to each observation.
 func Each(see func(*check.Target, *eviction.Observation) error) func(context.Context, *check.Target) error {
 	return func(ctx context.Context, t *check.Target) error {
 		list, err := All(ctx, t)
@@ -135,7 +135,7 @@ func inTime(_ *check.Target, o *eviction.Observation) error {
 	return errors.Join(bad...)
 }
 
-// observedFresh waits for each signal to have a later time than at first.
+// observedFresh observes until each signal has a later time than at first.
 func observedFresh(ctx context.Context, t *check.Target) error {
 	first, err := All(ctx, t)
 	if err != nil {
@@ -161,8 +161,8 @@ func observedFresh(ctx context.Context, t *check.Target) error {
 	}
 }
 
-// takenByOthers tells of figures that are older than the plugin here: it cannot have
-// kept them itself, and reports when somebody else took them.
+// takenByOthers lists figures that are older than this start of the plugin: it cannot have
+// cached them itself, so they come from another program that took them earlier.
 func takenByOthers(t *check.Target, list []eviction.Observation) []string {
 	var all []string
 	for _, o := range list {
@@ -221,7 +221,7 @@ func observedLayout(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// observedNobodys asks for n signals that no plugin has.
+// observedNobodys requests n signals that no plugin has.
 func observedNobodys(n int) func(context.Context, *check.Target) error {
 	return func(ctx context.Context, t *check.Target) error {
 		signals := []eviction.Signal{NobodysSignal}
@@ -244,7 +244,7 @@ func observedNobodys(n int) func(context.Context, *check.Target) error {
 func observedInParallel(ctx context.Context, t *check.Target) error {
 	signals := t.Offering(eviction.CanObserve)
 	return check.All(50, func(int) error {
-		// They wait for each other, so none has to be done in its own time.
+		// The calls wait for each other, so the limit of a single call does not apply.
 		reply, err := In(ctx, t, check.Time-time.Second, eviction.PassView{Pass: 1, View: eviction.ViewBefore}, signals)
 		if err != nil {
 			return err
@@ -265,12 +265,12 @@ func observedAfterCancelled(ctx context.Context, t *check.Target) error {
 	return eachOnce(t.Offering(eviction.CanObserve), list)
 }
 
-// Call observes signals in a view.
+// Call observes signals in pass 1 with the given view.
 func Call(ctx context.Context, t *check.Target, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
 	return In(ctx, t, eviction.ObserveDeadline, eviction.PassView{Pass: 1, View: view}, signals)
 }
 
-// In observes signals in a pass and view.
+// In observes signals in the given pass and view, within limit.
 func In(ctx context.Context, t *check.Target, limit time.Duration, in eviction.PassView, signals []eviction.Signal) (reply eviction.ObserveReply, err error) {
 	err = t.Within(ctx, limit, func(ctx context.Context) error {
 		reply, err = t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: in, Signals: signals})
@@ -279,7 +279,7 @@ func In(ctx context.Context, t *check.Target, limit time.Duration, in eviction.P
 	return reply, err
 }
 
-// All observes all signals that the plugin offers.
+// All observes all signals that the plugin offers to observe.
 func All(ctx context.Context, t *check.Target) ([]eviction.Observation, error) {
 	reply, err := Call(ctx, t, eviction.ViewBefore, t.Offering(eviction.CanObserve)...)
 	return reply.Observations, err

@@ -57,7 +57,7 @@ func ranked(ctx context.Context, t *check.Target) error {
 	})
 }
 
-// eachSignal calls do for each signal that is offered for it.
+// eachSignal calls do for each signal that the plugin offers to rank for.
 func eachSignal(t *check.Target, do func(eviction.Signal) error) error {
 	for _, signal := range t.Offering(eviction.CanRank) {
 		if err := do(signal); err != nil {
@@ -67,7 +67,7 @@ func eachSignal(t *check.Target, do func(eviction.Signal) error) error {
 	return nil
 }
 
-// foreign wants no uid but those of candidates, repeated none twice.
+// foreign returns an error for a UID that is not a candidate's, repeated for one listed twice.
 func foreign(candidates []eviction.Candidate, order []string) error {
 	for _, uid := range order {
 		if !slices.ContainsFunc(candidates, func(c eviction.Candidate) bool { return c.Pod.UID == uid }) {
@@ -88,7 +88,7 @@ func repeated(_ []eviction.Candidate, order []string) error {
 	return nil
 }
 
-// ordered is a check of the order of 100 candidates.
+// ordered returns a check that applies see to the order of 100 candidates.
 func ordered(see func([]eviction.Candidate, []string) error) func(context.Context, *check.Target) error {
 	return func(ctx context.Context, t *check.Target) error {
 		candidates := sample.Candidates(t, 100)
@@ -100,7 +100,7 @@ func ordered(see func([]eviction.Candidate, []string) error) func(context.Contex
 	}
 }
 
-// Same wants the second of two orders to be the first.
+// Same returns an error unless two orders are equal.
 func Same(first, again []string) error {
 	if slices.Equal(first, again) {
 		return nil
@@ -119,8 +119,7 @@ func rankedTheSame(ctx context.Context, t *check.Target) error {
 	return err
 }
 
-// rankedIndependently sends, in between, pods of the same uids whose figures are
-// those of others.
+// rankedIndependently ranks, in between, pods with the same UIDs that have each other's figures.
 func rankedIndependently(ctx context.Context, t *check.Target) error {
 	first, err := One(ctx, t, sample.Candidates(t, 100))
 	if err != nil {
@@ -161,7 +160,7 @@ func rankedTies(ctx context.Context, t *check.Target) error {
 	}
 	slices.Reverse(ties)
 	back, err := One(ctx, t, ties)
-	if err != nil || slices.Equal(there, back) { // by name or uid
+	if err != nil || slices.Equal(there, back) { // the order depends on the name or UID
 		return err
 	}
 	slices.Reverse(back)
@@ -193,7 +192,7 @@ func ranked500(ctx context.Context, t *check.Target) error {
 	return err
 }
 
-// oddTexts are values that people give to labels and annotations.
+// oddTexts are odd values that users give to labels and annotations.
 var oddTexts = []string{"", " ", "-1", "1e309", "NaN", "1,5", "99999999999999999999", "0x10", "größe \U0001F4A5", strings.Repeat("x", 4096), "{\"a\":", "\x00", "true", "%d"}
 
 func rankedOddRows(ctx context.Context, t *check.Target) error {
@@ -218,7 +217,7 @@ func rankedOddRows(ctx context.Context, t *check.Target) error {
 	return rankWell(ctx, t, rows)
 }
 
-// rankWell wants an order that keeps the rules.
+// rankWell returns an error unless each signal gets an order that keeps the rules.
 func rankWell(ctx context.Context, t *check.Target, rows []eviction.Candidate) error {
 	return eachSignal(t, func(signal eviction.Signal) error {
 		_, err := Call(ctx, t, sample.RankRequest(t, signal, rows))
@@ -280,7 +279,7 @@ func rankedAfterCancelled(ctx context.Context, t *check.Target) error {
 	return err
 }
 
-// Brief shows the beginning of an order, by what tells its uids apart.
+// Brief shows the beginning of an order, each UID by its last digits.
 func Brief(order []string) string {
 	const most = 8
 	var ends []string
@@ -293,7 +292,7 @@ func Brief(order []string) string {
 	return fmt.Sprint(ends)
 }
 
-// Call returns the order of uids as it came.
+// Call returns the ranked UIDs as the plugin sent them.
 func Call(ctx context.Context, t *check.Target, req eviction.RankRequest) (order []string, err error) {
 	err = t.Within(ctx, eviction.RankDeadline, func(ctx context.Context) error {
 		list, err := t.Plugin.Ranker.Rank(ctx, req)
@@ -303,7 +302,7 @@ func Call(ctx context.Context, t *check.Target, req eviction.RankRequest) (order
 	return order, err
 }
 
-// UIDs are those of a ranking.
+// UIDs returns the UIDs of a ranking, in its order.
 func UIDs(ranking []eviction.Ranked) []string {
 	var order []string
 	for _, r := range ranking {
@@ -312,19 +311,19 @@ func UIDs(ranking []eviction.Ranked) []string {
 	return order
 }
 
-// One ranks for the first signal that is offered for it.
+// One ranks for the first signal that the plugin offers to rank for.
 func One(ctx context.Context, t *check.Target, candidates []eviction.Candidate) ([]string, error) {
 	return Call(ctx, t, sample.RankRequest(t, t.Offering(eviction.CanRank)[0], candidates))
 }
 
-// candidateMessage is a candidate by a newer host, with the measurement state given.
+// candidateMessage encodes a candidate as a newer host might, with the given measurement state.
 func candidateMessage(t *check.Target, c *eviction.Candidate, state int64) check.Message {
 	measured := check.Message(wire.EncodeMeasurement(&c.Measurement)).Number(2, state) // the last one counts
 	return check.Message{}.Bytes(1, sample.PodMessage(t, &c.Pod).Newer()).Bytes(2, measured.Newer()).Newer()
 }
 
-// rankedSomebody wants that a ranking is one. A rule that goes by marks of the pods
-// may know none of those that are made up.
+// rankedSomebody returns an error if all pods are left out. If the plugin uses labels or
+// annotations that is only noted: its rule may match none of the made-up pods.
 func rankedSomebody(ctx context.Context, t *check.Target) error {
 	return eachSignal(t, func(signal eviction.Signal) error {
 		order, err := Call(ctx, t, sample.RankRequest(t, signal, sample.Candidates(t, 100)))
@@ -339,8 +338,8 @@ func rankedSomebody(ctx context.Context, t *check.Target) error {
 	})
 }
 
-// rankedNamesakes sends pods of the same name in many namespaces, which differ
-// in nothing else than the uid.
+// rankedNamesakes sends pods with the same name in different namespaces. No fewer of them may be
+// ranked than with different names.
 func rankedNamesakes(ctx context.Context, t *check.Target) error {
 	candidates := sample.Candidates(t, 40)
 	apart, err := One(ctx, t, candidates)

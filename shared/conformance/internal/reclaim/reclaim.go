@@ -11,14 +11,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// reclaimTime is the deadline of a step here. The host allows 30 s without progress and 10 min
-// in all.
+// reclaimTime is the deadline of a step in these checks. The host allows 30 s without progress
+// and 10 min in all.
 const reclaimTime = 8 * time.Second
 
 // nobodysStep is a step that no plugin has.
 const nobodysStep = "no-such-step"
 
-// Forbidden says why Reclaim was not checked.
+// Forbidden is the reason to skip the checks without permission to reclaim.
 const Forbidden = "NOT CHECKED: reclaim frees things on this machine, allow it with --reclaim"
 
 // Group has the checks of Reclaim.
@@ -46,8 +46,8 @@ func notAllowed(t *check.Target) string {
 	return Forbidden
 }
 
-// eachStep calls do for each step, for the first signal that has it: the same name is
-// the same step.
+// eachStep calls do for each step and the first signal that lists it: the same name in another
+// signal is the same step.
 func eachStep(t *check.Target, do func(eviction.Signal, string) error) error {
 	done := map[string]bool{}
 	for _, spec := range t.Plugin.Signals {
@@ -84,8 +84,8 @@ func reclaimedAgain(ctx context.Context, t *check.Target) error {
 	return check.All(2, func(int) error { return reclaimAll(ctx, t) })
 }
 
-// reclaimedTheSame goes by figures that are equal: in the meantime the machine may have
-// made something else to reclaim.
+// reclaimedTheSame fails a step that reports equal amounts every time. Different amounts are
+// plausible: the machine may have produced something new to reclaim.
 func reclaimedTheSame(ctx context.Context, t *check.Target) error {
 	const times = 4
 	return eachStep(t, func(signal eviction.Signal, step string) error {
@@ -117,13 +117,13 @@ func reclaimedAfterCancelled(ctx context.Context, t *check.Target) error {
 	return reclaimAll(ctx, t)
 }
 
-// reclaim runs a step and judges all that it says on the way.
+// reclaim runs a step and judges the amounts that it reports on the way.
 func reclaim(ctx context.Context, t *check.Target, signal eviction.Signal, step string) error {
 	_, err := call(ctx, t, signal, step)
 	return err
 }
 
-// call runs a step like reclaim and returns what it reclaimed.
+// call is like reclaim, but also returns what the step reclaimed.
 func call(ctx context.Context, t *check.Target, signal eviction.Signal, step string) (released eviction.Reclaimed, err error) {
 	var bad error
 	check := func(r eviction.Reclaimed) {

@@ -1,4 +1,4 @@
-// Package sample makes up pods, which no machine has, and requests with them.
+// Package sample makes up pods, which no machine has, and requests about them.
 package sample
 
 import (
@@ -13,8 +13,8 @@ import (
 // epoch is the start time of the made-up pods.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Pods makes up n pods, which this machine does not have. They differ in all that
-// a ranking may look at.
+// Pods makes up n pods, which this machine does not have. They differ in everything that
+// a ranking may use.
 func Pods(t *check.Target, n int) []eviction.Pod {
 	classes := [...]eviction.QoSClass{eviction.BestEffort, eviction.Burstable, eviction.Guaranteed}
 	owners := [...]string{"ReplicaSet", "", "DaemonSet", "Job"}
@@ -57,7 +57,7 @@ func Candidates(t *check.Target, n int) []eviction.Candidate {
 	return out
 }
 
-// Usage is the same figure for every signal.
+// Usage returns the same figure for every signal.
 func Usage(t *check.Target, v int64) []eviction.SignalUsage {
 	var out []eviction.SignalUsage
 	for _, spec := range t.Plugin.Signals {
@@ -66,7 +66,7 @@ func Usage(t *check.Target, v int64) []eviction.SignalUsage {
 	return out
 }
 
-// RankRequest is a request as in a pass under pressure.
+// RankRequest returns a request like that of a pass under pressure.
 func RankRequest(t *check.Target, signal eviction.Signal, candidates []eviction.Candidate) eviction.RankRequest {
 	builtin, _ := eviction.Builtin(signal)
 	definition := builtin.Definition
@@ -81,7 +81,7 @@ func RankRequest(t *check.Target, signal eviction.Signal, candidates []eviction.
 	}
 }
 
-// PodMessage is a pod as the host sends it.
+// PodMessage encodes a pod as the host does.
 func PodMessage(t *check.Target, p *eviction.Pod) check.Message {
 	return wire.EncodePod(p, t.Plugin.WantLabels, t.Plugin.WantAnnotations)
 }

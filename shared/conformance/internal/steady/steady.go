@@ -1,4 +1,4 @@
-// Package steady makes more calls than other checks, and larger ones.
+// Package steady checks for growth with more and larger calls than other checks make.
 package steady
 
 import (
@@ -20,18 +20,17 @@ import (
 )
 
 const (
-	// leastRounds of calls are made to see whether a process grows, and mostRounds if it
-	// does: heaps grow at first, leaks always.
+	// leastRounds of calls show whether a process grows, mostRounds whether it keeps growing:
+	// heaps grow at first, leaks always.
 	leastRounds = 3
 	mostRounds  = 8
-	// roundCalls is the number of calls of a round: together 300 for a plugin that does not
-	// grow.
+	// roundCalls is the number of calls in a round: together 300 for a plugin that does not grow.
 	roundCalls = 100
-	// roundMemory is the growth of memory in each round, in bytes, that counts as a leak.
+	// roundMemory is the growth of memory per round, in bytes, that counts as a leak.
 	roundMemory = 4 << 20
 )
 
-// Group makes more calls than other groups, and larger ones.
+// Group makes more and larger calls than other groups, and checks for growth.
 var Group = check.Group{Name: "steady", Checks: []check.Check{
 	{Name: "steady-observe", RPC: "Observe", Input: "300 calls in other passes and views", Needs: eviction.CanObserve, Expect: growthExpected(), Run: observedSteadily, Limit: steadyTime},
 	{Name: "steady-measure", RPC: "Measure", Input: "300 calls with other pods", Needs: eviction.CanMeasure, Expect: growthExpected(), Run: measuredSteadily, Limit: steadyTime},
@@ -46,14 +45,14 @@ var Group = check.Group{Name: "steady", Checks: []check.Check{
 	},
 }}
 
-// steadyTime is the limit of checks with hundreds of calls.
+// steadyTime limits a check with hundreds of calls.
 const steadyTime = 20 * time.Second
 
-// A holding is something that a process may have more and more of.
+// A holding is a kind of resource that a process may leak.
 type holding struct {
 	what string
 	of   func(check.Usage) int64
-	// least growth in one round that counts.
+	// least is the growth in one round that counts as a leak.
 	least int64
 }
 
@@ -64,9 +63,9 @@ var holdings = []holding{
 	{"children", func(u check.Usage) int64 { return int64(u.Children) }, roundCalls / 50},
 }
 
-// steadily makes rounds of calls until there is nothing of which there was more
-// after all of them, but for one: what a collector gives back in between does not make
-// a leak sound. The error of a call ends it; a refusal is for the other checks.
+// steadily makes rounds of calls until no resource has grown in all rounds but one: a garbage
+// collection in a single round does not hide a leak. It returns early if a call
+// fails; a refusal is left to other checks.
 func steadily(t *check.Target, call func(i int) error) (grown, err error) {
 	first := t.Usage()
 	was, growing, missed := first, holdings, map[string]int{}
@@ -100,7 +99,7 @@ func steadily(t *check.Target, call func(i int) error) (grown, err error) {
 	return errors.Join(bad...), nil
 }
 
-// The nodes under pressure of rankSteadily: above the threshold, at it, far below.
+// The node's states in rankedSteadily: above the threshold, at it, far below.
 var pressures = []struct {
 	available, shortfall int64
 	hard                 bool
@@ -112,8 +111,8 @@ var pressures = []struct {
 	{8 << 30, 1 << 40, false},
 }
 
-// rankedSteadily varies all of a request that is not a candidate, and wants the same
-// order for the same figures in whatever pass.
+// rankedSteadily varies all of a request except its candidates. The order must be the same for
+// the same figures in every pass.
 func rankedSteadily(ctx context.Context, t *check.Target) error {
 	candidates := sample.Candidates(t, 100)
 	first := map[int][]string{}
@@ -139,10 +138,10 @@ func rankedSteadily(ctx context.Context, t *check.Target) error {
 	return cmp.Or(err, changed)
 }
 
-// rankGrowth is the growth that rankedSteadily has found, for steadyGrowth.
+// rankGrowth is the growth found by rankedSteadily, kept for steadyGrowth.
 type rankGrowth struct{ error }
 
-// steadyGrowth returns the growth that the check before has found.
+// steadyGrowth returns the growth that the previous check has found.
 func steadyGrowth(_ context.Context, t *check.Target) error {
 	kept, ok := t.Kept.(rankGrowth)
 	if !ok {
@@ -183,20 +182,20 @@ func growthExpected() string {
 }
 
 const (
-	// manyCandidates are ten times as many as a large node has.
+	// manyCandidates is ten times the number of pods on a large node.
 	manyCandidates = 5000
-	// fewCandidates is the size of the ranking that theirs is compared with.
+	// fewCandidates is the size of the ranking for comparison.
 	fewCandidates = 500
-	// worstRatio is more than n log n takes for ten times as many, and less than n*n.
+	// worstRatio is more than the factor of n log n for ten times as many, less than that of n*n.
 	worstRatio = 40
-	// bearable is computing that is no trouble, whatever it is compared with.
+	// bearable is a time of computing that is always acceptable.
 	bearable = 100 * time.Millisecond
-	// scaleTime bounds one ranking of many here, and waitTime how much of it is no computing.
+	// scaleTime limits one ranking of manyCandidates, waitTime the part of it without computing.
 	scaleTime = 4 * time.Second
 	waitTime  = 2 * eviction.RankDeadline
 )
 
-// rankedToScale compares what few and many candidates cost.
+// rankedToScale compares the cost of ranking few and many candidates.
 func rankedToScale(ctx context.Context, t *check.Target) error {
 	few, err := costToRank(ctx, t, fewCandidates, 15)
 	if err != nil {
@@ -217,17 +216,17 @@ func rankedToScale(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// rankingCost has the least of each of some rankings of the same candidates: what else the
-// machine does adds to single ones.
+// rankingCost has the minimum of each time over several rankings of the same candidates: other
+// work on the machine only adds to them.
 type rankingCost struct {
 	took time.Duration
 	// computed is the time that the plugin's threads ran.
 	computed time.Duration
-	// waited is the rest of the time, without that in which they waited for a processor.
+	// waited is the rest of the time, except waiting for a processor.
 	waited time.Duration
 }
 
-// costToRank ranks n candidates some times, or until the first time that is late.
+// costToRank ranks n candidates that many times, or until a ranking fails or is late.
 func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost rankingCost, err error) {
 	req := sample.RankRequest(t, t.Offering(eviction.CanRank)[0], sample.Candidates(t, n))
 	cost = rankingCost{math.MaxInt64, math.MaxInt64, math.MaxInt64}
@@ -239,7 +238,7 @@ func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost ran
 		})
 		took, now := time.Since(begin), t.Usage()
 		computed := now.Ran - before.Ran
-		if computed <= 0 { // of threads that have ended
+		if computed <= 0 { // the threads that computed have ended
 			computed = took
 		}
 		waited := took - computed - (now.Ready - before.Ready)

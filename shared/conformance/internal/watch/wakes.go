@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// wakeTime bounds the delay of a wake: later than the host would look by itself under
-	// pressure, it is of no use.
+	// wakeTime limits the delay of a wake. A later one is useless: under pressure the host looks
+	// at least that often itself.
 	wakeTime = 3 * time.Second
-	// wakeAttempts to cross a threshold are made on a machine whose others undo it.
+	// wakeAttempts limits the attempts to cross a threshold while other processes undo it.
 	wakeAttempts = 8
-	// RoomBytes must be available for memory to be taken from the machine.
+	// RoomBytes must be available for a check to take memory from the machine.
 	RoomBytes = 2 << 30
 )
 
-// errUndone is an attempt that says nothing: the threshold was not crossed by what was taken.
+// errUndone means that an attempt proves nothing: the memory taken did not cross the threshold.
 var errUndone = check.NotApplicable("others took memory, or gave it back, at the same time")
 
-// watchWakes crosses a threshold of memory.available, again if others on the machine
-// have undone it.
+// watchWakes crosses a threshold of memory.available. It tries again if other processes on the
+// machine undo it.
 func watchWakes(ctx context.Context, t *check.Target) error {
 	err := error(errUndone)
 	for range wakeAttempts {
@@ -67,10 +67,10 @@ func crossedOnce(ctx context.Context, t *check.Target) error {
 		return err
 	}
 	select {
-	case <-woken: // at once, which is no answer to what comes
+	case <-woken: // woken at once, before the threshold was crossed
 	default:
 	}
-	// Where others have crossed it meanwhile there is nothing left to cross.
+	// If other processes have crossed the threshold meanwhile, it cannot be crossed any more.
 	now, err := memoryAvailable(ctx, t)
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func crossedOnce(ctx context.Context, t *check.Target) error {
 	return check.Slow(fmt.Sprintf("no wake within %s: memory.available went from %d to %d, the threshold is %d", wakeTime, before, after, at))
 }
 
-// memoryAvailable returns memory.available in bytes as the plugin observes it, or as this
-// machine has it if the plugin does not observe.
+// memoryAvailable returns memory.available in bytes as the plugin observes it, or as read from
+// this machine if the plugin does not observe.
 func memoryAvailable(ctx context.Context, t *check.Target) (int64, error) {
 	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory()
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 const (
 	// watchTime is the time for which an idle Watch is observed.
 	watchTime = 1500 * time.Millisecond
-	// maxWakes a second is what the host takes of a plugin.
+	// maxWakes is the number of wakes per second that the host accepts from a plugin.
 	maxWakes = 20
-	// endTime bounds the end of a call that was replaced.
+	// endTime limits the time until a replaced call has ended.
 	endTime = time.Second
 )
 
-// Thresholds that are not met, and that always are.
+// Never is a threshold that is never met, always one that is always met.
 var (
 	Never  = eviction.Threshold{Amount: 1}
 	always = eviction.Threshold{Fraction: 1}
@@ -53,7 +53,7 @@ var Group = check.Group{Name: "watch", RPC: "Watch", Needs: eviction.CanWatch, C
 	{Name: "watch-beside-calls", Input: "other calls while it is open", Expect: "they are answered", Run: watchBesideCalls},
 }}
 
-// Request has the same threshold for each of signals.
+// Request returns a request with the same threshold for each of signals.
 func Request(signals []eviction.Signal, at eviction.Threshold) eviction.WatchRequest {
 	var req eviction.WatchRequest
 	for _, signal := range signals {
@@ -65,7 +65,7 @@ func Request(signals []eviction.Signal, at eviction.Threshold) eviction.WatchReq
 // watched holds the wakes of a Watch and how it ended.
 type watched struct {
 	wakes []eviction.Wake
-	// err with which it ended by itself, nil if it was open until it was cancelled.
+	// err is the error with which it ended by itself, nil if it stayed open until cancelled.
 	err error
 }
 
@@ -103,7 +103,7 @@ func watchOnlyAsked(ctx context.Context, t *check.Target) error {
 				return fmt.Errorf("asked for %q, woken for %q", asked, wake.Signal)
 			}
 		}
-		// A burst at the start is no flood.
+		// Allow half a second's worth more wakes: a burst at the start is no flood.
 		if err := w.flood(each + 500*time.Millisecond); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func watchReplaced(ctx context.Context, t *check.Target) error {
 	req := Request(t.Offering(eviction.CanWatch), Never)
 	first, stopFirst := Open(ctx, t, req, func(eviction.Wake) {})
 	defer stopFirst()
-	// Of two calls at once nobody knows which one is the newer.
+	// Wait, so that it is certain which of the two calls is the newer.
 	if err := passed(ctx, t); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func watchAfterCancelled(ctx context.Context, t *check.Target) error {
 	for range 30 {
 		_ = check.Abandoned(ctx, check.Shortly, func(ctx context.Context) error { return t.Plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {}) })
 	}
-	// Of calls at the same time nobody knows which one is the newest.
+	// Wait, so that it is certain which call is the newest.
 	if err := passed(ctx, t); err != nil {
 		return err
 	}
@@ -183,12 +183,12 @@ func watchBesideCalls(ctx context.Context, t *check.Target) error {
 	return check.Answered(err)
 }
 
-// call holds a Watch open for d.
+// call keeps a Watch open for d.
 func call(ctx context.Context, t *check.Target, req eviction.WatchRequest, d time.Duration) *watched {
 	w := &watched{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Not a deadline, which the plugin would know of.
+	// Cancel instead of setting a deadline, which the plugin would see.
 	defer time.AfterFunc(d, cancel).Stop()
 	err := t.Plugin.Watcher.Watch(ctx, req, func(wake eviction.Wake) { w.wakes = append(w.wakes, wake) })
 	if ctx.Err() == nil {
@@ -197,7 +197,7 @@ func call(ctx context.Context, t *check.Target, req eviction.WatchRequest, d tim
 	return w
 }
 
-// Open holds a Watch open until stop. How it ended comes from ended.
+// Open keeps a Watch open until stop is called. Its error is sent to ended.
 func Open(ctx context.Context, t *check.Target, req eviction.WatchRequest, woken func(eviction.Wake)) (ended <-chan error, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	end := make(chan error, 1)
@@ -209,7 +209,7 @@ func Open(ctx context.Context, t *check.Target, req eviction.WatchRequest, woken
 	}
 }
 
-// passed waits until a call that was begun before must have been taken up.
+// passed waits until the plugin must have received the calls begun before.
 func passed(ctx context.Context, t *check.Target) error {
 	timer := time.NewTimer(100 * time.Millisecond)
 	defer timer.Stop()

@@ -1,5 +1,5 @@
-// Package fault is what the matrix and its broken plugin say to each other: which
-// fault, in which call.
+// Package fault describes, for the fault matrix and its broken plugin, which fault occurs in
+// which call.
 package fault
 
 import (
@@ -21,11 +21,11 @@ const (
 	Watch     Call = "Watch"
 	Rank      Call = "Rank"
 	Reclaim   Call = "Reclaim"
-	// Waited is all calls that the host waits for before it evicts.
+	// Waited stands for all calls that the host waits for before it evicts.
 	Waited Call = "Observe, Measure, Rank"
 )
 
-// A Kind is a way to go wrong.
+// A Kind is a kind of fault.
 type Kind string
 
 // The kinds.
@@ -39,34 +39,34 @@ const (
 	Late      Kind = "late"
 	// Slow answers just before the deadline.
 	Slow Kind = "slow"
-	// Wrong is a fault of the whole plugin, which no single answer shows. The variant names it;
-	// "nothing" is none.
+	// Wrong is a fault of the whole plugin that no single answer shows. The variant names it;
+	// "nothing" means no fault.
 	Wrong Kind = "wrong"
 )
 
 // A Fault is one fault of one plugin.
 type Fault struct {
-	// Base is the plugin that is broken: memory, disk, pid; "spare" observes a
-	// signal of its own, "trim" has a reclaim step of its own.
+	// Base is the plugin to break: memory, disk, pid; "spare" observes a custom
+	// signal, "trim" has a custom reclaim step.
 	Base string `json:"base"`
 	Call Call   `json:"call"`
 	Kind Kind   `json:"kind"`
-	// Variant says which lie.
+	// Variant names the lie or the wrong behavior.
 	Variant string `json:"variant,omitempty"`
-	// Armed is a file: without it nothing goes wrong yet. Empty: from the start.
+	// Armed is a file without which the fault does not occur yet. Empty: it always occurs.
 	Armed string `json:"armed,omitempty"`
-	// Pressure is a file that puts what "spare" observes under pressure.
+	// Pressure is a file that, if it exists, puts the signal of "spare" under pressure.
 	Pressure string `json:"pressure,omitempty"`
-	// Struck is a file that is made when it goes wrong.
+	// Struck is a file that the plugin creates when the fault occurs.
 	Struck string `json:"struck"`
-	// Protected is the uid of a pod that must not be named.
+	// Protected is the UID of a pod that the plugin must not name.
 	Protected string `json:"protected,omitempty"`
 }
 
-// TrailerBytes is the size of what is written after the program.
+// TrailerBytes is the size of the fault appended to the program.
 const TrailerBytes = 2048
 
-// Install writes program with f at its end.
+// Install writes program to a file and appends f to it.
 func Install(program, to string, f Fault) error {
 	content, err := os.ReadFile(program)
 	if err != nil {

@@ -3,7 +3,7 @@ package fault
 // Calls are the calls of the contract, in the order in which a host makes them.
 var Calls = []Call{Describe, Configure, Observe, Measure, Watch, Rank, Reclaim}
 
-// Kinds are the ways in which each call can go wrong.
+// Kinds are the kinds of faults of each call.
 var Kinds = []Kind{Hang, Crash, Error, Lie, Flood, Oversized, Late, Slow}
 
 // Lies are the variants of Lie, by call.
@@ -17,10 +17,10 @@ var Lies = map[Call][]string{
 	Reclaim:   {"freed 2^62", "freed -2^62"},
 }
 
-// Plausible are the lies that no check of a figure can find.
+// Plausible are the lies that no check of a single figure can detect.
 var Plausible = []string{"plenty", "absent", "constant", "yesterday's figure"}
 
-// All returns every fault of a call, with its Call, Kind and Variant, in the order of the lists.
+// All returns every fault of each call, with Call, Kind and Variant, in the order of the lists.
 func All() []Fault {
 	var all []Fault
 	for _, call := range Calls {

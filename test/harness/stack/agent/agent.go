@@ -17,20 +17,19 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// Options say which evictd runs and how.
+// Options select the evictd to run and its configuration.
 type Options struct {
 	// Binary is the evictd binary.
 	Binary string
-	// Plugins are files that are copied into the plugin directory.
+	// Plugins are files to copy into the plugin directory.
 	Plugins []string
-	// Config is merged into the configuration that fits the stack; a nil takes a key of
-	// that away.
+	// Config is merged into the configuration for the stack; a nil value removes the key.
 	Config map[string]any
 	// OnRecord, if set, is called for each log record, in order, from one goroutine.
 	OnRecord func(evictd.Record)
 }
 
-// Built returns Options with the evictd and the plugins of a directory that make build made.
+// Built returns Options with the evictd and the plugins that make build has put into bin.
 func Built(bin string) (Options, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
@@ -43,8 +42,8 @@ func Built(bin string) (Options, error) {
 	return Options{Binary: filepath.Join(bin, "evictd"), Plugins: plugins}, err
 }
 
-// Start copies the plugins, writes the configuration, starts evictd and waits
-// until it is ready. The stack's Close ends whatever Stop does not.
+// Start copies the plugins, writes the configuration, starts evictd and waits until it is ready.
+// The stack's Close kills what Stop leaves.
 func Start(ctx context.Context, s *stack.Stack, o Options) (*evictd.Process, error) {
 	file, err := Prepare(s, o)
 	if err != nil {
@@ -53,7 +52,7 @@ func Start(ctx context.Context, s *stack.Stack, o Options) (*evictd.Process, err
 	p, err := evictd.Start(evictd.Options{
 		Binary: o.Binary, ConfigFile: file, OnRecord: o.OnRecord,
 		Command: func(name string, args ...string) *exec.Cmd {
-			// Not bound to ctx: evictd is to end in order, by Stop.
+			// Not bound to ctx: evictd must shut down gracefully, by Stop.
 			return s.Command(context.WithoutCancel(ctx), name, args...)
 		},
 	})
@@ -66,8 +65,8 @@ func Start(ctx context.Context, s *stack.Stack, o Options) (*evictd.Process, err
 	return p, nil
 }
 
-// Reload changes keys of the configuration of the evictd that was started last and
-// tells it to read it again. What came of that is in its log.
+// Reload changes keys in the configuration of the evictd that was started last and makes it
+// reload the file. The result is in its log.
 func Reload(s *stack.Stack, p *evictd.Process, change map[string]any) error {
 	files, err := filepath.Glob(filepath.Join(s.Dir, "evictd-*", "evictd.yaml"))
 	if err != nil {
@@ -95,8 +94,8 @@ func Reload(s *stack.Stack, p *evictd.Process, change map[string]any) error {
 	return p.Signal(syscall.SIGHUP)
 }
 
-// Prepare makes evictd's files in a directory of its own, for whoever starts it, and returns
-// the configuration file's path.
+// Prepare writes evictd's files into a new directory without starting it, and returns the
+// path of the configuration file.
 func Prepare(s *stack.Stack, o Options) (string, error) {
 	dir, err := os.MkdirTemp(s.Dir, "evictd-")
 	if err != nil {

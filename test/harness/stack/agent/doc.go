@@ -1,3 +1,3 @@
-// Package agent starts the real evictd binary with its plugins so that it looks
-// after a stack. What it does then, package evictd lets the caller see.
+// Package agent starts the real evictd binary with its plugins to manage the pods of a stack.
+// Package evictd then shows the caller what it does.
 package agent

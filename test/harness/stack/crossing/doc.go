@@ -1,7 +1,5 @@
-// Package crossing watches memory.available, or allocatableMemory.available of a
-// stack's pods, from a separate process, once a millisecond, and tells when it
-// first falls below a threshold.
+// Package crossing samples memory.available, or allocatableMemory.available of a stack's pods,
+// every millisecond in a separate process, and reports when it first falls below a threshold.
 //
-// It shares no code with evictd, on purpose: it is the yardstick that evictd's
-// reaction is measured with.
+// It deliberately shares no code with evictd, whose reaction is measured against it.
 package crossing

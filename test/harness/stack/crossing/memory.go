@@ -13,17 +13,17 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// Node is the group of all processes: what is available to it is memory.available.
+// Node is the cgroup of all processes: the memory available to it is memory.available.
 const Node = "/"
 
-// Pods is the group of all pods of a stack, whose memory LimitPods must have
-// limited: what is available to it is allocatableMemory.available.
+// Pods returns the cgroup of all pods of a stack, whose memory must be limited with LimitPods:
+// the memory available to it is allocatableMemory.available.
 func Pods(s *stack.Stack) string { return filepath.Join(s.CgroupRoot, "kubepods") }
 
-// memory reads what is available to a group from files that stay open.
+// memory reads the memory available to a cgroup from files that stay open.
 type memory struct {
 	capacity int64
-	// usage has the number of bytes used, or is /proc/meminfo: the root of cgroup v2
+	// usage contains the bytes used. It is /proc/meminfo for the root of cgroup v2, which
 	// has no such file.
 	usage, stat *os.File
 	meminfo     bool
@@ -31,8 +31,7 @@ type memory struct {
 	buf         []byte
 }
 
-// memoryFiles are the names of a hierarchy's files, and of the key of inactive file
-// pages.
+// memoryFiles are the names of a hierarchy's files, and the key of inactive file pages in stat.
 type memoryFiles struct{ usage, limit, inactive string }
 
 func openMemory(group string) (*memory, error) {
@@ -81,8 +80,8 @@ func readBytes(file string) (int64, error) {
 	return strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64)
 }
 
-// available is the kubelet's figure: all memory less the working set, which is
-// what is used less the file pages that the kernel would drop first.
+// available computes the kubelet's figure: all memory minus the working set, which is the usage
+// minus the file pages that the kernel drops first.
 func (m *memory) available() (int64, error) {
 	raw, err := m.read(m.usage)
 	if err != nil {
@@ -116,7 +115,7 @@ func (m *memory) read(f *os.File) ([]byte, error) {
 	return m.buf[:n], nil
 }
 
-// valueOf finds the number after key at the start of a line.
+// valueOf returns the number after key at the start of a line.
 func valueOf(text, key []byte) (int64, error) {
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
@@ -129,7 +128,7 @@ func valueOf(text, key []byte) (int64, error) {
 	return 0, errors.New("no line starts with " + string(key))
 }
 
-// Available returns memory.available now, in bytes.
+// Available returns the current memory.available, in bytes.
 func Available() (int64, error) {
 	m, err := openMemory(Node)
 	if err != nil {
@@ -139,7 +138,7 @@ func Available() (int64, error) {
 	return m.available()
 }
 
-// Now is CLOCK_MONOTONIC in nanoseconds, the clock of all stamps.
+// Now returns CLOCK_MONOTONIC in nanoseconds, the clock of all stamps.
 func Now() int64 {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail for this clock

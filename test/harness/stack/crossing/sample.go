@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	childEnv = "EVICTD_CROSSING_SAMPLER" // the group to look at
+	childEnv = "EVICTD_CROSSING_SAMPLER" // the cgroup to sample
 	period   = time.Millisecond
-	// reportEvery is the time between two reports of the value while nothing is crossed.
+	// reportEvery is the time between two reports while the threshold is not crossed.
 	reportEvery = 100 * time.Millisecond
 )
 
-// RunIfChild turns the process into the sampler if it was started as one by
-// Start, and then does not return. Call it first in main or TestMain.
+// RunIfChild runs the sampler, and does not return, if Start has started this process as one.
+// Call it first in main or TestMain.
 func RunIfChild() {
 	group := os.Getenv(childEnv)
 	if group == "" {
@@ -35,19 +35,18 @@ func RunIfChild() {
 	os.Exit(0)
 }
 
-// sample reads a threshold a line from stdin, each of which arms it anew, and
-// writes "s NS AVAILABLE" now and then and "x NS AVAILABLE GAP" for the first
-// sample below the threshold, GAP being the nanoseconds since the sample before.
-// It ends when stdin does.
+// sample reads thresholds from stdin, one per line, each of which arms it again. It writes "s NS
+// AVAILABLE" regularly, and "x NS AVAILABLE GAP" for the first sample below the threshold, where
+// GAP is the time in nanoseconds since the previous sample. It ends when stdin does.
 func sample(group string) error {
 	m, err := openMemory(group)
 	if err != nil {
 		return err
 	}
-	// The yardstick must not be late: an own thread, before others, no collector.
+	// The sampler must not be late: it has its own thread, high priority and no GC.
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1)
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // a wish; GAP tells how it went
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // best effort; GAP shows the result
 
 	var armed atomic.Int64
 	var ended atomic.Bool

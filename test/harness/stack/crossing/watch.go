@@ -14,13 +14,13 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// A Sample is one reading of what is available.
+// A Sample is one reading of the available memory.
 type Sample struct {
 	// At is CLOCK_MONOTONIC in nanoseconds.
 	At             int64
 	AvailableBytes int64
-	// Crossed marks the first sample below the armed threshold; Gap is then the
-	// time since the sample before, between which the truth lies.
+	// Crossed marks the first sample below the armed threshold. The crossing happened within
+	// Gap before At, the time since the previous sample.
 	Crossed bool
 	Gap     time.Duration
 }
@@ -32,9 +32,8 @@ type Watch struct {
 	samples chan Sample
 }
 
-// Start runs the sampler, a second process of the running program, in the
-// stack, to look at Node or Pods. The caller must read Samples until it is
-// closed, and call Stop.
+// Start starts the sampler, a second process of this program, in the stack, for Node or Pods. The
+// caller must read Samples until it is closed, and call Stop.
 func Start(ctx context.Context, s *stack.Stack, group string) (*Watch, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -67,11 +66,10 @@ func Start(ctx context.Context, s *stack.Stack, group string) (*Watch, error) {
 	return w, nil
 }
 
-// Samples delivers the readings: each crossing, and one value every 100 ms.
+// Samples returns the readings: each crossing, and one sample every 100 ms.
 func (w *Watch) Samples() <-chan Sample { return w.samples }
 
-// Lowest takes the samples of a while, of those that are still to come, and
-// returns the lowest of what was available.
+// Lowest reads the samples of the next d and returns the lowest available memory, in bytes.
 func (w *Watch) Lowest(ctx context.Context, d time.Duration) (int64, error) {
 	lowest, from := int64(math.MaxInt64), Now()
 	for {
@@ -92,7 +90,7 @@ func (w *Watch) Lowest(ctx context.Context, d time.Duration) (int64, error) {
 	}
 }
 
-// Arm makes the next sample below the threshold a crossing, once.
+// Arm reports the next sample below the threshold as a crossing, once.
 func (w *Watch) Arm(thresholdBytes int64) error {
 	if _, err := fmt.Fprintln(w.stdin, thresholdBytes); err != nil {
 		return fmt.Errorf("arm sampler: %w", err)
@@ -100,7 +98,7 @@ func (w *Watch) Arm(thresholdBytes int64) error {
 	return nil
 }
 
-// Stop ends the sampler and waits for it.
+// Stop ends the sampler and waits until it has ended.
 func (w *Watch) Stop() error {
 	_ = w.stdin.Close() // its end is the sign to leave
 	for range w.samples {

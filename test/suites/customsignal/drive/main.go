@@ -1,10 +1,9 @@
-// Command drive is the plugin of the test beside it. It brings the signals
-// acme.example/nvme.spare and acme.example/nvme.wear, whose figures are files of the
-// directory that its configuration names. What is appended to its binary after
-// "condition=" is the condition that they raise, so that a test can replace the
-// plugin by one that says otherwise what its signals are.
+// Command drive is the plugin for the test of custom signals. It serves the signals
+// acme.example/nvme.spare and acme.example/nvme.wear, whose figures are files in the directory that
+// its configuration names. The text after "condition=" at the end of its binary is their condition,
+// so that a test can replace the plugin by one with another definition of its signals.
 //
-// It is no example: sdk/examples/nvme-spare is.
+// It is not an example: see sdk/examples/nvme-spare.
 package main
 
 import (
@@ -27,7 +26,7 @@ import (
 const (
 	spare eviction.Signal = "acme.example/nvme.spare"
 	wear  eviction.Signal = "acme.example/nvme.wear"
-	// look is the time between two looks at the figures for a wake.
+	// look is the time between two reads of the figures in Watch.
 	look = 5 * time.Millisecond
 )
 
@@ -77,7 +76,7 @@ func plugin(condition eviction.Condition) sdk.Plugin {
 	}
 }
 
-// drive has all capabilities.
+// drive implements all capabilities.
 type drive struct {
 	mu  sync.Mutex
 	dir string
@@ -86,8 +85,8 @@ type drive struct {
 }
 
 type config struct {
-	// Dir has the files: "spare" and "wear" have what is available and the capacity,
-	// "trim" what a step frees once, "used-UID" what a pod uses.
+	// Dir contains the files: "spare" and "wear" have the available amount and the capacity,
+	// "trim" the amount that a step frees once, "used-UID" the usage of a pod.
 	Dir string `json:"dir"`
 }
 
@@ -101,7 +100,7 @@ func (d *drive) configure(_ context.Context, _ eviction.NodeFacts, c config) err
 	return nil
 }
 
-// numbers reads the numbers of a file.
+// numbers reads the first n numbers of a file.
 func (d *drive) numbers(name string, n int) ([]int64, error) {
 	d.mu.Lock()
 	path := filepath.Join(d.dir, name)
@@ -176,8 +175,8 @@ func (d *drive) Watch(ctx context.Context, req eviction.WatchRequest, wake func(
 	}
 }
 
-// Rank implements eviction.Ranker: who uses least goes first, which is nobody
-// else's order.
+// Rank implements eviction.Ranker: it puts the pod with the least usage first, unlike any other
+// ranker.
 func (d *drive) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	candidates := slices.Clone(req.Candidates)
 	slices.SortStableFunc(candidates, func(a, b eviction.Candidate) int {
@@ -195,7 +194,7 @@ func (d *drive) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ra
 func (d *drive) Reclaim(_ context.Context, _ eviction.ReclaimRequest, _ func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	frees, err := d.numbers("trim", 1)
 	if err != nil {
-		return eviction.Reclaimed{Message: "nothing to trim"}, nil // there is no such file then
+		return eviction.Reclaimed{Message: "nothing to trim"}, nil // the file does not exist
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

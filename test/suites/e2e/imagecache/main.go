@@ -1,6 +1,6 @@
-// Command imagecache is the plugin of a vendor whose storage images are on: it serves
-// imagefs.available and nothing else, observes it and empties a cache there. Layout,
-// measuring and ranking are left to evictd's disk plugin.
+// Command imagecache is the plugin of a vendor whose storage holds the images: it serves only
+// imagefs.available, which it observes and for which it empties a cache. evictd's disk plugin
+// does the rest: layout, measuring and ranking.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 }
 
 type config struct {
-	// Dir is the cache, a directory of files on the images' filesystem.
+	// Dir is the cache, a directory of files on the image filesystem.
 	Dir string `json:"dir"`
 }
 
@@ -75,6 +75,6 @@ func (c *cache) Reclaim(context.Context, eviction.ReclaimRequest, func(eviction.
 		released.Bytes += info.Size()
 		released.Inodes++
 	}
-	// Only then the filesystem has it back.
+	// Only after a sync has the filesystem released the space.
 	return released, errors.Join(err, unix.Syncfs(int(dir.Fd())))
 }

@@ -22,46 +22,46 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// startDeadline is for all of Start; each of the parts takes seconds.
+// startDeadline limits all of Start; each of the parts takes seconds.
 const startDeadline = 2 * time.Minute
 
-// Options say what a cluster is made of.
+// Options configure a cluster.
 type Options struct {
 	// Kubernetes and Etcd are the directories with the programs that `make cluster` and
-	// `make e2e-k8s` build; containerd is Debian's, or that of the directory Containerd.
+	// `make e2e-k8s` build. Containerd is a directory with a containerd; "" means Debian's.
 	Kubernetes, Etcd, Containerd string
 	// Node is the name of the node, "node" if it is empty.
 	Node string
-	// Filesystems of the node, and what is on them, are as stack.Options has them.
+	// The node's filesystems and their use, as in stack.Options.
 	Filesystems                       []stack.Filesystem
 	KubeletRoot, PodLogs, RuntimeRoot string
-	// Kubelet are keys of its KubeletConfiguration, in place of those that the cluster
-	// would set. It evicts below 100Mi of memory only, if they do not say otherwise.
+	// Kubelet are keys of its KubeletConfiguration that override the cluster's. By default it
+	// evicts only below 100Mi of memory.
 	Kubelet map[string]any
-	// APIServer, ControllerManager, Scheduler and KubeletFlags are more arguments of them.
+	// APIServer, ControllerManager, Scheduler and KubeletFlags are additional arguments.
 	APIServer, ControllerManager, Scheduler, KubeletFlags []string
-	// Progress, if set, is called for what has been started.
+	// Progress, if set, is called for each part that has been started.
 	Progress func(what string, after time.Duration)
 }
 
-// A KubeletProgram is a kubelet in place of the one of Options.Kubernetes.
+// A KubeletProgram replaces the kubelet in Options.Kubernetes.
 type KubeletProgram struct {
 	// Path is its absolute path.
 	Path string
-	// Env goes into its environment beside that of this process, as "NAME=value".
+	// Env is added to the environment of this process, as "NAME=value".
 	Env []string
 }
 
-// A Cluster is a running cluster. Whoever started it ends it, with Close.
+// A Cluster is a running cluster. The caller of Start must end it, with Close.
 type Cluster struct {
-	// Stack has containerd and the directories of the node, among them Dir.
+	// Stack has containerd and the directories of the node, including Dir.
 	*stack.Stack
 	*Access
-	// Hog is the path of the program that hog.Image has.
+	// Hog is the path of the program in hog.Image.
 	Hog string
-	// Kubelet answers as long as it runs.
+	// Kubelet can be used while the kubelet runs.
 	Kubelet Kubelet
-	// Program is the kubelet that its next start runs: the released one if it is empty.
+	// Program is the kubelet for the next start; the zero value means the released one.
 	Program KubeletProgram
 
 	options Options
@@ -69,8 +69,7 @@ type Cluster struct {
 	parts   []*part
 }
 
-// Parts are the names of all parts, in the order in which they start. They are the
-// names of the programs.
+// Parts are the names of all parts and their programs, in the order of their start.
 var Parts = []string{"containerd", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"}
 
 // touched are the settings of the machine that a kubelet changes
@@ -80,11 +79,11 @@ var touched = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// kubeletDirs are directories that a kubelet makes and uses whatever its root directory is.
+// kubeletDirs are directories that a kubelet uses regardless of its root directory.
 var kubeletDirs = []string{"/var/lib/kubelet", "/var/log/containers"}
 
-// Start removes what killed owners left behind, then starts a cluster and waits until
-// its node takes pods. The caller must Close it, also after ctx has ended.
+// Start removes what killed owners left behind, then starts a cluster and waits until its node
+// accepts pods. The caller must Close it, even after ctx has ended.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
@@ -112,7 +111,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// check reports the programs that are not there.
+// check returns an error for each missing program.
 func (o Options) check() error {
 	var errs []error
 	programs := []string{filepath.Join(o.Etcd, "etcd")}
@@ -162,7 +161,7 @@ func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 	return nil
 }
 
-// awaitNode waits until the node takes pods, and pods can be made.
+// awaitNode waits until the node accepts pods, and pods can be created.
 func (c *Cluster) awaitNode(ctx context.Context) error {
 	_, err := c.AwaitNode(ctx, func(n *v1.Node) bool {
 		return NodeCondition(n, v1.NodeReady) == v1.ConditionTrue && len(n.Spec.Taints) == 0
@@ -173,9 +172,8 @@ func (c *Cluster) awaitNode(ctx context.Context) error {
 	return c.AwaitNamespace(ctx, metav1.NamespaceDefault)
 }
 
-// FreePort returns a port of loopback that nobody uses. It is below those that the kernel
-// gives to connections (net.ipv4.ip_local_port_range), one of which would take it before a
-// part of the cluster has.
+// FreePort returns an unused port of loopback. It is below the kernel's range for connections
+// (net.ipv4.ip_local_port_range), so that no connection takes it before a part of the cluster does.
 func FreePort(ctx context.Context) (int, error) {
 	const lowest, tries = 20000, 100
 	var err error
@@ -197,12 +195,12 @@ func (c *Cluster) part(name string) (*part, error) {
 	return nil, fmt.Errorf("part %q: want one of %s", name, strings.Join(Parts, ", "))
 }
 
-// StopPart ends a part in order, with SIGTERM, and waits for its end.
+// StopPart ends a part gracefully, with SIGTERM, and waits for it to end.
 func (c *Cluster) StopPart(ctx context.Context, name string) error {
 	return c.endPart(ctx, name, syscall.SIGTERM)
 }
 
-// KillPart ends a part with SIGKILL and waits for its end.
+// KillPart ends a part with SIGKILL and waits for it to end.
 func (c *Cluster) KillPart(ctx context.Context, name string) error {
 	return c.endPart(ctx, name, syscall.SIGKILL)
 }
@@ -230,8 +228,8 @@ func (c *Cluster) StartPart(ctx context.Context, name string) error {
 	return p.start(ctx)
 }
 
-// RestartPart ends a part in order and starts it again. The API server takes a minute
-// to end in order: it waits for its clients.
+// RestartPart ends a part gracefully and starts it again. For the API server this takes a minute,
+// since it waits for its clients.
 func (c *Cluster) RestartPart(ctx context.Context, name string) error {
 	if err := c.StopPart(ctx, name); err != nil {
 		return err
@@ -239,7 +237,7 @@ func (c *Cluster) RestartPart(ctx context.Context, name string) error {
 	return c.StartPart(ctx, name)
 }
 
-// ConfigureKubelet gives the kubelet other keys, as Options.Kubelet does, and restarts it.
+// ConfigureKubelet restarts the kubelet with other keys, like those of Options.Kubelet.
 func (c *Cluster) ConfigureKubelet(ctx context.Context, keys map[string]any) error {
 	if err := c.writeKubeletConfig(keys); err != nil {
 		return err
@@ -247,14 +245,14 @@ func (c *Cluster) ConfigureKubelet(ctx context.Context, keys map[string]any) err
 	return c.RestartPart(ctx, "kubelet")
 }
 
-// Apply gives YAML to kubectl apply, server-side, in the default namespace unless the
-// objects name another.
+// Apply passes YAML to kubectl apply, server-side, in the default namespace unless the objects
+// name another.
 func (c *Cluster) Apply(ctx context.Context, text string) error {
 	_, err := c.Kubectl(ctx, text, "apply", "--server-side", "-f", "-")
 	return err
 }
 
-// Kubectl runs kubectl as Admin with a text as its input and returns what it prints.
+// Kubectl runs kubectl as Admin with the given input and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.options.Kubernetes, "kubectl"), append([]string{
 		"--kubeconfig", c.AdminKubeconfig, "--cache-dir", filepath.Join(c.Dir, "kubectl"),
@@ -270,10 +268,10 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	return string(out), nil
 }
 
-// Log is the path of a part's log.
+// Log returns the path of a part's log.
 func (c *Cluster) Log(name string) string { return filepath.Join(c.Dir, name+".log") }
 
-// PID is the process of a part, 0 if it does not run or is containerd.
+// PID returns the PID of a part, 0 if it is not running or is containerd.
 func (c *Cluster) PID(name string) int {
 	p, err := c.part(name)
 	if err != nil || !p.running() {

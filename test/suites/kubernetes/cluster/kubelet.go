@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Kubelet answers over HTTP. The API server's proxy to nodes refuses loopback, exec and
-// logs do not.
+// A Kubelet is a client of the kubelet's HTTP server. The API server's node proxy cannot be used,
+// since it refuses loopback addresses, unlike exec and logs.
 type Kubelet struct {
-	// URL is where it serves; Access.Config has what a client needs for it.
+	// URL is the kubelet's address; Access.Config has the credentials for it.
 	URL    string
 	client *http.Client
 }
 
-// Summary asks the kubelet for the working sets of its pods, in bytes. A pod that it has
-// not measured yet is not among them.
+// Summary returns the working sets of the kubelet's pods, in bytes. It omits pods that the kubelet
+// has not measured yet.
 func (k Kubelet) Summary(ctx context.Context) (map[types.UID]uint64, error) {
 	var summary struct {
 		Pods []struct {
@@ -43,8 +43,7 @@ func (k Kubelet) Summary(ctx context.Context) (map[types.UID]uint64, error) {
 	return measured, nil
 }
 
-// Pods returns the pods that the kubelet has received from the API server, and its
-// static ones.
+// Pods returns the pods that the kubelet has received from the API server, and its static pods.
 func (k Kubelet) Pods(ctx context.Context) ([]v1.Pod, error) {
 	var pods v1.PodList
 	page, err := k.Ask(ctx, "/pods")
@@ -81,7 +80,7 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return page, err
 }
 
-// serves reports an error until there is a page.
+// serves returns a check that fails until the URL can be fetched.
 func serves(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := get(ctx, client, url)

@@ -12,10 +12,10 @@ import (
 	"github.com/evictd/evictd/test/harness/child"
 )
 
-// A part is one program of the cluster, which may be stopped and started again.
+// A part is one program of the cluster, which can be stopped and started again.
 type part struct {
 	name string
-	// command prepares the program; ready reports an error until it serves.
+	// command prepares the program; ready returns an error until it serves.
 	command func() *exec.Cmd
 	ready   func(context.Context) error
 	log     string
@@ -41,7 +41,7 @@ func (p *part) start(ctx context.Context) error {
 	}
 	p.process, p.ended = cmd.Process, make(chan struct{})
 	go func() { // ends with the program, which the stack kills at the latest
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log tells how it ended
 		close(p.ended)
 	}()
 	return p.await(ctx)
@@ -78,7 +78,7 @@ func (p *part) running() bool {
 	}
 }
 
-// stop sends the signal and waits for the end.
+// stop sends the signal and waits for the program to end.
 func (p *part) stop(ctx context.Context, signal os.Signal) error {
 	if !p.running() {
 		return fmt.Errorf("stop %s: it does not run", p.name)
@@ -94,7 +94,7 @@ func (p *part) stop(ctx context.Context, signal os.Signal) error {
 	}
 }
 
-// tail is the end of the log, for an error message.
+// tail returns the end of the log, for an error message.
 func (p *part) tail() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {

@@ -52,11 +52,11 @@ func newAuthority(dir string) (*authority, error) {
 	return a, os.WriteFile(a.file("ca.crt"), encodeCertificate(raw), 0o644)
 }
 
-// file is the path of a file of the authority.
+// file returns the path of a file of the authority.
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// issue returns a certificate that serves on loopback, and under the name node, and
-// identifies its holder as user in groups.
+// issue returns a certificate that is valid for loopback and for the DNS name node, and identifies
+// its holder as the user.
 func (a *authority) issue(user User, node string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *authority) issue(user User, node string) (cert, key []byte, err error) 
 	return encodeCertificate(raw), key, err
 }
 
-// issueFiles writes NAME.crt and NAME.key.
+// issueFiles issues a certificate to NAME.crt and NAME.key.
 func (a *authority) issueFiles(name string, user User, node string) error {
 	cert, key, err := a.issue(user, node)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *authority) issueFiles(name string, user User, node string) error {
 	return errors.Join(os.WriteFile(a.file(name+".crt"), cert, 0o644), os.WriteFile(a.file(name+".key"), key, 0o600))
 }
 
-// signingKey writes the key with which tokens of ServiceAccounts are signed.
+// signingKey writes the key that signs tokens of ServiceAccounts.
 func (a *authority) signingKey(name string) error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -16,27 +16,27 @@ import (
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
-// Whom the API server takes the parts of the control plane for: it knows their rights.
+// The users of the control plane's parts, whose rights the API server knows.
 var (
 	controllerManager = User{Name: "system:kube-controller-manager"}
 	scheduler         = User{Name: "system:kube-scheduler"}
 )
 
-// programs are the parts other than containerd, in the order in which they start.
+// programs returns the parts other than containerd, in the order of their start.
 func (c *Cluster) programs() []*part {
 	etcd, etcdPeer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcd), fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcdPeer)
 	apiserverServes := serves(c.admin, c.server+"/readyz")
 	program := func(name, dir string, command func(context.Context, string, ...string) *exec.Cmd, ready func(context.Context) error, args ...string) *part {
 		return &part{
 			name: name, ready: ready, log: c.Log(name),
-			// Not bound to a context: it lives until it is stopped.
+			// Not bound to a context: the program runs until it is stopped.
 			command: func() *exec.Cmd { return command(context.Background(), filepath.Join(dir, name), args...) },
 		}
 	}
 	return []*part{
 		program("etcd", c.options.Etcd, c.Command, serves(http.DefaultClient, etcd+"/health"),
 			"--data-dir", filepath.Join(c.Dir, "etcd"), "--log-level=warn",
-			// What is lost when the machine stops is thrown away anyway.
+			// Durability is not needed: the data is thrown away anyway.
 			"--unsafe-no-fsync",
 			"--listen-client-urls", etcd, "--advertise-client-urls", etcd,
 			"--listen-peer-urls", etcdPeer, "--initial-advertise-peer-urls", etcdPeer,
@@ -77,8 +77,8 @@ func (c *Cluster) programs() []*part {
 	}
 }
 
-// prepareNode lets the API server find the kubelet by the node's name, and makes mounts of the
-// node visible in pods that want so, as systemd does.
+// prepareNode makes the node's name resolvable for the API server and, like systemd, makes the
+// node's mounts visible in pods that request it.
 func prepareNode(ctx context.Context, s *stack.Stack, node string) error {
 	if out, err := s.Inside(ctx, "mount", "-n", "--make-rshared", "/").CombinedOutput(); err != nil {
 		return fmt.Errorf("share the node's mounts: %w: %s", err, bytes.TrimSpace(out))
@@ -97,8 +97,8 @@ func prepareNode(ctx context.Context, s *stack.Stack, node string) error {
 	return nil
 }
 
-// CalmThresholds are an evictionHard that names every signal and is crossed only when
-// the machine is all but out of memory.
+// CalmThresholds returns an evictionHard that names every signal, but is met only when the
+// machine is almost out of memory.
 func CalmThresholds() map[string]any {
 	return map[string]any{
 		"memory.available": "100Mi", "pid.available": "0%",
@@ -106,10 +106,10 @@ func CalmThresholds() map[string]any {
 	}
 }
 
-// KubeletConfigFile is the path of the kubelet's configuration.
+// KubeletConfigFile returns the path of the kubelet's configuration.
 func (c *Cluster) KubeletConfigFile() string { return filepath.Join(c.Dir, "kubelet.yaml") }
 
-// writeKubeletConfig writes what the kubelet reads at its next start.
+// writeKubeletConfig writes the configuration for the kubelet's next start.
 func (c *Cluster) writeKubeletConfig(keys map[string]any) error {
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -131,7 +131,7 @@ func (c *Cluster) writeKubeletConfig(keys map[string]any) error {
 		"failSwapOn":               false,
 		"makeIPTablesUtilChains":   false,
 		"resolvConf":               "",
-		// Images cannot be had again, and the machine's own disk is no matter of the cluster's.
+		// Images cannot be pulled again, and the machine's own disk must not affect the cluster.
 		"imageGCHighThresholdPercent": 100,
 		"evictionHard":                CalmThresholds(),
 	}

@@ -24,13 +24,13 @@ type User struct {
 // Admin may do everything.
 var Admin = User{Name: "admin", Groups: []string{"system:masters"}}
 
-// Access holds the means to reach the API server, as several users.
+// Access provides access to the API server for several users.
 type Access struct {
 	// Node is the name of the node.
 	Node string
-	// Client may do everything.
+	// Client has all rights.
 	Client kubernetes.Interface
-	// AdminKubeconfig is the path of a kubeconfig with which one may do everything.
+	// AdminKubeconfig is the path of a kubeconfig with all rights.
 	AdminKubeconfig string
 	// KubeletKubeconfig is the kubelet's own.
 	KubeletKubeconfig string
@@ -40,8 +40,8 @@ type Access struct {
 	admin     *http.Client // as Admin
 }
 
-// newAccess makes the authority of a cluster in dir, with the certificates and kubeconfigs of its
-// parts, and the clients.
+// newAccess creates the cluster's certificate authority in dir, the certificates and kubeconfigs
+// of its parts, and the clients.
 func newAccess(dir, node, server string) (_ *Access, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func NodeUser(node string) User {
 	return User{Name: "system:node:" + node, Groups: []string{"system:nodes"}}
 }
 
-// Config returns the configuration of a client for the user, with no limit on its requests.
+// Config returns a client configuration for the user, without a rate limit.
 func (a *Access) Config(user User) (*rest.Config, error) {
 	cert, key, err := a.authority.issue(user, a.Node)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *Access) Config(user User) (*rest.Config, error) {
 	return config, nil
 }
 
-// anonymous has the server and nobody who asks it.
+// anonymous returns a client configuration without credentials.
 func (a *Access) anonymous() *rest.Config {
 	return &rest.Config{Host: a.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAFile: a.authority.file("ca.crt")}}
 }
@@ -117,8 +117,8 @@ func (a *Access) Kubeconfig(user User) (string, error) {
 	return a.writeKubeconfig(user.Name, &api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
 }
 
-// Token asks for a token of a ServiceAccount. It is bound to a pod or a node, unless
-// bound is nil.
+// Token requests a token for a ServiceAccount. The token is bound to a pod or a node, unless bound
+// is nil.
 func (a *Access) Token(ctx context.Context, namespace, account string, bound *authenticationv1.BoundObjectReference) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}
 	got, err := a.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
@@ -128,18 +128,18 @@ func (a *Access) Token(ctx context.Context, namespace, account string, bound *au
 	return got.Status.Token, nil
 }
 
-// ToPod binds a token to a pod, ToNode to a node.
+// ToPod returns a reference that binds a token to a pod.
 func ToPod(pod metav1.Object) *authenticationv1.BoundObjectReference {
 	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.GetName(), UID: pod.GetUID()}
 }
 
-// ToNode binds a token to a node.
+// ToNode returns a reference that binds a token to a node.
 func ToNode(node metav1.Object) *authenticationv1.BoundObjectReference {
 	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.GetName(), UID: node.GetUID()}
 }
 
-// TokenKubeconfig writes a kubeconfig that shows the token and returns its path. The
-// token is in a file beside it, PATH.token, which clients read again from time to time.
+// TokenKubeconfig writes a kubeconfig that uses the token and returns its path. The token is in
+// the file PATH.token, which clients reread periodically.
 func (a *Access) TokenKubeconfig(name, token string) (string, error) {
 	file := a.kubeconfigFile(name) + ".token"
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {

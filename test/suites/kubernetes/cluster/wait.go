@@ -13,9 +13,9 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Await watches the selected objects of a resource, such as "pods", until done reports
-// true of one of them, or an error, and returns that one. It lives through restarts
-// of the API server. All namespaces are "".
+// Await watches the selected objects of a resource, such as "pods", until done returns true for
+// one of them, which it returns, or an error. It survives restarts of the API server. The
+// namespace "" means all.
 func Await[T runtime.Object](ctx context.Context, client cache.Getter, resource, namespace string, selected fields.Selector, done func(T) (bool, error)) (T, error) {
 	var none T
 	event, err := watchtools.UntilWithSync(ctx, cache.NewListWatchFromClient(client, resource, namespace, selected), none, nil, func(e watch.Event) (bool, error) {
@@ -31,7 +31,7 @@ func Await[T runtime.Object](ctx context.Context, client cache.Getter, resource,
 	return event.Object.(T), nil
 }
 
-// named selects the object with the name, all if it is empty.
+// named selects the object with the given name, or all if that is empty.
 func named(name string) fields.Selector {
 	if name == "" {
 		return fields.Everything()
@@ -39,12 +39,12 @@ func named(name string) fields.Selector {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 }
 
-// AwaitNode watches the node until done reports true of it.
+// AwaitNode watches the node until done returns true.
 func (a *Access) AwaitNode(ctx context.Context, done func(*v1.Node) bool) (*v1.Node, error) {
 	return Await(ctx, a.Client.CoreV1().RESTClient(), "nodes", "", named(a.Node), func(n *v1.Node) (bool, error) { return done(n), nil })
 }
 
-// NodeCondition is the status of a condition of the node, "" if it has none of the type.
+// NodeCondition returns the status of a condition of the node, "" if the node lacks it.
 func NodeCondition(n *v1.Node, kind v1.NodeConditionType) v1.ConditionStatus {
 	for _, c := range n.Status.Conditions {
 		if c.Type == kind {
@@ -54,7 +54,7 @@ func NodeCondition(n *v1.Node, kind v1.NodeConditionType) v1.ConditionStatus {
 	return ""
 }
 
-// AwaitNamespace waits until a namespace has what pods in it need.
+// AwaitNamespace waits until a namespace has the objects that pods in it need.
 func (a *Access) AwaitNamespace(ctx context.Context, namespace string) error {
 	core := a.Client.CoreV1().RESTClient()
 	_, err := Await(ctx, core, "serviceaccounts", namespace, named("default"), func(*v1.ServiceAccount) (bool, error) { return true, nil })
@@ -65,7 +65,7 @@ func (a *Access) AwaitNamespace(ctx context.Context, namespace string) error {
 	return err
 }
 
-// AwaitPod watches a pod, or all if name is empty, until done reports true of one.
+// AwaitPod watches a pod, or all if name is empty, until done returns true for one.
 func (a *Access) AwaitPod(ctx context.Context, namespace, name string, done func(*v1.Pod) (bool, error)) (*v1.Pod, error) {
 	return Await(ctx, a.Client.CoreV1().RESTClient(), "pods", namespace, named(name), done)
 }

@@ -1,6 +1,6 @@
-// Command keep starts a cluster, says how to use it, and removes it on Ctrl-C.
+// Command keep starts a cluster, prints how to use it, and removes it on Ctrl-C.
 //
-// It is not a test: `make cluster` runs it for a person.
+// It is not a test: `make cluster` runs it for interactive use.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	err := keep(ctx, o)
-	var left *stack.LeftBehindError // louder than any other error, also than Ctrl-C
+	var left *stack.LeftBehindError // takes precedence over all other errors, even after Ctrl-C
 	if err != nil && (ctx.Err() == nil || errors.As(err, &left)) {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		return 1

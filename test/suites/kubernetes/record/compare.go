@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// A Difference is a field that two records have different values of; one that lacks it
-// has "(none)".
+// A Difference is a field whose values differ between two records; the value of a missing field is
+// "(none)".
 type Difference struct{ Path, Left, Right string }
 
 func (d Difference) String() string {
 	return fmt.Sprintf("%s\n\t%s\n\t%s", d.Path, d.Left, d.Right)
 }
 
-// An Allowed difference is one that is right, and why. Path may have a * for any text
-// without a dot, and a [*] for any element; empty Left and Right are any value.
+// An Allowed is a difference that is right, with the reason. In Path, * matches any text without
+// a dot, and [*] any element; an empty Left or Right matches any value.
 type Allowed struct {
 	Path, Left, Right, Why string
-	// Sometimes is of one that need not be there.
+	// Sometimes: the difference need not occur.
 	Sometimes bool
 }
 
 const none = "(none)"
 
-// Compare returns the differences that no allowed one covers, and those of the allowed
-// that cover nothing and should.
+// Compare returns the differences that are not allowed, and the allowed ones that do not occur
+// but should.
 func Compare(left, right Fields, allowed []Allowed) (unexpected []Difference, unused []Allowed) {
 	used := make([]bool, len(allowed))
 	for _, d := range differences(left, right) {
@@ -68,8 +68,8 @@ func (f Fields) value(path string) string {
 	return none
 }
 
-// asPath makes a field path one of path.Match, whose separator is the slash and for
-// which brackets mean something else.
+// asPath converts a field path for path.Match, whose separator is the slash and which treats
+// brackets as special.
 var asPath = strings.NewReplacer("/", "%", ".", "/", "[", "/(", "]", ")")
 
 func (a Allowed) covers(d Difference) bool {

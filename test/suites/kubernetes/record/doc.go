@@ -1,6 +1,6 @@
-// Package record captures what a cluster shows of an eviction, and compares two field by
-// field: the pod, its owner and the events, with what differs from run to run by
-// nature (names, uids, times, amounts) made alike.
+// Package record captures what a cluster shows of an eviction, the pod, its owner and the events,
+// and compares two captures field by field. It replaces what differs between runs (names, UIDs,
+// times, amounts).
 //
-// It is not a judge: which differences are right the caller lists.
+// It does not judge: the caller lists the allowed differences.
 package record

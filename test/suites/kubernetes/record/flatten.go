@@ -12,11 +12,11 @@ import (
 // "pod.status.conditions[Ready].status".
 type Fields map[string]string
 
-// nameless are fields that say nothing of the eviction: who wrote what stands in
-// managedFields, and versions are of the API server.
+// nameless are fields that do not depend on the eviction: managedFields names the writers of
+// fields, and versions are the API server's.
 var nameless = map[string]bool{"managedFields": true, "resourceVersion": true}
 
-// keys name the elements of a list, in this order of preference.
+// keys are the fields that can name an element of a list, in order of preference.
 var keys = []string{"type", "name", "mountPath", "key", "uid", "ip"}
 
 // flatten adds all fields of a decoded JSON value below path.
@@ -62,25 +62,25 @@ func (f Fields) object(path string, object any) error {
 	return nil
 }
 
-// varying are texts that differ from run to run.
+// varying are patterns of texts that differ between runs.
 var varying = []stand{
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`\b(containerd://)?[0-9a-f]{64}\b`), "HASH"},
 	{regexp.MustCompile(`\bkube-api-access-[a-z0-9]{5}\b`), "kube-api-access"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(Ki|Mi|Gi)\b`), "AMOUNT"},
-	// Other pods of the owner, which has its stand by now.
+	// Other pods of the owner, whose name has been replaced before.
 	{regexp.MustCompile(`\bOWNER-[a-z0-9]{5}\b`), "SIBLING"},
 }
 
-// A stand replaces a name that differs by nature.
+// A stand replaces a name that differs between runs.
 type stand struct {
 	name *regexp.Regexp
 	with string
 }
 
-// stands are for pairs of a name and what stands for it, the longest name first: names of
-// owners begin those of pods. An empty name is none.
+// stands returns stands for pairs of a name and its replacement, the longest name first, since
+// pod names begin with their owner's. It skips empty names.
 func stands(pairs ...string) []stand {
 	sorted := slices.Collect(slices.Chunk(pairs, 2))
 	slices.SortStableFunc(sorted, func(a, b []string) int { return cmp.Compare(len(b[0]), len(a[0])) })
@@ -93,7 +93,7 @@ func stands(pairs ...string) []stand {
 	return out
 }
 
-// alike makes alike in a text what differs by nature.
+// alike replaces what differs between runs in a text.
 func alike(text string, names []stand) string {
 	for _, n := range names {
 		text = n.name.ReplaceAllString(text, n.with)
@@ -104,10 +104,10 @@ func alike(text string, names []stand) string {
 	return text
 }
 
-// element is the name of an element in a path.
+// element matches the name of an element in a path.
 var element = regexp.MustCompile(`\[[^]]*\]`)
 
-// normal makes alike what differs by nature, in values and in the names of elements.
+// normal replaces what differs between runs in values and in the names of elements.
 func (f Fields) normal(names []stand) Fields {
 	out := Fields{}
 	for path, value := range f {

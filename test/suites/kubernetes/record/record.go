@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Take records a pod as it is now, or as the caller knows it if it is gone, its owner if it has one, the
-// events of both, and other objects as they are.
+// Take records a pod, its owner if it has one, the events of both, and other objects as given. If
+// the pod is gone, it records the given one.
 func Take(ctx context.Context, client kubernetes.Interface, pod *v1.Pod, others ...any) (Fields, error) {
 	now, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID {
@@ -57,7 +57,7 @@ func Take(ctx context.Context, client kubernetes.Interface, pod *v1.Pod, others 
 	return raw.normal(stands(names...)), nil
 }
 
-// takeOwner asks for an object that is known by a reference only.
+// takeOwner fetches an object by its owner reference.
 func takeOwner(ctx context.Context, client kubernetes.Interface, namespace string, owner metav1.OwnerReference) (*unstructured.Unstructured, error) {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -75,8 +75,8 @@ func takeOwner(ctx context.Context, client kubernetes.Interface, namespace strin
 	return object, nil
 }
 
-// takeEvents adds each event about an object under its reason, numbered where a reason comes more
-// than once.
+// takeEvents adds each event about an object under its reason, with a number if the reason is
+// repeated.
 func (f Fields) takeEvents(ctx context.Context, client kubernetes.Interface, name string, about metav1.Object) error {
 	listed, err := client.CoreV1().Events(about.GetNamespace()).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(about.GetUID())).String(),
@@ -94,7 +94,7 @@ func (f Fields) takeEvents(ctx context.Context, client kubernetes.Interface, nam
 		if seen[e.Reason]++; seen[e.Reason] > 1 {
 			reason = fmt.Sprintf("%s#%d", e.Reason, seen[e.Reason])
 		}
-		e.Name = "" // of the object and a number
+		e.Name = "" // the object's name and a random number
 		if err := f.object(name+"["+reason+"]", e); err != nil {
 			return err
 		}
