@@ -83,7 +83,7 @@ type Call struct {
 	Method Method
 	// ID is the sandbox, container or image that the call is about.
 	ID string
-	// Timeout is that of StopContainer or ExecSync, in seconds.
+	// Timeout is the timeout of StopContainer or ExecSync, in seconds.
 	Timeout int64
 	// Command is the command of ExecSync.
 	Command string

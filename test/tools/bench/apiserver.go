@@ -22,7 +22,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// resourceVersion is that of all pods, which never change.
+// resourceVersion is the version of all pods, which never change.
 const resourceVersion = "1000"
 
 // bookmarkEvery is the interval of a real API server's bookmarks in an idle watch.

@@ -20,7 +20,7 @@ const (
 	// roomPercent is the percentage of the space that must be free again: figures of layers are
 	// a few seconds old, and the node keeps writing.
 	roomPercent = 90
-	// roomSettles is how long nothing more must have been freed: sizes of images may be
+	// roomSettles is the time for which nothing more must have been freed: sizes of images may be
 	// compressed, so that more may follow than they promise.
 	roomSettles = 250 * time.Millisecond
 	// roomStalls ends the wait when nothing has been freed for this time: images that share

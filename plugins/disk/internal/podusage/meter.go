@@ -175,7 +175,7 @@ type call struct {
 	known known
 
 	mu sync.Mutex
-	// explained is what all pods take together, by signal. held are answers that wait for it.
+	// explained is the use of all pods together, by signal. held are answers that wait for it.
 	explained []int64
 	held      []held
 	complete  int // number of fully known answers

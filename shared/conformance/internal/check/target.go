@@ -75,7 +75,7 @@ type Target struct {
 	Plugin eviction.Plugin
 	// Since is a time just before the start of the plugin.
 	Since time.Time
-	// Kept is what a check keeps for later checks of its group, nil at first.
+	// Kept holds a value that a check keeps for later checks of its group, nil at first.
 	Kept any
 }
 

@@ -31,7 +31,7 @@ const (
 	orphanTime = time.Second
 )
 
-// Leftovers are what the processes of the other groups left to judge.
+// Leftovers hold the remains of the processes of the other groups, to judge.
 type Leftovers struct {
 	Growth  []Growth
 	Printed []string

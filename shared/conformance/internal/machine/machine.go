@@ -74,7 +74,7 @@ func ofThisMachine(t *check.Target, o *eviction.Observation) error {
 	return nil
 }
 
-// rounds is how often ballast is taken. In a single round other processes on the machine may
+// rounds is the number of times that ballast is taken. In a single round other processes on the machine may
 // hide its effect or seem to reverse it.
 const rounds = 3
 
