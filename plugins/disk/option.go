@@ -41,7 +41,7 @@ func WithStep(s Step) Option {
 // WithObserver makes o observe signals instead of this plugin. o also observes the containerfs
 // signals whose threshold follows from one of these: containerfs.available has the figure of
 // imagefs.available if writable layers share a separate image filesystem, else of nodefs.available.
-// This plugin still reports the layout, and an error of o makes only its own signals unknown.
+// This plugin still reports the layout, and an error of o makes only the signals that o observes unknown.
 func WithObserver(o eviction.Observer, signals ...eviction.Signal) Option {
 	return func(p *plugin) {
 		for _, signal := range signals {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,8 +24,7 @@ const LocalGraceSeconds = HardGraceSeconds
 
 // LocalViolation says which of its own limits on local storage a pod is over.
 type LocalViolation struct {
-	// Label is one of LabelEmptyDirLimit, LabelPodStorageLimit and
-	// LabelContainerStorageLimit.
+	// Label is one of LabelEmptyDirLimit, LabelPodStorageLimit and LabelContainerStorageLimit.
 	Label string
 	// Message for the pod's status and event. It ends with a space.
 	Message string
@@ -33,14 +33,10 @@ type LocalViolation struct {
 // LocalStorage is the threshold whose shortage the victim of a limit of its own relieves.
 var LocalStorage = Threshold{Signal: eviction.NodeFsAvailable}
 
-// LocalRules are the differences between versions of the kubelet, and its feature gates, in
-// the limits on local storage.
+// LocalRules are the rules for limits on local storage that depend on the kubelet's version.
 type LocalRules struct {
-	// Sidecars have limits of their own, not only a part in the pod's (from Kubernetes 1.37 on).
-	Sidecars bool
-	// MemoryVolumes are left to the size of their tmpfs
-	// (InPlacePodVerticalScalingMemoryBackedVolumes).
-	MemoryVolumes bool
+	Sidecars      bool // have limits of their own, not only a part in the pod's: from 1.37 on
+	MemoryVolumes bool // have no limit but their tmpfs: InPlacePodVerticalScalingMemoryBackedVolumes
 }
 
 // HasLocalLimits reports whether pod could ever be evicted for its use of local
@@ -50,7 +46,7 @@ func HasLocalLimits(pod *v1.Pod) bool {
 		return false
 	}
 	for i := range pod.Spec.Volumes {
-		if emptyDirLimit(&pod.Spec.Volumes[i]) != nil {
+		if emptyDirLimit(&pod.Spec.Volumes[i], LocalRules{}) != nil {
 			return true
 		}
 	}
@@ -64,11 +60,10 @@ func HasLocalLimits(pod *v1.Pod) bool {
 	return false
 }
 
-// CheckLocalLimits returns the limit on local storage that pod is over, and
-// false if there is none: first those of its emptyDir volumes, then that of the
-// pod, then those of its containers (localStorageEviction). m has containers,
-// volumes and the pod's ephemeral storage. A pod that is not measured is over
-// none, and a critical pod never is.
+// CheckLocalLimits returns the limit on local storage that pod is over, false if there is none:
+// first those of its emptyDir volumes, then the pod's, then those of its containers
+// (localStorageEviction). m has containers, volumes and the pod's ephemeral storage. A pod that is
+// not measured is over none, and a critical pod never is.
 func CheckLocalLimits(pod *v1.Pod, m eviction.Measurement, layout eviction.Layout, rules LocalRules) (LocalViolation, bool) {
 	if !Evictable(pod) || m.State != eviction.Measured {
 		return LocalViolation{}, false
@@ -82,8 +77,9 @@ func CheckLocalLimits(pod *v1.Pod, m eviction.Measurement, layout eviction.Layou
 	return containerStorageViolation(pod, m.Containers, layout, rules)
 }
 
-// emptyDirViolation finds the first volume of the spec that is over its limit. Of several figures for a volume the last one counts. A volume
-// without a figure, which the kubelet cannot stand, is not over any limit.
+// emptyDirViolation returns the first volume of the spec that is over its limit. Of several figures
+// for a volume the last one counts. A volume without a figure, which makes the kubelet panic, is
+// not over any limit.
 func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement, rules LocalRules) (LocalViolation, bool) {
 	used := make(map[string]int64, len(volumes))
 	for _, v := range volumes {
@@ -93,10 +89,7 @@ func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement, rules 
 	}
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		limit := emptyDirLimit(volume)
-		if rules.MemoryVolumes && limit != nil && volume.EmptyDir.Medium == v1.StorageMediumMemory {
-			continue
-		}
+		limit := emptyDirLimit(volume, rules)
 		if usedBytes, ok := used[volume.Name]; ok && limit != nil && limit.CmpInt64(usedBytes) < 0 {
 			message := fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit)
 			return LocalViolation{LabelEmptyDirLimit, message}, true
@@ -107,11 +100,12 @@ func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement, rules 
 
 // emptyDirLimit returns nil if volume is no emptyDir or may grow without limit,
 // which is also what a limit of 0 means.
-func emptyDirLimit(volume *v1.Volume) *resource.Quantity {
-	if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil || volume.EmptyDir.SizeLimit.Sign() <= 0 {
+func emptyDirLimit(volume *v1.Volume, rules LocalRules) *resource.Quantity {
+	e := volume.EmptyDir
+	if e == nil || e.SizeLimit == nil || e.SizeLimit.Sign() <= 0 || rules.MemoryVolumes && e.Medium == v1.StorageMediumMemory {
 		return nil
 	}
-	return volume.EmptyDir.SizeLimit
+	return e.SizeLimit
 }
 
 // podStorageViolation compares all that the pod uses with the limits of those
@@ -127,25 +121,16 @@ func podStorageViolation(pod *v1.Pod, used eviction.Figure) (LocalViolation, boo
 	return LocalViolation{LabelPodStorageLimit, message}, true
 }
 
-// containerStorageViolation finds the first container of the figures that is over
-// its limit. Init containers have none of their own, but for sidecars by LocalRules, and 0 is
-// no limit. Writable layers count if images are not on a filesystem of their own:
-// as in the kubelet they do not where only images are, although they share the
-// disk with the logs then.
+// containerStorageViolation returns the first container of the figures that is over its limit. Init
+// containers have none, but for sidecars by rules, and 0 is no limit. Writable layers count if
+// images are not on a separate filesystem: as in the kubelet they do not where only images are,
+// although they share the disk with the logs then.
 func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasurement, layout eviction.Layout, rules LocalRules) (LocalViolation, bool) {
 	limits := make(map[string]*resource.Quantity, len(pod.Spec.Containers))
-	add := func(c *v1.Container) {
-		if limit := limitOf(c.Resources.Limits); limit != nil && !limit.IsZero() {
+	for i, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		own := i < len(pod.Spec.Containers) || rules.Sidecars && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+		if limit := limitOf(c.Resources.Limits); own && limit != nil && !limit.IsZero() {
 			limits[c.Name] = limit
-		}
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if rules.Sidecars && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			add(c)
 		}
 	}
 	for _, c := range containers {

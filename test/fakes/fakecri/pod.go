@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// IgnoresTerm, as Container.DiesAfter, makes a container ignore SIGTERM.
+// IgnoresTerm is a Container.DiesAfter with which a container ignores SIGTERM.
 const IgnoresTerm time.Duration = -1
 
 // A Pod is a pod to run. UID is required.
