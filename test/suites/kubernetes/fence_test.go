@@ -150,6 +150,9 @@ func (s *fenced) Have(t *testing.T, object fence.Object) types.UID {
 		gone, status := object.DeletionTimestamp != nil, object.Status
 		object.DeletionTimestamp, object.DeletionGracePeriodSeconds = nil, nil
 		object.Spec.SchedulerName = "nobody"
+		// The garbage collector deletes pods whose owner has another UID, and a pod that is being
+		// deleted is deleted again without a question to the policies.
+		object.OwnerReferences = nil
 		made, err := core.Pods(object.Namespace).Create(ctx, object, metav1.CreateOptions{})
 		must(t, err)
 		must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // controllers write it too
