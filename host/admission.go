@@ -20,9 +20,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Admit decides whether pod may start on a node that reports conditions, as Manager.Admit
-// does on its own node. It is a pure function, for a program that keeps conditions
-// itself; of c only the feature gates count.
+// Admit decides whether pod may start on a node that reports conditions, like Manager.Admit. It is
+// a pure function, for a program that keeps conditions itself. Of c it reads the feature gates
+// only.
 func Admit(pod *v1.Pod, conditions []eviction.Condition, c *Config) Admission {
 	return admission.Admit(pod, parts.Rules(c).QoSClass(pod), conditions)
 }
@@ -58,8 +58,8 @@ var (
 	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")
 )
 
-// A Preemption makes room for critical pods. It is what a Manager does that for, and for a
-// program that makes room without one, or before it has one.
+// A Preemption makes room for critical pods. A Manager contains one; a program that has no Manager,
+// or none yet, can use it directly.
 type Preemption struct {
 	// Pods, KillPod, Recorder and Log are required.
 	Pods     ActivePodsFunc
@@ -70,14 +70,14 @@ type Preemption struct {
 	Clock Clock
 	// Metrics may be nil.
 	Metrics Metrics
-	// Config says whether this is a dry run, and by its feature gates what pods
-	// request. The default configuration holds if it is nil.
+	// Config returns the configuration: DryRun, and the feature gates that decide what pods
+	// request. DefaultConfig is used if it is nil.
 	Config func() *Config
 
 	records *recorder.Keeper
 }
 
-// HandleAdmissionFailure does as Manager's.
+// HandleAdmissionFailure is like Manager.HandleAdmissionFailure.
 func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	lacks, left := shortages(pod, reasons)
 	if len(left) > 0 || !policy.IsCritical(pod) {
@@ -90,8 +90,8 @@ func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, re
 	return reasons, nil
 }
 
-// shortages splits reasons: lacks are the resources that preemption can give a critical pod,
-// left are the reasons that it cannot remove.
+// shortages splits reasons: lacks holds the resources that preemption can free for a critical pod,
+// left the reasons that it cannot remove.
 func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirement, left []FailureReason) {
 	if !policy.IsCritical(pod) {
 		return nil, reasons
@@ -107,8 +107,7 @@ func shortages(pod *v1.Pod, reasons []FailureReason) (lacks []admission.Requirem
 	return lacks, left
 }
 
-// makeRoom reports false if there is no room, because it only pretended to make
-// it.
+// makeRoom kills pods until preemptor fits. It reports false after a dry run, which frees nothing.
 func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []admission.Requirement) (bool, error) {
 	c := DefaultConfig()
 	if p.Config != nil {
@@ -130,7 +129,7 @@ func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []ad
 	return !c.DryRun || len(victims) == 0, nil
 }
 
-// preempt kills pod and returns when that is over.
+// preempt kills pod and waits until KillPod returns.
 func (p *Preemption) preempt(pod, preemptor *v1.Pod, first v1.ResourceName) {
 	now := clock.RealClock{}.Now
 	if p.Clock != nil {
@@ -153,7 +152,7 @@ func (p *Preemption) preempt(pod, preemptor *v1.Pod, first v1.ResourceName) {
 	p.Log.Info("preempted pod killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took)
 }
 
-// preempted returns the record of a pod that was killed for another one, which lacks a resource.
+// preempted returns the decision record of a pod killed for preemptor, which lacks a resource.
 func preempted(pod, preemptor *v1.Pod, lacks v1.ResourceName, tookSeconds float64, err error) *decision.Decision {
 	killed := time.Duration(tookSeconds * float64(time.Second))
 	at := time.Now().Add(-killed)

@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// running lists the pods that run, and counts those without a manifest.
+// running lists the running pods and counts those without a manifest.
 func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgroups.Pod, error) {
 	active, err := source.Active(ctx)
 	if err != nil {

@@ -18,13 +18,13 @@ type cluster struct {
 	api    *kubeapi.Client
 	source *podkubernetes.Source
 	killer *victimkubernetes.Killer
-	// conditions is nil if the node's are not written.
+	// conditions is nil if this daemon does not write node conditions.
 	conditions *nodestatus.Keeper
 	nodeName   string
 	log        *slog.Logger
 }
 
-// run follows the pods and tells of evictions until ctx ends.
+// run watches pods and records evictions in the API server until ctx ends.
 func (c *cluster) run(ctx context.Context) {
 	klog.SetSlogLogger(c.log) // for what client-go logs without being given a logger
 	var running sync.WaitGroup

@@ -12,34 +12,31 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// KillPodFunc ends pod and returns when it is dead or will not die (KillPodFunc
-// of the kubelet's eviction). gracePeriodOverride is in seconds, nil for the
-// pod's own. statusFn, which may be nil, puts the reason into the pod's status.
-// It is called from several goroutines. A second call for a pod may come before
-// the first has returned, from a hard eviction or a preemption: it may shorten
-// the grace period that is running and must never lengthen it, and both of the
-// statusFn apply, in turn.
+// KillPodFunc kills pod and returns when it is dead or cannot be killed (the kubelet's
+// eviction.KillPodFunc). gracePeriodOverride is in seconds; nil means the pod's own. statusFn,
+// which may be nil, writes the reason into the pod's status. It is called from several goroutines.
+// A hard eviction or a preemption may call it again for a pod before the first call has returned:
+// that call may shorten the running grace period and must never lengthen it, and both statusFn
+// apply, in turn.
 type KillPodFunc func(pod *v1.Pod, isEvicted bool, gracePeriodOverride *int64, statusFn func(*v1.PodStatus)) error
 
-// ActivePodsFunc returns the pods that run or are about to, in a stable order,
-// with the resources that are allocated to them. The manager does not change
-// them, and neither may anybody else.
+// ActivePodsFunc returns the pods that run or are about to, in a stable order, with the resources
+// that are allocated to them. Neither the manager nor the caller may modify them.
 type ActivePodsFunc func() []*v1.Pod
 
-// PodCleanedUpFunc reports whether nothing is left of a pod that was killed.
+// PodCleanedUpFunc reports whether all resources of a killed pod are cleaned up.
 type PodCleanedUpFunc func(*v1.Pod) bool
 
-// ReclaimFunc stands in for a step of node-level reclaim. It must return soon after
-// its context ends, which has a deadline of ten minutes: meanwhile no pod is
-// evicted for a disk.
+// ReclaimFunc replaces a step of node-level reclaim. Its context has a deadline of ten minutes,
+// after which it must return soon: until then no pod is evicted for a disk.
 type ReclaimFunc = func(context.Context) error
 
-// DiskInfoProvider knows which filesystems the node has.
+// DiskInfoProvider reports which filesystems the node has.
 type DiskInfoProvider interface {
-	// HasDedicatedImageFs reports whether images have a filesystem of their own.
+	// HasDedicatedImageFs reports whether images are on a filesystem other than the kubelet's.
 	HasDedicatedImageFs(context.Context) (bool, error)
-	// HasDedicatedContainerFs reports whether, with images on their own,
-	// writable layers are on another one, the kubelet's.
+	// HasDedicatedContainerFs reports whether, with a dedicated image filesystem, writable layers
+	// are on the kubelet's filesystem instead.
 	HasDedicatedContainerFs(context.Context) (bool, error)
 }
 
@@ -50,18 +47,18 @@ type Recorder interface {
 	PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string)
 }
 
-// Clock is the time that policy sees, and in which a manager with kubelet pacing
-// waits for the clean-up of pods. A clock of k8s.io/utils/clock is one.
+// Clock is the clock that policy uses, and on which a manager with kubelet pacing waits for the
+// clean-up of pods. A clock of k8s.io/utils/clock implements it.
 type Clock interface {
 	Now() time.Time
 	After(time.Duration) <-chan time.Time
 }
 
-// Embedding configures a Manager inside a program that has pods, a way to kill them and perhaps
-// figures of its own.
+// Embedding configures a Manager inside a program that supplies the pods, a way to kill them and
+// perhaps the stats.
 type Embedding struct {
-	// Config is as for the daemon. Its parts that say how to find and kill pods
-	// have no effect.
+	// Config is the same as for the daemon. Its settings for finding and killing pods have no
+	// effect.
 	Config Config
 	// Version and Commit name the build.
 	Version, Commit string
@@ -72,47 +69,42 @@ type Embedding struct {
 	Recorder Recorder
 	// Clock is the real one if nil.
 	Clock Clock
-	// Summary returns the kubelet's stats summary of now, as JSON, for all plugins
-	// to work from. If it is nil, they use the source that Config names. Each pass waits for it,
-	// 10 s at most, whatever Config.Summary.Timeout says.
+	// Summary returns the kubelet's current stats summary as JSON, the source of figures for all
+	// plugins. If it is nil, they use the source that Config names. Each pass waits for it, up to
+	// 10 s, regardless of Config.Summary.Timeout.
 	Summary func(context.Context) ([]byte, error)
-	// Reclaim stands in for steps of node-level reclaim, by name: "container-gc",
-	// "image-gc".
+	// Reclaim replaces steps of node-level reclaim, by name: "container-gc", "image-gc".
 	Reclaim map[string]ReclaimFunc
-	// SkipStepsBecause, if not empty, is why steps of plugins that Reclaim does not
-	// stand in for are not run: they would free what is on this machine.
+	// SkipStepsBecause, if not empty, disables the plugins' steps that Reclaim does not replace,
+	// and gives the reason: they would free space on this machine.
 	SkipStepsBecause string
-	// MinDeadline is the least time that every call of a plugin gets. A program whose time is not
-	// the machine's, as a replay, waits for a slow machine and does not conclude anything from
-	// it.
+	// MinDeadline is the shortest deadline of any plugin call. A program with simulated time, such
+	// as a replay, sets it to wait for a slow machine instead of treating a plugin as failed.
 	MinDeadline time.Duration
-	// Explain has each Pass list its ranking, for people.
+	// Explain fills in the human-readable ranking of each Pass.
 	Explain bool
-	// Plugins run in this process, by name. Those of Config.PluginDir run beside
-	// them, unless it is empty: then the directory may be missing and come later. A
-	// file there takes the place of the plugin of its name, and a plugin of a vendor
-	// is in charge of what it offers as beside the built-in ones.
+	// Plugins run in this process, by name. The plugins in Config.PluginDir run too, unless it is
+	// empty; the directory may be created later. A file there replaces the plugin of the same name,
+	// and a vendor's plugin takes charge of its signals as it does with the built-in plugins.
 	Plugins map[string]eviction.Plugin
-	// Thresholds, if not nil, are those of the kubelet's signals as values, in place of
-	// those that Config has, also after a Reload. Config's of custom signals hold all
-	// the same.
+	// Thresholds, if not nil, replaces Config's thresholds of the kubelet's signals, also after a
+	// Reload. Config's thresholds of custom signals stay in force.
 	Thresholds []Threshold
-	// Metrics, if not nil, receives what the kubelet's own metrics count.
+	// Metrics, if not nil, receives the counts of the kubelet's own eviction metrics.
 	Metrics Metrics
 }
 
-// A Metrics counts what a kubelet counts of its eviction manager. It is called from
-// several goroutines.
+// A Metrics receives the counts of the kubelet's eviction metrics. It is called from several
+// goroutines.
 type Metrics interface {
-	// Evicted counts a pod that was evicted, as kubelet_evictions does: by a signal, or
-	// by the name of the limit of local storage that the pod was over. A kill that
-	// fails counts too.
+	// Evicted counts an evicted pod (kubelet_evictions): by signal, or by the name of the local
+	// storage limit that the pod exceeded. A kill that fails counts too.
 	Evicted(signal eviction.Signal)
-	// StatsAge receives the age of a signal's figure when it was acted on
+	// StatsAge receives the age of an observation when the manager acted on it
 	// (kubelet_eviction_stats_age_seconds).
 	StatsAge(signal eviction.Signal, age time.Duration)
-	// Preempted counts a pod that was killed for a critical one, by the first resource
-	// that this one lacked (kubelet_preemptions).
+	// Preempted counts a pod killed for a critical one, by the first resource that the critical pod
+	// lacked (kubelet_preemptions).
 	Preempted(resource string)
 }
 
@@ -121,10 +113,11 @@ type Metrics interface {
 type Threshold struct {
 	Signal eviction.Signal
 	Value  ThresholdValue
-	// GracePeriod is the time for which the threshold must be met before a pod is evicted, 0 for
-	// a hard one.
+	// GracePeriod is how long the threshold must be met before a pod is evicted; 0 makes it a hard
+	// threshold.
 	GracePeriod time.Duration
-	// MinReclaim must be available beyond Value once the threshold was met, nil for nothing.
+	// MinReclaim is how much more than Value must become available once the threshold was met; nil
+	// for nothing.
 	MinReclaim *ThresholdValue
 }
 

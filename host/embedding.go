@@ -24,7 +24,7 @@ import (
 
 var errNotAnEmbedding = errors.New("only a manager of NewEmbedded can be started, a daemon's is run")
 
-// embedding adapts the program around a Manager: its pods, its kills and its preemption.
+// embedding adapts the embedding program to the loop: its pods, its kills and its preemption.
 type embedding struct {
 	Embedding
 
@@ -35,8 +35,7 @@ type embedding struct {
 
 	rules pods.Rules
 	mu    sync.Mutex
-	// listed and snapshot are the last listing. A pod that has changed is another
-	// object.
+	// listed and snapshot cache the last listing. A changed pod is a new object.
 	listed   []*v1.Pod
 	snapshot pods.Snapshot
 
@@ -44,10 +43,9 @@ type embedding struct {
 	failed error
 }
 
-// NewEmbedded returns the Manager of a program that embeds evictd in place of the
-// kubelet's eviction manager. It takes the run directory, finds plugins and
-// starts none. An error has all that is wrong. A Manager that was made must be
-// started.
+// NewEmbedded returns the Manager of a program that embeds evictd in place of the kubelet's
+// eviction manager. It locks the run directory and finds plugins, but starts none. The error lists
+// every problem. A Manager that NewEmbedded returns must be started.
 func NewEmbedded(e Embedding) (*Manager, error) {
 	if err := errors.Join(
 		required("KillPod", e.KillPod != nil), required("Recorder", e.Recorder != nil), required("Log", e.Log != nil), usable(e.Config),
@@ -67,8 +65,8 @@ func NewEmbedded(e Embedding) (*Manager, error) {
 	return m, nil
 }
 
-// usable reports all that is wrong with c, which may do without a directory of plugins if a
-// program embeds evictd.
+// usable validates c, all problems at once. With an embedding program the plugin directory may be
+// empty.
 func usable(c Config) error {
 	c.PluginDir = cmp.Or(c.PluginDir, "/")
 	return c.Validate()
@@ -94,18 +92,17 @@ func (m *Manager) openEmbedded() error {
 	o.Pods, o.Killer, o.Journal = e, e, noJournal{}
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.MinDeadline
 	o.Reclaim, o.SkipStepsBecause = e.Reclaim, e.SkipStepsBecause
-	if e.MinDeadline == 0 { // else time and figures are not this machine's
+	if e.MinDeadline == 0 { // otherwise time and figures are not those of this machine
 		o.Fallback, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
 	}
 	m.loop = loop.New(o)
 	return nil
 }
 
-// Start starts the plugins and makes a pass each monitoringInterval, and whenever
-// a plugin calls, until ctx ends; Wait waits for the end. With an interval of 0
-// the manager makes no passes but those that Synchronize asks for. disks may be
-// nil if plugins find out by themselves, or Config says, which filesystems the
-// node has: with native figures they do, and it is not asked. It is called once.
+// Start starts the plugins and makes a pass each monitoringInterval and whenever a plugin wakes the
+// manager, until ctx ends; Wait waits for the end. With an interval of 0 only Synchronize makes
+// passes. disks may be nil if Config names the layout of the filesystems or plugins find it out;
+// with native figures they do, and disks is not called. Start is called once.
 func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active ActivePodsFunc, cleanedUp PodCleanedUpFunc, monitoringInterval time.Duration) error {
 	e := m.embedded
 	switch {
@@ -136,8 +133,8 @@ func (m *Manager) Start(ctx context.Context, disks DiskInfoProvider, active Acti
 	}
 }
 
-// Wait returns when a started Manager has ended and left nothing behind, with
-// what failed. It waits for ever if the Manager was not started.
+// Wait returns after a started Manager has shut down completely, with its errors. It blocks forever
+// if the Manager was not started.
 func (m *Manager) Wait() error {
 	if m.embedded == nil {
 		return errNotAnEmbedding
@@ -146,10 +143,10 @@ func (m *Manager) Wait() error {
 	return m.embedded.failed
 }
 
-// Synchronize makes one full pass and returns when all that it decided on was
-// done, reclaim and kills too, like the kubelet's synchronize. The error is why
-// the pass concluded nothing; one of the DiskInfoProvider stays what it is. It may be called at any time after Start, but not from a
-// function that a pass calls, such as KillPod or the Recorder: that is an error.
+// Synchronize makes one full pass and returns when everything it decided on is done, including
+// reclaim and kills, like the kubelet's synchronize. The error says why the pass concluded nothing
+// and wraps an error of DiskInfoProvider. It may be called at any time after Start, but returns an
+// error when called from a function that a pass calls, such as KillPod or the Recorder.
 func (m *Manager) Synchronize(ctx context.Context) (Pass, error) {
 	pass, err := m.loop.Synchronize(ctx)
 	if cause := m.layoutErr.Load(); err != nil && cause != nil && strings.Contains(err.Error(), (*cause).Error()) {
@@ -158,7 +155,7 @@ func (m *Manager) Synchronize(ctx context.Context) (Pass, error) {
 	return pass, err
 }
 
-// because has the text of its first error, and is its cause too.
+// because has the text of its first error and wraps cause as well.
 type because struct {
 	error
 
@@ -168,16 +165,14 @@ type because struct {
 // Unwrap returns both.
 func (b because) Unwrap() []error { return []error{b.error, b.cause} }
 
-// AwaitCleanup waits until the pods that a pass evicted are cleaned up, as long as
-// the kubelet would: it looks each second, and gives up after half a minute. It
-// returns an error only if ctx ends.
+// AwaitCleanup waits until the pods that a pass evicted are cleaned up. Like the kubelet it polls
+// each second and gives up after half a minute. It returns an error only if ctx ends.
 func (m *Manager) AwaitCleanup(ctx context.Context, p Pass) error { return m.loop.AwaitCleanup(ctx, p) }
 
-// Admit decides whether pod may start under the conditions that the last pass
-// reported. While none is reported every pod may. Otherwise critical pods may,
-// and under memory pressure alone all that are not BestEffort or that tolerate
-// it. A condition of a custom signal is like disk pressure: critical pods only. It
-// reads a snapshot, so that it may be called at any time and never waits for a
+// Admit decides whether pod may start under the conditions that the last pass reported. Without a
+// condition every pod may. Otherwise critical pods may, and under memory pressure alone also pods
+// that are not BestEffort or tolerate it. A condition of a custom signal counts like disk pressure:
+// critical pods only. Admit reads a snapshot: it may be called at any time and never waits for a
 // pass.
 func (m *Manager) Admit(pod *v1.Pod) Admission {
 	return Admit(pod, m.loop.Snapshot().Conditions, m.config())
@@ -264,12 +259,12 @@ func (e *embedding) Finished(_ context.Context, v victim.Victim) (bool, error) {
 	return e.cleanedUp(v.Pod.API), nil
 }
 
-// CleanedUp implements victim.Killer: the program's function is about volumes too.
+// CleanedUp implements victim.Killer: the program's function covers volumes too.
 func (e *embedding) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 	return e.Finished(ctx, v)
 }
 
-// noJournal keeps nothing: an embedding program has a memory of its own.
+// noJournal saves nothing: an embedding program keeps its own state.
 type noJournal struct{}
 
 // SaveKill implements victim.Journal.

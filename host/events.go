@@ -49,7 +49,7 @@ func (r *eventRecorder) NodeEvent(eventType, reason, message string) {
 	}
 }
 
-// PodEvent implements victim.Recorder. The loop knows some pods by their identity only.
+// PodEvent implements victim.Recorder. For some pods the loop has only the identity.
 func (r *eventRecorder) PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string) {
 	api := pod.API
 	if api == nil {
@@ -61,7 +61,7 @@ func (r *eventRecorder) PodEvent(pod pods.Pod, eventType, reason, message string
 	}
 }
 
-// An embeddedRecorder is a recorder as an embedding program sees one.
+// An embeddedRecorder adapts eventRecorder to the embedding program's Recorder interface.
 type embeddedRecorder struct{ *eventRecorder }
 
 // PodEvent implements Recorder.

@@ -31,22 +31,22 @@ type Status struct {
 	NodeName  string    `json:"nodeName"`
 	StartTime time.Time `json:"startTime"`
 	DryRun    bool      `json:"dryRun"`
-	// NotReady says why /healthz fails; empty when it does not.
+	// NotReady is the reason why /healthz fails; empty if it succeeds.
 	NotReady string `json:"notReady,omitempty"`
 	loop.Snapshot
-	// Inspection lists problems of the node or the configuration, as evictd check words them.
+	// Inspection lists problems of the node or the configuration, in the words of evictd check.
 	Inspection []inspect.Lasting   `json:"inspection,omitempty"`
 	Cgroups    cgroups.Status      `json:"cgroups"`
 	Plugins    []supervisor.Status `json:"plugins"`
 	Events     []Event             `json:"events"`
 }
 
-// Status returns what the manager knows now. It may be called at any time.
+// Status returns the manager's current status. It may be called at any time.
 func (m *Manager) Status() Status {
 	c, snapshot := m.config(), m.loop.Snapshot()
 	layout, possible := eviction.LayoutNamed(snapshot.Layout), c.PossibleLayouts()
 	if layout != 0 && c.Layout == config.LayoutKubelet {
-		possible = nil // It is not asked for again.
+		possible = nil // It is not queried again.
 	}
 	s := Status{
 		Version:    m.version,
@@ -65,14 +65,14 @@ func (m *Manager) Status() Status {
 	return s
 }
 
-// healthy reports why the manager does not do its work, if it does not.
+// healthy returns why the manager cannot do its work, nil if it can.
 func (m *Manager) healthy(s *loop.Snapshot) error {
 	c := m.config()
 	age, limit := time.Since(s.Time), staleAfter*c.MonitoringInterval.Duration+passAllowance
 	switch {
 	case s.Time.IsZero():
 		return errors.New("no pass has concluded anything yet")
-	case c.MonitoringInterval.Duration > 0 && age > limit: // else passes are asked for
+	case c.MonitoringInterval.Duration > 0 && age > limit: // otherwise only Synchronize makes passes
 		return fmt.Errorf("the last pass that concluded anything ended %v ago, want at most %v", age.Round(time.Second), limit)
 	}
 	if err := m.stats.Reachable(); err != nil {
@@ -97,7 +97,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// ineffective reports which hard thresholds have had no effect for a while, and why.
+// ineffective returns an error for each hard threshold that has had no effect for a while.
 func ineffective(s *loop.Snapshot) (errs []error) {
 	for _, o := range s.Signals {
 		hard := slices.ContainsFunc(s.Thresholds, func(t decision.Threshold) bool { return t.Signal == o.Signal && t.Hard() })
@@ -150,16 +150,16 @@ func send(w http.ResponseWriter, text []byte, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // else the client is gone
+	_, _ = w.Write(text) // on error the client is gone
 }
 
-// serve answers until ctx ends, if anybody can ask.
+// serve answers requests until ctx ends, if there is an endpoint.
 func (m *Manager) serve(ctx context.Context) {
 	if m.endpoint == nil {
 		return
 	}
 	own := m.Handler()
-	remote := http.NotFoundHandler() // without an API server there is no address that leads to it
+	remote := http.NotFoundHandler() // without an API server no address leads to it
 	if m.cluster != nil {
 		remote = access.New(own, access.Options{API: m.cluster.api, Open: []string{"/healthz"}, Log: m.log})
 	}

@@ -46,14 +46,13 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// passAllowance is the time that a pass gets on top of its interval before the host counts as
-// stuck.
+// passAllowance is how long a pass may take beyond its interval before the host counts as stuck.
 const passAllowance = 15 * time.Second
 
-// A daemon checks each runDirInterval that its run directory is still there.
+// runDirInterval is how often a daemon checks that its run directory still exists.
 const runDirInterval = time.Second
 
-// lastEventsWait is the time that the end waits for the API server to take events.
+// lastEventsWait is how long shutdown waits for the API server to accept the last events.
 const lastEventsWait = 2 * time.Second
 
 // Options configures a Manager. Config, Version, Commit and Log are required.
@@ -64,8 +63,8 @@ type Options struct {
 	Log             *slog.Logger
 	// DroppedLogLines returns the number of lines of the log dropped so far.
 	DroppedLogLines func() uint64
-	// Alive is called by the goroutine that decides, at least once in AliveEvery as long as it
-	// is not stuck, with whether a pass has concluded something yet. It must not wait.
+	// Alive is called by the deciding goroutine at least once per AliveEvery unless it is stuck.
+	// concluded reports whether any pass has concluded something yet. It must not block.
 	Alive      func(concluded bool)
 	AliveEvery time.Duration
 }
@@ -81,31 +80,30 @@ type Manager struct {
 	recorder *eventRecorder
 	dir      *rundir.Dir
 	stats    *summary.Server
-	// disks may be nil: then the configuration says what there is.
+	// disks may be nil: then the configuration names the layout.
 	disks DiskInfoProvider
-	// layoutErr is the last error of disks about the layout, nil if it knew it.
+	// layoutErr is the last layout error of disks, nil after a success.
 	layoutErr  atomic.Pointer[error]
 	endpoint   *httpserver.Endpoint
 	runtime    *grpc.ClientConn
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
-	// records is nil where none are kept.
+	// records is nil if no records are kept.
 	records  *recorder.Keeper
 	loop     *loop.Loop
 	rankings *rankings
-	// reloading is held by the call that sends plugins new settings.
+	// reloading is held while plugins receive new settings.
 	reloading chan struct{}
-	// embedded is nil in a daemon, cluster in one that is not beside a kubelet.
+	// embedded is nil in a daemon; cluster is nil in a daemon that does not run beside a kubelet.
 	embedded *embedding
 	cluster  *cluster
-	// listings are those of a daemon's pods, inspection is what it finds of its node.
+	// listings lists the pods of a daemon, inspection holds what it finds wrong with its node.
 	listings   *listing.Source
 	inspection *inspect.Watch
 }
 
-// New takes the run directory, listens and finds the plugins, and starts none of
-// them. What it cannot have is an error, all of it at once. A Manager that was
-// made must be run.
+// New locks the run directory, listens and finds the plugins, but starts none. The error lists
+// every problem. A Manager that New returns must be run.
 func New(ctx context.Context, o Options) (*Manager, error) {
 	m := newManager(&o.Config, o.Version, o.Commit, o.Log)
 	if o.DroppedLogLines != nil {
@@ -181,9 +179,9 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	return nil
 }
 
-// open opens what a daemon has and another program alike, the run directory last of
-// what others can hold, because that removes what a former host left behind. It
-// returns what a loop has in both.
+// open opens the resources that daemon and embedded managers share. It takes the run directory last
+// of the exclusive ones, because that removes what a former host left behind. It returns the loop
+// options common to both.
 func (m *Manager) open() (loop.Options, error) {
 	c := m.config()
 	thresholds, err := m.embedded.thresholds(c)
@@ -191,7 +189,7 @@ func (m *Manager) open() (loop.Options, error) {
 		return loop.Options{}, err
 	}
 	watch := cgroups.Options{Tell: m.tellPlugins, Tally: m.metrics.PodsMisplaced, Log: m.log}
-	if m.embedded == nil || m.embedded.Summary == nil { // which has the figures of pods
+	if m.embedded == nil || m.embedded.Summary == nil { // which has the stats of pods
 		watch.Running = func(ctx context.Context) ([]cgroups.Pod, error) { return running(ctx, m.loop.Pods, m.metrics) }
 	}
 	m.cgroups = parts.WatchCgroups(c, m.runtime, watch)
@@ -232,19 +230,19 @@ func (m *Manager) layout(ctx context.Context) summaryapi.Layout {
 	return summaryapi.Layout{InForce: eviction.LayoutNamed(m.config().Summary.Layout)}
 }
 
-// facts returns the facts of the node that plugins get.
+// facts returns the node facts that plugins receive.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
 	return parts.NodeFacts(c, m.cgroups.Driver(), m.stats.Socket())
 }
 
-// Run starts the plugins, makes passes and serves until ctx ends. Then it takes
-// no more decisions, gives kills in flight and events a few seconds, ends the plugins and
-// returns when nothing is left. The loss of a daemon's run directory is an error: the next
-// evictd makes another one.
+// Run starts the plugins, makes passes and serves until ctx ends. Then it stops deciding, gives
+// kills in flight and events a few seconds, stops the plugins and returns when everything has
+// ended. The loss of a daemon's run directory is an error: the next evictd would create another
+// one.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
-	// The plugins and the server outlive the loop, which uses them to its end.
+	// The plugins and the server outlive the loop, which uses them until it ends.
 	around, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	var reported *events.Recorder
@@ -265,7 +263,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}()
 	serving.Go(func() { m.serve(around) })
 	serving.Go(func() { m.records.Run(around) })
-	if m.embedded == nil { // the plugins of another program run on without it
+	if m.embedded == nil { // an embedding program's plugins outlive the loop's failure
 		serving.Go(func() {
 			lost = awaitRunDirLoss(around, m.dir, m.log, func() bool { return killing(m.loop) })
 			leave()
@@ -313,9 +311,8 @@ func killing(l *loop.Loop) bool {
 	return slices.ContainsFunc(l.Snapshot().Evictions, func(v victim.Victim) bool { return v.State == victim.StateKilling })
 }
 
-// awaitRunDirLoss returns why the run directory cannot be used any more, as soon as that is
-// so and no kill is under way: the next evictd would know nothing of it. It returns nil
-// when ctx ends.
+// awaitRunDirLoss returns why the run directory is unusable, once no kill is under way: the next
+// evictd could not know of that kill. It returns nil when ctx ends.
 func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, killing func() bool) error {
 	look := time.NewTicker(runDirInterval)
 	defer look.Stop()
@@ -340,8 +337,8 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 	}
 }
 
-// kubeletSettings returns the message of the event about settings of the kubelet that do not go
-// with evictd's, "" if there are none.
+// kubeletSettings returns the message of the event about kubelet settings that conflict with
+// evictd's, "" if there are none.
 func kubeletSettings(found []inspect.Lasting) string {
 	var texts []string
 	for _, f := range found {
@@ -369,8 +366,7 @@ func (m *Manager) logReady() {
 	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", m.config().DryRun)
 }
 
-// ReloadFrom does Reload with the result of load. A configuration that cannot be
-// loaded is one that is refused, and counts as such.
+// ReloadFrom reloads the configuration that load returns. A load error counts as a failed reload.
 func (m *Manager) ReloadFrom(ctx context.Context, load func() (Config, error)) (Config, error) {
 	c, err := load()
 	if err != nil {
@@ -380,12 +376,12 @@ func (m *Manager) ReloadFrom(ctx context.Context, load func() (Config, error)) (
 	return c, m.Reload(ctx, c)
 }
 
-// Reload puts a new configuration in force, whole or not at all. Timers of
-// thresholds that stay are kept.
+// Reload puts a new configuration in force, completely or not at all. Unchanged thresholds keep
+// their timers.
 //
-// It waits for the pass that is under way. ctx limits how long it waits for another
-// Reload and for plugins to take their new configuration; after that it cannot be
-// abandoned any more. It is an error to call it from a function that a pass calls.
+// It waits for a pass that is under way. ctx limits how long it waits for another Reload and for
+// plugins to accept their new configuration; after that it cannot be cancelled. It returns an error
+// when called from a function that a pass calls.
 func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	defer func() { m.metrics.Reloaded(err) }()
 	if err := m.loop.Reentered(); err != nil {
@@ -397,7 +393,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	}
 	defer end()
 	wrong := usable(c)
-	if m.embedded != nil { // the program's, not the configuration's
+	if m.embedded != nil { // the embedding program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval
 	} else if wrong == nil {
 		wrong = inspect.Capacity(ctx, &c)
@@ -418,7 +414,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	m.supervisor.Reassign(c.Assign)
-	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not abandoned half way when ctx ends
+	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not cancelled half way when ctx ends
 		return err
 	}
 	m.current.Store(&c)
@@ -426,8 +422,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// tellPlugins reconfigures the plugins, after the known facts of the node have
-// changed.
+// tellPlugins reconfigures the plugins after the known node facts have changed.
 func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
 	end, err := m.beginReload(ctx)
 	if err != nil {
@@ -438,8 +433,7 @@ func (m *Manager) tellPlugins(ctx context.Context, _ string) error {
 	return m.supervisor.Reconfigure(ctx, m.facts(c), parts.PluginSettings(c))
 }
 
-// beginReload waits for another call that sends plugins new settings. It returns a function that
-// lets the next one go on.
+// beginReload waits for its turn to send plugins new settings. The caller must call end.
 func (m *Manager) beginReload(ctx context.Context) (end func(), err error) {
 	select {
 	case m.reloading <- struct{}{}:
@@ -449,9 +443,8 @@ func (m *Manager) beginReload(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// IsUnderMemoryPressure reports whether the node is under memory pressure, as
-// far as the last pass knew. It may be called at any time, like its siblings. What
-// custom signals raise changes none of them.
+// IsUnderMemoryPressure reports whether the node was under memory pressure in the last pass. It may
+// be called at any time, like the methods below. Custom signals do not affect them.
 func (m *Manager) IsUnderMemoryPressure() bool { return m.loop.Under(eviction.MemoryPressure) }
 
 // IsUnderDiskPressure reports whether the node is under disk pressure.
@@ -460,10 +453,9 @@ func (m *Manager) IsUnderDiskPressure() bool { return m.loop.Under(eviction.Disk
 // IsUnderPIDPressure reports whether the node is under process id pressure.
 func (m *Manager) IsUnderPIDPressure() bool { return m.loop.Under(eviction.PIDPressure) }
 
-// Conditions returns the conditions that the node is under as far as the last pass
-// knew, by name: the kubelet's and those of custom signals, which a kubelet
-// does not know. A daemon tells of their changes by events on the node, an embedding
-// program compares them after a pass. It may be called at any time.
+// Conditions returns the node's conditions as of the last pass, by name: the kubelet's and those of
+// custom signals, which a kubelet does not know. A daemon reports their changes as events on the
+// node; an embedding program compares them after a pass. It may be called at any time.
 func (m *Manager) Conditions() []eviction.Condition {
 	return slices.Clone(m.loop.Snapshot().Conditions)
 }

@@ -26,29 +26,29 @@ type modeOptions struct {
 	ending  victimcri.Options
 	journal loop.Journal
 	known   podkubernetes.Store
-	// restored are the kills of a former host, dryRun says whether anybody is killed now.
+	// restored holds the kills of a former host, dryRun reports whether kills are disabled now.
 	restored []rundir.Kill
 	dryRun   func() bool
-	// short says of a resource whether it is known if the node is short of it, and whether it is.
+	// short reports whether it is known if the node is short of a resource, and whether it is.
 	short func(resource string) (known, is bool)
-	// wanted has what plugins want to see of pods.
+	// wanted holds the labels and annotations that plugins want to see of pods.
 	wanted *pods.Wanted
-	// refused takes a pod whose eviction the API server refuses for good, and why.
+	// refused is called with a pod whose eviction the API server refuses permanently, and why.
 	refused func(pod pods.Pod, why error)
 }
 
-// A mode finds the pods of the node and ends them.
+// A mode finds and kills the pods of the node.
 type mode struct {
 	pods    *listing.Source
 	killer  victim.Killer
 	journal loop.Journal
-	// restored are the kills of a former host that are to be judged.
+	// restored holds the kills of a former host that are to be reassessed.
 	restored []rundir.Kill
-	// cluster is nil where there is none.
+	// cluster is nil in a mode without an API server.
 	cluster *cluster
 }
 
-// modes holds the constructor of each Config.Mode. The error says what a mode cannot do without.
+// modes holds the constructor of each Config.Mode. The error names a missing prerequisite.
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
@@ -83,7 +83,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 	},
 }
 
-// A journal has its kills somewhere else than the rest.
+// A journal stores kills elsewhere than the rest.
 type journal struct {
 	loop.Journal
 	kills victim.Journal

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// rankingStands is the least time for which a ranking is served again.
+	// rankingStands is the minimum time for which a ranking is cached.
 	rankingStands = 2 * time.Second
-	// rankingPause is the time for which a ranking is served again, in multiples of the time it
-	// took to make, for each signal: any peer may ask, and pods are measured for it,
-	// whose files may be many.
+	// rankingPause is the time for which a ranking is cached, per signal, in multiples of the time
+	// it took to make: any peer may ask, and each ranking measures pods, which may have many files.
 	rankingPause = 20
 )
 
-// rankings caches the last rankings as JSON. One is made at a time, and to its end even if the
-// client is gone.
+// rankings caches the latest rankings as JSON. They are made one at a time, and completed even if
+// the client is gone.
 type rankings struct {
 	turn chan struct{} // of who makes one, and has the rest
 	last map[eviction.Signal]ranking
-	// unknown is when the loop was asked last for a signal that has no threshold.
+	// unknown is when the loop was last asked for a signal without a threshold.
 	unknown time.Time
 }
 
@@ -39,7 +38,7 @@ func newRankings() *rankings {
 	return &rankings{turn: make(chan struct{}, 1), last: map[eviction.Signal]ranking{}}
 }
 
-// of returns the ranking of the pods for a signal now.
+// of returns the current ranking of the pods for a signal.
 func (r *rankings) of(ctx context.Context, m *Manager, s eviction.Signal) ([]byte, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -51,7 +50,7 @@ func (r *rankings) of(ctx context.Context, m *Manager, s eviction.Signal) ([]byt
 	if ok && time.Now().Before(last.until) {
 		return last.text, last.err
 	}
-	// After a reload the loop may know more signals than its last snapshot has.
+	// After a reload the loop may know more signals than its last snapshot shows.
 	seen := m.loop.Snapshot().Thresholds
 	if !slices.ContainsFunc(seen, func(t decision.Threshold) bool { return t.Signal == s }) && time.Since(r.unknown) < rankingStands {
 		return nil, loop.NoThreshold(s, seen)

@@ -25,15 +25,15 @@ func newKeeper(m *Manager) *recorder.Keeper {
 	})
 }
 
-// samplers read what the host can read of the node by itself and has thresholds for: the kernel's
-// own figures, and those of a filesystem. Another source's figures, and another program's, are
-// those of passes alone.
+// samplers returns functions that sample the node between passes: kernel and filesystem figures
+// that have thresholds and that the host can read itself. Figures of other sources and of an
+// embedding program are recorded in passes only.
 func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 	if m.embedded != nil || c.Source != config.SourceNative {
 		return nil
 	}
 	reader := fallback.New(m.facts(c))
-	thresholds, _ := c.Thresholds() // were checked
+	thresholds, _ := c.Thresholds() // already validated
 	for _, thing := range [][]eviction.Signal{
 		{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable},
 		{eviction.NodeFsAvailable, eviction.NodeFsInodesFree},
@@ -53,10 +53,11 @@ func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 	return all
 }
 
-// usageTimeout bounds the listing of the pods.
+// usageTimeout bounds listing the pods.
 const usageTimeout = 10 * time.Second
 
-// podUsage measures pods of what the host can measure by itself: memory and tasks.
+// podUsage returns a function that measures memory and tasks of pods, which the host can read
+// itself.
 func podUsage(m *Manager, c *Config) func(ctx context.Context) (recorder.Usage, error) {
 	if m.embedded != nil || c.Source != config.SourceNative {
 		return nil

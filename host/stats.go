@@ -12,11 +12,11 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// layoutDeadline bounds the question which filesystems the node has.
+// layoutDeadline bounds the query for the layout of the filesystems.
 const layoutDeadline = 5 * time.Second
 
-// openStats serves the plugins, in dir, the summaries that the embedding program has, or
-// those that the configuration names. It returns nil if there are none.
+// openStats serves the plugins, in dir, the summaries of the embedding program, or of the source
+// that the configuration names. It returns nil if there is neither.
 func openStats(c *Config, dir string, e *embedding, log *slog.Logger) (*summary.Server, error) {
 	var (
 		source *summary.Source
@@ -34,9 +34,9 @@ func openStats(c *Config, dir string, e *embedding, log *slog.Logger) (*summary.
 	return summary.Listen(dir, source, log)
 }
 
-// viewsOf tells a server of summaries of each view of a pass, and of the layout if
-// plugins will be asked for it. With await it waits for the summary, which may take an
-// embedding program longer than plugins have.
+// viewsOf returns a function that announces each view of a pass to a summary server, and updates
+// the layout if plugins will be asked for it. With await it waits for the summary, which may take
+// an embedding program longer than a plugin's deadline.
 func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Layout, await bool) func(context.Context, eviction.PassView, bool) {
 	return func(ctx context.Context, at eviction.PassView, asked bool) {
 		if asked {
@@ -49,8 +49,8 @@ func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Lay
 	}
 }
 
-// askLayout asks the embedding program, as the kubelet's manager asks the kubelet.
-// What it fails with is kept in cause, since plugins receive its text alone.
+// askLayout asks the embedding program for the layout, like the kubelet's eviction manager. It
+// stores the error in cause, because plugins receive only its text.
 func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointer[error]) summaryapi.Layout {
 	ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 	defer cancel()
@@ -74,7 +74,7 @@ func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointe
 	return l
 }
 
-// textOf returns a text that is never empty, since no text would mean no error.
+// textOf returns the error's text, never empty: an empty text would mean no error.
 func textOf(err error) string {
 	if text := err.Error(); text != "" {
 		return text

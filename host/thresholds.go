@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// thresholds returns the thresholds in force with c: those of c, or of the embedding program,
-// which is nil in a daemon.
+// thresholds returns the thresholds in force: those of c, unless an embedding program gives its own
+// for the kubelet's signals. e is nil in a daemon.
 func (e *embedding) thresholds(c *Config) ([]policy.Threshold, error) {
 	all, err := c.Thresholds()
 	if e == nil || e.Thresholds == nil || err != nil {

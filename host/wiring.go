@@ -31,7 +31,8 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 	}
 }
 
-// configID returns an id that is equal for equal configurations, and reveals nothing else of them.
+// configID returns an id that is equal for equal configurations and reveals nothing else about
+// them.
 func configID(c *Config) string {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -51,8 +52,8 @@ func wantedBy(s *supervisor.Supervisor) (keys []string) {
 	return keys
 }
 
-// openPlugins prepares the plugins of the configuration's directory, and those of the
-// embedding program that run in this process.
+// openPlugins prepares the plugins in the configured directory and those that the embedding program
+// runs in this process.
 func openPlugins(o supervisor.Options, e *embedding) (*supervisor.Supervisor, error) {
 	if e == nil {
 		return supervisor.New(o)

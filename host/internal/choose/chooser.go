@@ -20,13 +20,12 @@ import (
 const (
 	// listDeadline bounds a listing of the pods.
 	listDeadline = 5 * time.Second
-	// detailDeadline bounds the look at the victim's containers, which only the
-	// message needs.
+	// detailDeadline bounds inspecting the victim's containers, which only the message needs.
 	detailDeadline = 250 * time.Millisecond
-	// FirstStarts is the time after its own start for which the host waits for plugins that
-	// measure pods, before it chooses a pod by priority alone.
+	// FirstStarts is how long after its own start the host waits for plugins that measure pods,
+	// before it chooses a pod by priority alone.
 	FirstStarts = 30 * time.Second
-	// rankingShown bounds the pods of a ranking in the log.
+	// rankingShown bounds the pods of a ranking that are logged.
 	rankingShown = 10
 )
 
@@ -40,36 +39,35 @@ type Options struct {
 	MinDeadline time.Duration
 }
 
-// A Chooser finds out which pod is to go. It is safe for concurrent use.
+// A Chooser chooses the pod to evict. It is safe for concurrent use.
 type Chooser struct {
 	Options
-	// Began is when the host has started: plugins may still start for a while.
+	// Began is when the host started: plugins may still be starting for a while.
 	Began time.Time
 	usage lastUsage
 }
 
-// New returns a Chooser that knows no figures yet.
+// New returns a Chooser without figures.
 func New(o Options) *Chooser {
 	return &Chooser{Options: o, usage: lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}}}
 }
 
-// List lists the pods, for as long as a pass may wait for that.
+// List lists the pods, within the time that a pass may wait for it.
 func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, c.MinDeadline))
 	defer cancel()
 	return c.Pods.Active(ctx)
 }
 
-// Forget drops the last figures of a signal: what was counted in its unit means nothing
-// any more.
+// Forget drops the last figures of a signal whose unit has changed.
 func (c *Chooser) Forget(s eviction.Signal) {
 	c.usage.mu.Lock()
 	defer c.usage.mu.Unlock()
 	delete(c.usage.bySignal, s)
 }
 
-// Reliable returns the measured use of s by a pod, if one can rely on it: a vendor's figure may
-// be a score that is good for an order only.
+// Reliable returns the measured use of s by a pod if it is reliable: a vendor's figure may be a
+// score that only orders pods.
 func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
 	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
 	if m.State != eviction.Measured || i < 0 || !reliable(pin, layout, s) {
@@ -83,8 +81,7 @@ func reliable(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) bool
 	return len(measurers) > 0 && measurers[0].Builtin()
 }
 
-// Total returns what all candidates use of s together, missing if that is not known of each
-// or cannot be relied on.
+// Total returns the candidates' total use of s, missing if any of them is unknown or unreliable.
 func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) eviction.Figure {
 	if !reliable(pin, layout, s) {
 		return eviction.Figure{}
@@ -100,7 +97,7 @@ func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Sig
 	return total
 }
 
-// A Request says for what a pod is to be chosen.
+// A Request describes what a pod is to be chosen for.
 type Request struct {
 	Threshold   policy.Threshold
 	Observation eviction.Observation
@@ -108,16 +105,16 @@ type Request struct {
 	At          eviction.PassView
 	// Ending reports whether a pod is a victim already.
 	Ending func(uid string) bool
-	// Veto: a pod that a custom ranker has left out is safe.
+	// Veto protects pods that a custom ranker leaves out.
 	Veto bool
 	// List lists the pods.
 	List func(ctx context.Context) (pods.Snapshot, error)
 }
 
-// A Choice is the order in which pods may go, who made it and from what.
+// A Choice is the eviction order of pods, with the ranker and its input.
 type Choice struct {
 	Snapshot pods.Snapshot
-	// Err is why the pods are not known.
+	// Err is why the pods could not be listed.
 	Err        error
 	Candidates []pods.Pod
 	Order      []eviction.Ranked
@@ -129,12 +126,11 @@ type Choice struct {
 	Measured      map[string]eviction.Measurement
 	// Took is the duration of the measurement.
 	Took time.Duration
-	// TooSoon: nothing is known of any pod, and who is to measure them is about to
-	// come up.
+	// TooSoon: no pod has a figure, and the plugin that measures them is still starting.
 	TooSoon bool
 	// labels and annotations are the keys that rankers see of pods, those of shadows too.
 	labels, annotations []string
-	// detailed is the first of the order, looked into for the message.
+	// detailed is the first pod's measurement with containers, for the message.
 	detailed eviction.Measurement
 }
 
@@ -172,7 +168,7 @@ type Spared struct {
 	Why string
 }
 
-// Spared returns the pods that were no candidates.
+// Spared returns the pods that were not candidates.
 func (c *Choice) Spared() (out []Spared) {
 	is := make(map[string]bool, len(c.Candidates))
 	for i := range c.Candidates {
@@ -186,8 +182,8 @@ func (c *Choice) Spared() (out []Spared) {
 	return out
 }
 
-// candidates returns the pods that may be evicted at all. Plugins see no others. The
-// slice must not be changed: it is the snapshot's own if all pods may.
+// candidates returns the pods that may be evicted at all. Plugins see no others. The caller must
+// not modify the slice: it is the snapshot's own if all pods qualify.
 func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 	isSpared := func(p pods.Pod) bool { return spared(&p, ending) != "" }
 	if !slices.ContainsFunc(s.Pods, isSpared) {
@@ -196,8 +192,8 @@ func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 	return slices.DeleteFunc(slices.Clone(s.Pods), isSpared)
 }
 
-// rank measures the candidates and asks the ranker in charge for an order, then
-// the fallbacks, then sorts by itself.
+// rank measures the candidates and asks the ranker in charge for an order, then the fallbacks, then
+// sorts them itself.
 func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *Choice) {
 	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
@@ -247,18 +243,18 @@ func (r *Request) ranking() eviction.RankRequest {
 	}
 }
 
-// An Opinion is the choice that a shadow would have made in the place of the ranker in charge.
+// An Opinion is the choice that a shadow would have made instead of the ranker in charge.
 type Opinion struct {
 	Plugin, Version string
-	// First is the pod that would have gone, "" for none. Place is that of the pod that
-	// goes, from 1 on, 0 if it was left out.
+	// First is the pod that the shadow would evict, "" for none. Place is the position of the
+	// actual victim in its order, from 1 on, 0 if it was left out.
 	First string
 	Place int
 	Err   error
 	Took  time.Duration
 }
 
-// Opinions asks shadows what they would have done in the place of a choice that stands.
+// Opinions asks shadows to rank the candidates of a choice that is already made.
 func (c *Chooser) Opinions(ctx context.Context, shadows []registry.Provider, r Request, made *Choice) []Opinion {
 	rows := rowsOfCandidates(made.Candidates, made.Measured)
 	all := make([]Opinion, len(shadows))
@@ -287,8 +283,8 @@ func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measur
 	return rows
 }
 
-// underName has the use of signal s as that of another name of the same filesystem,
-// by which a ranker knows it.
+// underName renames the use of signal s to name, the signal of the same filesystem that a ranker
+// knows.
 func underName(rows []eviction.Candidate, s, name eviction.Signal) []eviction.Candidate {
 	if s == name {
 		return rows
@@ -309,8 +305,8 @@ func withLeftOut(order, all []eviction.Ranked) []eviction.Ranked {
 	return append(order, slices.DeleteFunc(all, func(r eviction.Ranked) bool { return ranked[r.UID] })...)
 }
 
-// tooSoon reports whether to look again rather than to go by a choice: no pod was
-// measured, and the plugin that should do so has not had its first start.
+// tooSoon reports whether to retry later instead of using a choice: no pod was measured, and the
+// plugin that should measure has not finished its first start.
 func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, out *Choice) bool {
 	if len(out.Order) == 0 || time.Since(c.Began) >= FirstStarts {
 		return false
@@ -323,8 +319,8 @@ func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, out *Choice) boo
 	return pin.FirstStart(s)
 }
 
-// detail looks into the containers of the first pod, for the message. If that fails
-// the message does without them.
+// detail measures the containers of the first pod, for the message. If that fails the message omits
+// them.
 func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out *Choice) eviction.Measurement {
 	pod, known := out.First()
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
@@ -340,14 +336,14 @@ func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out 
 	return detailed
 }
 
-// Drop takes pods out that are not to be chosen any more: victims since, or ended. They are
-// neither spared by the ranker nor candidates.
+// Drop removes pods that must not be chosen any more: they became victims, or have ended. They
+// count neither as spared by the ranker nor as candidates.
 func (c *Choice) Drop(gone func(uid string) bool) {
 	c.Order = slices.DeleteFunc(c.Order, func(r eviction.Ranked) bool { return gone(r.UID) })
 	c.Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(p pods.Pod) bool { return gone(p.Row.UID) })
 }
 
-// First returns the pod that is to go, and what is known of it. There must be one.
+// First returns the pod to evict and its measurement. The order must not be empty.
 func (c *Choice) First() (pods.Pod, eviction.Measurement) {
 	uid := c.Order[0].UID
 	if c.detailed.UID == uid {
@@ -365,7 +361,7 @@ func (c *Choice) pod(uid string) pods.Pod {
 	return pods.Pod{}
 }
 
-// Shown returns the head of the order for people.
+// Shown returns the head of the order for the log.
 func (c *Choice) Shown() []string {
 	out := make([]string, 0, rankingShown)
 	for _, r := range c.Order[:min(len(c.Order), rankingShown)] {
@@ -378,8 +374,8 @@ func (c *Choice) Shown() []string {
 	return out
 }
 
-// WhyNobody says why none of the active pods can be evicted. ending reports whether a
-// pod is a victim already.
+// WhyNobody returns why none of the active pods can be evicted. ending reports whether a pod is a
+// victim already.
 func (c *Choice) WhyNobody(ending func(uid string) bool) string {
 	counts := map[string]int{}
 	for i := range c.Snapshot.Pods {

@@ -1,7 +1,6 @@
-// Package choose finds out which pod is to go for a threshold: it lists the pods, has
-// those measured that may go, and has them ranked, by plugins first and by the host where
-// they fail. An eviction never waits for a plugin to be well.
+// Package choose chooses the pod to evict for a threshold: it lists the pods, has the candidates
+// measured and ranked by plugins, and does so itself where they fail. An eviction never depends on
+// a working plugin.
 //
-// It evicts no pod and knows nothing of former victims beyond its input: it may run
-// in the background.
+// It evicts no pod and knows former victims only from its input: it may run in the background.
 package choose

@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Measuring says how pods are to be measured: by the first of Measurers, and those that
-// it could not measure by the others.
+// A Measuring describes how to measure pods: with the first of Measurers, and with the others those
+// that it could not measure.
 type Measuring struct {
 	Measurers []registry.Provider
 	At        eviction.PassView
@@ -21,25 +21,25 @@ type Measuring struct {
 	Detail    eviction.Detail
 }
 
-// Measure has pods measured and returns what is known of them, by uid.
+// Measure measures pods and returns the results by uid.
 func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.Pod) map[string]eviction.Measurement {
 	m, _ := c.measure(ctx, how, candidates, nil, eviction.RankRequest{})
 	return m.got
 }
 
-// measured are pods' figures as they come in.
+// measured collects pods' figures as they arrive.
 type measured struct {
 	mu  sync.Mutex
 	got map[string]eviction.Measurement
-	// done is when the last of all asked had an answer.
+	// asked is the number of pods, done when the last of them had an answer.
 	asked int
 	done  time.Time
 	// answered: a plugin has answered.
 	answered bool
 }
 
-// measure asks one measurer after the other until all pods are measured. If the first
-// of them is the ranker in charge too, it may rank in the same call.
+// measure asks one measurer after the other until all pods are measured. If the first one is also
+// the ranker in charge, it may rank in the same call.
 func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
 	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates)}
 	missing := candidates
@@ -77,7 +77,7 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		}
 		missing = m.missing(missing)
 		if len(missing) > 0 {
-			ranked = eviction.Ranking{} // It was not by the figures that will be had.
+			ranked = eviction.Ranking{} // it was based on incomplete figures
 		}
 	}
 	if m.done.IsZero() {
@@ -86,8 +86,8 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 	return m, ranked
 }
 
-// byHost has the host measure the pods by itself that no plugin has measured: by
-// priority alone the wrong one would go. What a source says that stands is left so.
+// byHost measures the pods that no plugin has measured: priority alone would choose the wrong one.
+// It does not override the answers of an authoritative source.
 func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, candidates []pods.Pod) {
 	missing := m.missing(candidates)
 	if c.Fallback == nil || len(missing) == 0 || c.SourceStands && m.answered {
@@ -115,15 +115,15 @@ func (m *measured) take(answer eviction.Measurement) {
 	}
 }
 
-// missing returns the pods of asked that have no answer.
+// missing returns the pods of asked that have no figure.
 func (m *measured) missing(asked []pods.Pod) []pods.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(asked), func(p pods.Pod) bool { _, ok := m.got[p.Row.UID]; return ok })
 }
 
-// renameUsage has m's use of one name of a filesystem as that of another one. What m
-// shares with others stays as it is.
+// renameUsage renames m's use of signal from to another signal of the same filesystem. It copies
+// what m shares with others.
 func renameUsage(m *eviction.Measurement, from, to eviction.Signal) {
 	m.Usage = slices.Clone(m.Usage)
 	for i := range m.Usage {
@@ -133,8 +133,8 @@ func renameUsage(m *eviction.Measurement, from, to eviction.Signal) {
 	}
 }
 
-// rowsOf returns the rows of pods. Containers only cost time on the wire unless
-// somebody is to look into them.
+// rowsOf returns the rows of pods, with containers only if detail asks for them: they cost time on
+// the wire.
 func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
 	rows := make([]eviction.Pod, len(ps))
 	for i := range ps {
@@ -146,15 +146,14 @@ func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
 	return rows
 }
 
-// lastUsage are the last figures of pods by signal and uid. It is safe for
-// concurrent use.
+// lastUsage holds the last figures of pods by signal and uid. It is safe for concurrent use.
 type lastUsage struct {
 	mu       sync.Mutex
 	bySignal map[eviction.Signal]map[string]eviction.Measurement
 }
 
-// remember keeps the figures for passes in which measuring fails, and gives pods
-// without figures their last ones. Those of pods that are gone are forgotten.
+// remember keeps the figures for passes in which measuring fails, and gives pods without figures
+// their last ones. It forgets pods that are gone.
 func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

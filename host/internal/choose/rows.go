@@ -6,8 +6,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// Enter puts the pods that could go for a signal into d, the order of the ranker, and the pods that
-// could not go.
+// Enter writes the candidates for a signal, the ranker's order and the protected pods into d.
 func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 	if c.Ranker != "" {
 		d.Ranker = &decision.Ranker{Name: c.Ranker, Version: c.RankerVersion, Custom: c.RankerCustom}
@@ -48,7 +47,7 @@ func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 	}
 }
 
-// maxValue bounds a label or annotation in a record. Longer ones are left out.
+// maxValue bounds a label or annotation value in a record, in bytes. Longer ones are omitted.
 const maxValue = 1 << 10
 
 func wanted(all map[string]string, keys []string) (out map[string]string) {

@@ -16,22 +16,21 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An action is something to be done that may take long: to reclaim, to check limits, to
-// choose a pod that has to go.
+// An action is work that may take long: reclaim, checking limits or choosing a victim.
 type action interface {
-	// condition is for which it is done: meanwhile nothing else is. Empty for none.
+	// condition is what the action is for: no other action for it runs meanwhile. Empty for none.
 	condition() eviction.Condition
-	// quick: it is not worth a goroutine.
+	// quick reports whether the action is too short to be worth a goroutine.
 	quick() bool
-	// run does what takes long. It touches no state of the loop.
+	// run does the slow work. It must not touch the state of the loop.
 	run(ctx context.Context, pin *registry.Pin)
-	// conclude draws the conclusions in the loop, within the pass that has begun it or
-	// later, and returns what is to be done next, nil for nothing.
+	// conclude applies the result in the loop, in the pass that began the action or a later one,
+	// and returns the next action, nil for none.
 	conclude(ctx context.Context, l *Loop, p *pass) action
 }
 
-// do does an action and what follows from it: within p if p waits for all that it
-// begins, else in the background.
+// do runs an action and the actions that follow from it: within p if p is synchronous, else in the
+// background.
 func (l *Loop) do(ctx context.Context, p *pass, a action) {
 	for a != nil && ctx.Err() == nil {
 		if !p.synchronous && !a.quick() {
@@ -43,9 +42,9 @@ func (l *Loop) do(ctx context.Context, p *pass, a action) {
 	}
 }
 
-// background runs an action in a goroutine, with the plugins that run now: those that serve
-// its condition are not replaced under way. Others are, which may hang. concluded goes on
-// when it has run.
+// background runs an action in a goroutine with the plugins that run now. Those that serve its
+// condition are not replaced meanwhile; others, which may hang, may be. Run calls concluded with
+// the finished action.
 func (l *Loop) background(ctx context.Context, a action) {
 	c := a.condition()
 	if c != "" {
@@ -72,8 +71,8 @@ func serves(i *registry.Instance, c eviction.Condition) bool {
 	})
 }
 
-// concluded does not hurry the next pass: where no pod can be evicted that would reclaim
-// without a pause.
+// concluded applies a finished action without making the next pass earlier: a node with no pod to
+// evict would otherwise reclaim without a pause.
 func (l *Loop) concluded(ctx context.Context, a action) {
 	delete(l.busy, a.condition())
 	p := l.newPass(ctx, wake.Scope{})
@@ -85,13 +84,13 @@ func (l *Loop) concluded(ctx context.Context, a action) {
 	}
 }
 
-// act does what the most urgent actionable threshold asks for. If that is of a custom
-// signal, the next one has its turn as well: one vendor's signal that is low for good must
-// not keep the steps of another from running. There still is one victim.
+// act acts on the most urgent actionable threshold. If that is of a custom signal, it acts on the
+// next one as well: a vendor's signal that stays low must not keep other reclaim steps from
+// running. Still at most one pod is evicted.
 func (l *Loop) act(ctx context.Context, p *pass) {
 	for ctx.Err() == nil {
-		// Thresholds of a condition that something is done for have got their action, and
-		// those that a former victim's relief is waited for.
+		// Skip thresholds whose condition has an action under way, and those that must wait for the
+		// relief of a former victim.
 		t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
 			return l.busy[t.Definition().Condition] || !l.mayTake(ctx, p, t)
 		}))
@@ -107,7 +106,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 	}
 }
 
-// answerTo returns the action for t: reclaim if there is a step, else the eviction of a pod.
+// answerTo returns the action for t: reclaim if there are steps for it, else an eviction.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
 	demand := demand{threshold: t, view: p.view}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
@@ -130,8 +129,8 @@ func (l *Loop) nodeEvent(eventType, reason, message string) {
 	}
 }
 
-// mayTake reports whether a pod may go for t now. If none may while a victim of a
-// soft threshold is ending, t shortens its grace.
+// mayTake reports whether a pod may be evicted for t now. If not, and a victim of a soft threshold
+// is terminating, a hard t shortens that pod's grace period.
 func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
 	if l.Settings.asKubelet() {
 		return true
@@ -151,7 +150,7 @@ func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
 	return v.Go
 }
 
-// measureAgain reads what victims of t that are still ending use now.
+// measureAgain measures the current usage of t's victims that are still terminating.
 func (l *Loop) measureAgain(ctx context.Context, p *pass, t policy.Threshold, uids []string) {
 	var ending []pods.Pod
 	for uid, v := range l.victims.Ending() {
@@ -170,7 +169,7 @@ func (l *Loop) measureAgain(ctx context.Context, p *pass, t policy.Threshold, ui
 	}
 }
 
-// kill has a victim killed, in the background unless p waits.
+// kill kills a victim, in the background unless p is synchronous.
 func (l *Loop) kill(ctx context.Context, p *pass, v *victim.Victim) {
 	if !v.DryRun {
 		l.Metrics.Evicted(v.Signal)

@@ -14,11 +14,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A need is a threshold that is acted on, with the pass that found it: what was seen
-// before any reclaim words an eviction.
+// A demand is a threshold that is acted on, with the view of the pass that found it: messages of
+// evictions use the figures observed before any reclaim.
 type demand struct {
 	threshold policy.Threshold
-	// reclaimed holds the steps that ran for it so far, left the observations after them.
+	// reclaimed holds the steps run for it so far, left the observations after them.
 	reclaimed []decision.Reclaim
 	left      map[eviction.Signal]eviction.Observation
 	view
@@ -26,7 +26,7 @@ type demand struct {
 
 func (n demand) condition() eviction.Condition { return n.threshold.Definition().Condition }
 
-// choosing is the action that chooses a pod and has it evicted.
+// choosing is the action that chooses a pod and evicts it.
 type choosing struct {
 	demand
 	chooser *choose.Chooser
@@ -52,16 +52,16 @@ func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.Pa
 	}
 }
 
-// quick reports whether pods are cheap to measure. Others are measured in the background; the
-// condition has got its action meanwhile, and memory does not wait for it.
+// quick reports whether pods are cheap to measure. Others are measured in the background: their
+// condition counts as acted on, and memory does not wait for it.
 func (c *choosing) quick() bool { return c.condition().CheapToMeasure() }
 
 func (c *choosing) run(ctx context.Context, pin *registry.Pin) {
 	c.choice = c.chooser.Choose(ctx, pin, c.request)
 }
 
-// conclude has the first of the chosen pods evicted, if the threshold still asks for
-// it. If it cannot, the pass is incomplete.
+// conclude evicts the first of the chosen pods if the threshold still calls for it. If it cannot,
+// the pass is incomplete.
 func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	p.acted = &c.demand
 	t, choice := c.threshold, &c.choice
@@ -72,7 +72,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	case later && (!l.observer.Thresholds.Has(t) || !l.state.Stands(t, l.observer.Last(t.Signal))):
 		l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 		return nil
-	case later && (!l.resume(p) || !l.mayTake(ctx, p, t)): // for another threshold's victim, or a former host's
+	case later && (!l.resume(p) || !l.mayTake(ctx, p, t)): // must wait for another threshold's victim, or a former host's
 		return nil
 	case choice.Err != nil:
 		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", choice.Err)
@@ -91,7 +91,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	choice.Drop(func(uid string) bool { return ending[uid] != nil || later && l.victims.EndedSince(uid, c.began) })
 	p.choice = *choice
 	now := time.Now()
-	for _, t := range c.actionable { // as the kubelet does after ranking
+	for _, t := range c.actionable { // like the kubelet after ranking
 		if at := c.observed[t.Signal].Time; !at.IsZero() {
 			l.Metrics.StatsAge(t.Signal, now.Sub(at))
 		}
@@ -115,7 +115,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	return nil
 }
 
-// evict has the first pod of the choice killed.
+// evict kills the first pod of the choice.
 func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	t, choice, o := c.threshold, &c.choice, c.observed[c.threshold.Signal]
 	pod, measured := choice.First()
@@ -137,7 +137,7 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	l.kill(ctx, p, v)
 	askShadows(ctx, l, c, v)
 	if !v.DryRun && !l.Settings.asKubelet() {
-		// It has grown while it was measured: what it frees is counted from a later sample.
+		// Usage has grown since the measurement: what the pod frees is counted from a later sample.
 		l.schedule.Wake(map[eviction.Condition]string{c.condition(): "eviction"})
 	}
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A PassResult reports the observations, conclusions and actions of one pass, for an embedding
-// program or a replay that asked for it. Its decision is of the kind of the zero value: it may
-// be about several pods, or none. It is not changed after it was returned.
+// A PassResult reports the observations, conclusions and actions of one pass to an embedding
+// program or a replay. Its Decision has the zero Kind, because it may be about several pods or
+// none. It is immutable.
 type PassResult struct {
 	decision.Decision
 
 	// Conditions reported after the pass, by name.
 	Conditions []eviction.Condition
-	// ReclaimSufficed: every threshold was satisfied after reclaim, no pod had to go.
+	// ReclaimSufficed reports that reclaim satisfied every threshold and no pod was evicted.
 	ReclaimSufficed bool
-	// Evicted holds the victims that the pass decided on, as they were when it ended.
+	// Evicted holds the victims of the pass, as they were when it ended.
 	Evicted []victim.Victim
 }
 
-// A view holds the observations and conclusions of a pass, for the actions it begins: its
-// decision so far, with figures and thresholds as policy has them. It is not changed any more.
+// A view holds the observations and conclusions of a pass for the actions it begins: its decision
+// so far, with the figures and thresholds that policy used. It is immutable.
 type view struct {
 	*decision.Decision
 
@@ -32,14 +32,14 @@ type view struct {
 	actionable []policy.Threshold
 }
 
-// seenAs returns what p has seen, of which d has figures and thresholds.
+// seenAs returns the view of p with the figures and thresholds in d.
 func (p *pass) seenAs(d *decision.Decision) view {
 	d.Pass, d.Trigger, d.Causes, d.Time = p.at.Pass, p.trigger(), p.scope.Causes(), p.observedAt
 	d.Timeline.BeganMS = decision.MS(p.started, p.observedAt)
 	return view{Decision: d, observed: p.seen.Observations, actionable: p.assessment.Actionable}
 }
 
-// newDecision returns a decision about no pod yet, by thresholds as they stand at now.
+// newDecision returns a decision that names no pod yet, with the thresholds as assessed at now.
 func newDecision(l *Loop, thresholds []policy.Threshold, observed map[eviction.Signal]eviction.Observation, a *policy.Assessment, now time.Time) *decision.Decision {
 	d := &decision.Decision{
 		Version: decision.Version, Config: l.Settings.ID, DryRun: l.Settings.DryRun, Pacing: string(l.Settings.Pacing), RankVeto: string(l.Settings.RankVeto),
@@ -51,8 +51,8 @@ func newDecision(l *Loop, thresholds []policy.Threshold, observed map[eviction.S
 	return d
 }
 
-// decided returns what p leaves for records: what it found itself, or what the pass had found that
-// has begun what p concludes. Pods are entered if anybody is to see them.
+// decided returns the decision of p for the records: its own, or that of the earlier pass that
+// began the action p concludes. It lists the pods if entered is set.
 func (p *pass) decided(entered bool) *decision.Decision {
 	if p.decision != nil {
 		return p.decision

@@ -1,10 +1,9 @@
-// Package loop is the synchronize loop of the eviction manager: one goroutine
-// that has the node observed (package observe), lets package policy decide, has a pod
-// chosen (package choose) and one at a time killed (package victim), when package wake
-// says that it is time.
+// Package loop is the synchronize loop of the eviction manager: one goroutine that observes the
+// node (package observe), assesses it (package policy), chooses a pod (package choose) and has one
+// pod at a time killed (package victim), when package wake schedules it.
 //
-// It owns the order of things and the state between passes, and nothing else. What takes
-// long is an action: it runs without the state, within a pass that a caller waits for
-// (Synchronize) or else in the background, and its conclusions are drawn in the loop, so
-// that a slow runtime or disk never stops it from observing.
+// It owns the order of these steps and the state between passes, and nothing else. Slow work is an
+// action: it runs without access to that state, within a pass that a caller waits for (Synchronize)
+// or else in the background, and its result is applied in the loop, so that a slow runtime or disk
+// never stops the loop from observing.
 package loop

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// limitPause is the pause before the next check of limits, in durations of the last one:
-	// checks take a twentieth of the time at most, however many files there are to be looked at.
+	// limitPause is the pause before the next check of limits, in multiples of the last check's
+	// duration: checks take at most a twentieth of the time, however many files there are.
 	limitPause = 19
-	// mostLimitPause bounds that pause, and is the pause if no pod has a limit: a quiet pass
-	// must not cost more for having pods. The kubelet's figures of volumes are as old
+	// mostLimitPause bounds that pause, and is the pause if no pod has a limit, so that quiet
+	// passes do not cost more with more pods. The kubelet's volume figures are as old
 	// (volumeStatsAggPeriod).
 	mostLimitPause = time.Minute
 )
 
-// limits schedules the checks of pods against their own limits on local storage.
+// limits schedules the checks of pods against their local storage limits.
 type limits struct {
-	// checking: a check is under way in the background. The next one is not before next.
+	// checking is set while a check runs in the background. The next one does not start before
+	// next.
 	checking bool
 	next     time.Time
 }
 
-// checkLimits has pods evicted that are over a limit of their own. It reports
-// whether one was, which is a pass's whole action then; when the pass does not
-// wait, pods are measured in the background and it never is, and passes are left out
-// if that takes long.
+// checkLimits evicts pods that exceed a local storage limit. It reports whether it evicted one,
+// which then is the pass's only action. In a pass that is not synchronous it measures in the
+// background, returns false, and skips checks while one takes long.
 func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
@@ -49,8 +49,8 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	return len(p.evicted) > 0
 }
 
-// limitCheck is the action that measures the local storage of pods with limits on it, and
-// evicts those that are over one.
+// limitCheck is the action that measures pods with local storage limits and evicts those that
+// exceed one.
 type limitCheck struct {
 	view // of the pass that began it
 
@@ -60,14 +60,14 @@ type limitCheck struct {
 
 	began    time.Time
 	took     time.Duration
-	err      error // the pods are not known
+	err      error // the pods could not be listed
 	pods     []pods.Pod
 	measured map[string]eviction.Measurement
-	reliable bool // not a vendor's figures
+	reliable bool // false for a vendor's figures
 }
 
-// condition returns none: a victim of its limits keeps others from being taken only as far as
-// it gives back what they would.
+// condition returns none: a victim of its limits blocks other evictions only as far as it frees
+// what they need.
 func (*limitCheck) condition() eviction.Condition { return "" }
 
 func (*limitCheck) quick() bool { return false }
@@ -86,7 +86,7 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 		}
 	}
 	if len(c.pods) > 0 {
-		// Limits are no filesystem's: who measures by this very name is asked.
+		// Limits are not tied to a filesystem, so only measurers of this exact signal are asked.
 		measurers := pin.Serving(0, eviction.NodeFsAvailable, eviction.CanMeasure)
 		c.reliable = !slices.ContainsFunc(measurers, func(m registry.Provider) bool { return !m.Builtin() })
 		c.measured = c.chooser.Measure(ctx, choose.Measuring{
@@ -96,7 +96,7 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	}
 }
 
-// use returns the bytes that a pod takes of the kubelet's filesystem, if it stores everything
+// use returns the bytes that a pod occupies on the kubelet's filesystem, if it stores everything
 // there and the figure is reliable.
 func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
 	if layout != eviction.LayoutShared || !c.reliable {
@@ -117,7 +117,7 @@ func (c *limitCheck) pause(interval time.Duration) time.Duration {
 	}
 }
 
-// conclude evicts every pod that is over a limit, in the order of the pod source.
+// conclude evicts every pod that exceeds a limit, in the order of the pod source.
 func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.limits.checking = false
 	if c.err != nil && ctx.Err() == nil {
@@ -127,7 +127,7 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		l.limits.next = time.Now().Add(c.pause(l.Settings.MonitoringInterval))
 	}
 	if !l.Settings.LocalStorageLimits {
-		return nil // a reload has switched them off
+		return nil // a reload has disabled them
 	}
 	later := p.at.Pass != c.at.Pass
 	if later && !l.resume(p) {

@@ -32,8 +32,8 @@ var (
 	errReentered = errors.New("called from a function that the eviction manager calls and waits for: call it from another goroutine and do not wait for it")
 )
 
-// What the kubelet's wait for clean-up takes (podCleanupTimeout,
-// podCleanupPollFreq).
+// Poll interval and timeout of the kubelet's wait for clean-up (podCleanupPollFreq,
+// podCleanupTimeout).
 const (
 	cleanupPoll = time.Second
 	cleanupMost = 30 * time.Second
@@ -43,10 +43,10 @@ const (
 type Loop struct {
 	Options
 
-	// calls and requests are what others want done between two passes. Requests wait, in
-	// the kubelet's pacing, for what the last pass has begun.
+	// calls and requests are functions to run between two passes. In the kubelet's pacing, requests
+	// also wait for what the last pass began.
 	calls, requests chan func(context.Context)
-	// done has the actions that have run in the background.
+	// done receives the finished background actions.
 	done   chan action
 	ended  chan struct{}
 	runsIn atomic.Uint64 // the goroutine of Run
@@ -62,8 +62,8 @@ type Loop struct {
 	conditions savedConditions
 	manifests  manifests
 	limits     limits
-	busy       map[eviction.Condition]bool // something is done for it in the background
-	passes     uint64                      // begun, numbers them
+	busy       map[eviction.Condition]bool // an action for it runs in the background
+	passes     uint64                      // counts the passes begun, numbers them
 	finished   uint64
 	working    sync.WaitGroup
 }
@@ -92,8 +92,8 @@ func New(o Options) *Loop {
 	return l
 }
 
-// Run makes passes until ctx ends, when they are due or asked for. Kills under way
-// then get a few seconds more.
+// Run makes passes, when due or requested, until ctx ends. Then it gives kills under way a few more
+// seconds.
 func (l *Loop) Run(ctx context.Context) {
 	if ctx.Err() != nil { // ended before it began: no caller is to wait for a pass
 		close(l.ended)
@@ -102,7 +102,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.victims.Begin(ctx)
 	l.chooser.Began = time.Now()
 	l.runsIn.Store(goroutine())
-	select { // The change that brought the first plugins is no news.
+	select { // The change signal for the first plugins is no news.
 	case <-l.Changed:
 	default:
 	}
@@ -153,23 +153,22 @@ func (l *Loop) Run(ctx context.Context) {
 	l.streams.Stop()
 	l.working.Wait()
 	l.victims.Drain()
-	l.Records.Passed(recorder.Pass{Victims: l.victims.History()}) // with what the last kills have come to
+	l.Records.Passed(recorder.Pass{Victims: l.victims.History()}) // with the outcome of the last kills
 }
 
-// lookAtAll has a full pass run now, with a check of limits.
+// lookAtAll schedules a full pass with a check of limits for now.
 func (l *Loop) lookAtAll() {
 	l.schedule.Look(time.Now())
 	l.limits.next = time.Time{}
 }
 
-// synchronizing reports whether what a pass decided on is still being done and the
-// kubelet's pacing has the next pass wait for it, as its synchronize and the wait for
-// clean-up after it do.
+// synchronizing reports whether the kubelet's pacing has the next pass wait for the actions of the
+// last one, like the kubelet's synchronize and the wait for clean-up after it.
 func (l *Loop) synchronizing() bool {
 	return l.Settings.asKubelet() && (len(l.busy) > 0 || l.victims.Busy())
 }
 
-// configure puts settings in force. Timers of thresholds that stay are kept.
+// configure puts settings in force. Unchanged thresholds keep their timers.
 func (l *Loop) configure(s Settings) {
 	l.Settings = s
 	if !s.DryRun {
@@ -181,8 +180,7 @@ func (l *Loop) configure(s Settings) {
 	})
 }
 
-// followPlugins opens the wake streams that the present plugins and thresholds
-// ask for.
+// followPlugins opens the wake streams for the current plugins and thresholds.
 func (l *Loop) followPlugins(ctx context.Context) {
 	if l.OnRequest {
 		return
@@ -198,7 +196,7 @@ func (l *Loop) followPlugins(ctx context.Context) {
 	l.streams.Update(ctx, func(s eviction.Signal) []*registry.Instance { return pin.Providers(s, eviction.CanWatch) }, watched)
 }
 
-// pin pins the running plugins and puts in force what they say of custom signals.
+// pin pins the running plugins and puts their definitions of custom signals in force.
 func (l *Loop) pin() *registry.Pin {
 	pin := l.Pin()
 	for s, former := range l.observer.Thresholds.Define(pin) { // what was counted in its unit means nothing any more
@@ -208,8 +206,8 @@ func (l *Loop) pin() *registry.Pin {
 	return pin
 }
 
-// moment returns now on the clocks of samples. An embedding program's clock has nothing
-// to do with the machine's.
+// moment returns now on the clocks that sample times use. An embedding program's clock is unrelated
+// to the machine's.
 func (l *Loop) moment() policy.Moment {
 	m := policy.Moment{Time: l.Now()}
 	if l.CheckSampleTimes {
@@ -218,8 +216,8 @@ func (l *Loop) moment() policy.Moment {
 	return m
 }
 
-// Apply puts new settings in force between two passes: it waits for the one that is
-// under way. It is an error if the loop has ended.
+// Apply puts new settings in force between two passes, after waiting for one that is under way. It
+// returns an error if the loop has ended.
 func (l *Loop) Apply(s Settings) error {
 	return call(l.calls, nil, l.ended, func(ctx context.Context) {
 		l.configure(s)
@@ -228,9 +226,8 @@ func (l *Loop) Apply(s Settings) error {
 	})
 }
 
-// Synchronize makes one full pass and returns when all that it decided on was
-// done, reclaim and kills too: the kubelet's synchronize. The error is why the
-// pass concluded nothing.
+// Synchronize makes one full pass and returns when everything it decided on is done, including
+// reclaim and kills, like the kubelet's synchronize. The error says why the pass concluded nothing.
 func (l *Loop) Synchronize(ctx context.Context) (result PassResult, err error) {
 	if err := l.Reentered(); err != nil {
 		return PassResult{}, err
@@ -241,8 +238,8 @@ func (l *Loop) Synchronize(ctx context.Context) (result PassResult, err error) {
 	return result, err
 }
 
-// call has f called in a loop and waits for its end. It is an error if the loop has
-// ended, or the caller has given up, before it began.
+// call runs f in the loop's goroutine and waits for it. It returns an error if the loop ended or
+// the caller gave up before f began.
 func call(calls chan<- func(context.Context), givenUp, ended <-chan struct{}, f func(context.Context)) error {
 	called := make(chan struct{})
 	select {
@@ -255,9 +252,8 @@ func call(calls chan<- func(context.Context), givenUp, ended <-chan struct{}, f 
 	return errEnded
 }
 
-// Reentered returns an error if it is called from the loop's own goroutine, where waiting
-// for the loop would never end: from a function of the embedding program that a pass
-// has called.
+// Reentered returns an error if it is called from the loop's own goroutine, that is from a function
+// of the embedding program that a pass called: waiting for the loop there would deadlock.
 func (l *Loop) Reentered() error {
 	if l.runsIn.Load() == goroutine() {
 		return errReentered
@@ -273,8 +269,8 @@ func goroutine() uint64 {
 	return n
 }
 
-// AwaitCleanup waits until nothing is left of the pods that a pass evicted, as long
-// as the kubelet would: it looks each second, and gives up after half a minute.
+// AwaitCleanup waits until nothing is left of the pods that a pass evicted. Like the kubelet it
+// polls each second and gives up after half a minute.
 func (l *Loop) AwaitCleanup(ctx context.Context, r PassResult) error {
 	running := func(v victim.Victim) bool {
 		look, done := context.WithTimeout(ctx, victim.LookTimeout)
@@ -294,8 +290,7 @@ func (l *Loop) AwaitCleanup(ctx context.Context, r PassResult) error {
 	}
 }
 
-// Snapshot returns what the loop knew after its last pass. It may be called from
-// anywhere.
+// Snapshot returns the loop's state after its last pass. It may be called from anywhere.
 func (l *Loop) Snapshot() *Snapshot {
 	s := *l.status.now()
 	s.Evictions = l.victims.History()

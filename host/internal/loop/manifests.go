@@ -8,21 +8,21 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// manifestsEvery is the least time between two reads: each file is looked at, which costs more
-// than a quiet pass.
+// manifestsEvery is the minimum time between two reads. Each read examines every file, which costs
+// more than a quiet pass.
 const manifestsEvery = 10 * time.Second
 
-// manifests has them read between listings of pods, in the background: there may be
-// many, on a slow disk. So broken ones are reported before a pod has to go, and a pod is known
-// by then even if its manifest cannot be read any more.
+// manifests schedules background reads of the pod manifests between listings of pods; there may be
+// many, on a slow disk. Broken ones are thus reported before a pod must be evicted, and a pod
+// remains known if its manifest becomes unreadable.
 type manifests struct {
-	// read reads what changed since the last time and says what is wrong; nil if nobody
-	// can. What it says comes.
+	// read reads what changed since the last call and returns the problems; nil if the mode has no
+	// manifests. came delivers its results.
 	read    func() []pods.Problem
 	came    chan []pods.Problem
 	reading bool
 	next    time.Time
-	// overtaken: pods were listed since the reading began, and the listing knows more.
+	// overtaken: pods were listed since the read began, so its result is outdated.
 	overtaken bool
 }
 
@@ -41,7 +41,7 @@ func (m *manifests) begin(ctx context.Context, interval time.Duration, running *
 	})
 }
 
-// ended reports whether the result of the read counts: not if a listing has overtaken it.
+// ended reports whether the result of the finished read counts: not if a listing has overtaken it.
 func (m *manifests) ended() bool {
 	m.reading = false
 	return !m.overtaken

@@ -20,7 +20,7 @@ type Recorder interface {
 	NodeEvent(eventType, reason, message string)
 }
 
-// A Journal keeps across restarts what a new host must know.
+// A Journal saves state that a new host needs after a restart.
 type Journal interface {
 	victim.Journal
 	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
@@ -31,12 +31,12 @@ type Pacing string
 
 // The pacings.
 const (
-	// PacingOneVictim takes no second pod before it is seen what the first one's end
-	// has brought: see policy.Ledger. Passes go on meanwhile.
+	// PacingOneVictim evicts no second pod until the effect of the first one's end is visible: see
+	// policy.Ledger. Passes continue meanwhile.
 	PacingOneVictim Pacing = "evictd"
-	// PacingKubelet makes one pass at a time and waits for the kill that it decided
-	// on, and then up to half a minute until the pod is cleaned up. Wakes meanwhile
-	// join the next pass. The relief of the last victim is not waited for.
+	// PacingKubelet makes one pass at a time and waits for its kill, and then up to half a minute
+	// until the pod is cleaned up. Wakes meanwhile are merged into the next pass. It does not wait
+	// for the relief of the last victim.
 	PacingKubelet Pacing = "kubelet"
 )
 
@@ -55,7 +55,7 @@ func (v RankVeto) standsFor(t policy.Threshold) bool {
 	return v == VetoAlways || v != VetoNever && !t.Hard()
 }
 
-// Settings may change between two passes, by a reload.
+// Settings are the parts of the configuration that a reload may change between two passes.
 type Settings struct {
 	observe.Config
 
@@ -66,18 +66,17 @@ type Settings struct {
 	// MemoryNotifications lets plugins watch the memory signals
 	// (kernelMemcgNotification of the kubelet).
 	MemoryNotifications bool
-	// DryRun decides and logs, and kills no pod.
+	// DryRun decides and logs, but kills no pod.
 	DryRun   bool
 	Pacing   Pacing
 	RankVeto RankVeto
-	// LocalStorageLimits has pods evicted that are over a limit of their own on
-	// local storage (localStorageCapacityIsolation of the kubelet).
+	// LocalStorageLimits evicts pods that exceed their own local storage limits
+	// (localStorageCapacityIsolation of the kubelet).
 	LocalStorageLimits bool
 	LocalRules         policy.LocalRules
-	// ID tells this configuration from others, for records.
+	// ID identifies this configuration in records.
 	ID string
-	// PodLevelResources counts what is requested for a pod as a whole (the
-	// kubelet's feature gate).
+	// PodLevelResources counts pod-level resource requests (the kubelet's feature gate).
 	PodLevelResources bool
 }
 
@@ -91,47 +90,47 @@ type Options struct {
 	observe.Options
 
 	Settings Settings
-	// Pin starts a pass with the plugins that run now. Changed delivers a value
-	// when their set has changed.
+	// Pin returns the plugins that run now, pinned for a pass. Changed delivers a value when the
+	// set of plugins has changed.
 	Pin     func() *registry.Pin
 	Changed <-chan struct{}
 	Pods    pods.Source
-	// Manifests, if not nil, tells at the start what is wrong with pod manifests,
-	// which Pods would tell when pods are needed for the first time.
+	// Manifests, if not nil, returns the problems of pod manifests at the start, before Pods would
+	// report them with the first listing.
 	Manifests func() []pods.Problem
 	Killer    victim.Killer
 	Recorder  Recorder
 	Journal   Journal
-	// After waits in AwaitCleanup. Other waits are by the real clock.
+	// After is the timer of AwaitCleanup. Other waits use the real clock.
 	After func(time.Duration) <-chan time.Time
-	// BootNanos reads CLOCK_BOOTTIME. It may be missing if sample times are not checked.
+	// BootNanos reads CLOCK_BOOTTIME. It may be nil if sample times are not checked.
 	BootNanos func() int64
-	// Reclaim has functions that stand in for steps of node-level reclaim, by name.
+	// Reclaim holds functions that replace steps of node-level reclaim, by name.
 	Reclaim map[string]ReclaimFunc
-	// SkipStepsBecause, if not empty, is why steps that Reclaim does not stand in for are
-	// not run.
+	// SkipStepsBecause, if not empty, disables the steps that Reclaim does not replace, and gives
+	// the reason.
 	SkipStepsBecause string
-	// TellConditions sends an event about the node when a condition changes. A
-	// kubelet does so itself.
+	// TellConditions sends an event about the node when a condition changes. A kubelet sends these
+	// itself.
 	TellConditions bool
-	// Holder, if not nil, names what has the most of a resource outside of all pods.
+	// Holder, if not nil, names the largest user of a resource outside of all pods.
 	Holder func(eviction.Signal) string
-	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It
-	// must not wait.
+	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It must
+	// not block.
 	Conditions func([]eviction.Condition)
-	// Alive, if not nil, is called by the loop's own goroutine at each of its turns, of which there
-	// is one in AliveEvery unless a pass takes longer. It must not wait.
+	// Alive, if not nil, is called by the loop's goroutine in each iteration, at least once per
+	// AliveEvery unless a pass takes longer. It must not block.
 	Alive      func()
 	AliveEvery time.Duration
-	// MinDeadline is the least deadline of a part of a pass.
+	// MinDeadline is the shortest deadline of any part of a pass.
 	MinDeadline time.Duration
-	// Records, if not nil, keeps what was decided and why.
+	// Records, if not nil, stores decisions with their reasons.
 	Records *recorder.Keeper
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
-	// OnRequest makes passes when Synchronize is called, and never else.
+	// OnRequest makes passes only when Synchronize is called.
 	OnRequest bool
-	// Restored, if not zero, is what a former host on the same boot has left behind: kills to
+	// Restored, if not zero, is the state that a former host on the same boot saved: kills to
 	// finish first, and when it last saw conditions.
 	Restored rundir.State
 }

@@ -20,44 +20,44 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A pass is one pass while it runs, or the end of what one has begun in the background.
+// A pass is one pass while it runs, or the conclusion of an action that an earlier pass began.
 type pass struct {
 	scope wake.Scope
 	pin   *registry.Pin
-	// synchronous: slow work and kills are waited for, and nothing is put off.
+	// synchronous: the pass waits for slow work and kills, and puts nothing off.
 	synchronous bool
 	started     time.Time
-	// at is where pods are measured for a ranking.
+	// at identifies the pass to plugins that measure pods for a ranking.
 	at eviction.PassView
-	// now is the time that policy sees.
+	// now is the time that policy uses.
 	now time.Time
-	// observedAt is when the node was observed, by the machine's clock.
+	// observedAt is when the node was observed, on the machine's clock.
 	observedAt time.Time
 	seen       observe.Seen
 	assessment policy.Assessment
-	// concluded: assessment holds.
+	// concluded: assessment is valid.
 	concluded bool
-	// incomplete: figures were missing, or it could not act.
+	// incomplete: figures were missing, or the pass could not act.
 	incomplete bool
-	// view is empty before assessment holds.
+	// view is empty until assessment is valid.
 	view view
-	// choice has the pods for what was acted on.
+	// choice holds the ranked pods for the threshold that was acted on.
 	choice choose.Choice
-	// checked is the check of limits that has had pods evicted, nil if none has.
+	// checked is the limit check that evicted pods, nil if none did.
 	checked *limitCheck
-	// acted has the threshold that was acted on, with the pass that found it, nil if none was. nobody is
-	// why no pod can go then, sufficed that reclaim was enough.
+	// acted is the demand that was acted on, nil for none. nobody then says why no pod can be
+	// evicted, sufficed reports that reclaim was enough.
 	acted    *demand
 	nobody   string
 	sufficed bool
-	// decision is nil before the pass has decided.
+	// decision is nil until the pass has decided.
 	decision *decision.Decision
-	// evicted are the victims of the pass.
+	// evicted holds the victims of the pass.
 	evicted []victim.Victim
 
-	// list lists the pods, once. A wake mostly means that a pod must go, and the runtime
-	// takes longer to answer than anything else before the decision: it may be called
-	// early, in listing.
+	// list lists the pods, once. A wake mostly means that a pod must be evicted, and the runtime's
+	// answer takes longer than anything else before the decision: so the call may start early,
+	// tracked by listing.
 	list    func() (pods.Snapshot, error)
 	listing sync.WaitGroup
 	cancel  context.CancelFunc
@@ -72,7 +72,7 @@ func (l *Loop) newPass(ctx context.Context, scope wake.Scope) *pass {
 	}
 }
 
-// end gives up what the pass holds.
+// end releases the resources of the pass.
 func (p *pass) end() {
 	p.cancel()
 	p.listing.Wait()
@@ -86,7 +86,7 @@ func (p *pass) trigger() string {
 	return p.scope.Trigger()
 }
 
-// pass makes a pass.
+// pass makes a pass that does not wait for slow work.
 func (l *Loop) pass(ctx context.Context, scope wake.Scope) {
 	if scope.Full {
 		l.manifests.begin(ctx, l.Settings.MonitoringInterval, &l.working)
@@ -116,8 +116,8 @@ func (l *Loop) synchronize(ctx context.Context) (PassResult, error) {
 	return out, err
 }
 
-// run observes what p asks for, assesses it and does what follows. The error is
-// why nothing was concluded.
+// run observes what p asks for, assesses it and acts on it. The error says why nothing was
+// concluded.
 func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	p.now = l.Now()
 	if len(l.observer.Thresholds.InForce()) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
@@ -141,7 +141,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	p.concluded = true
 	p.view = p.seenAs(newDecision(l, p.seen.Thresholds, p.seen.Observations, &p.assessment, p.now))
 	logThresholds(l.Log, p, before, l.state)
-	must := p.assessment.Met // wait for the relief of former victims
+	must := p.assessment.Met // must wait for the relief of former victims
 	if l.Settings.asKubelet() {
 		must = nil
 	}
@@ -167,7 +167,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	return nil
 }
 
-// logThresholds tells of thresholds that came to be met, or ceased to be.
+// logThresholds logs thresholds that have become met, or no longer are.
 func logThresholds(log *slog.Logger, p *pass, before, now policy.State) {
 	for _, o := range p.assessment.Observed {
 		if t, seen := o.Threshold, p.seen.Observations[o.Signal]; !before.Observed(t) {
@@ -182,7 +182,7 @@ func logThresholds(log *slog.Logger, p *pass, before, now policy.State) {
 	}
 }
 
-// noteConditions logs, counts and tells of conditions that changed.
+// noteConditions logs and counts condition changes, and sends their events.
 func (l *Loop) noteConditions(a policy.Assessment) {
 	for _, c := range a.Conditions {
 		l.Metrics.Condition(c, true)
@@ -200,9 +200,9 @@ func (l *Loop) noteConditions(a policy.Assessment) {
 	}
 }
 
-// resume judges the kills that a former host decided on, as far as they can be judged
-// by what p has observed, and finishes those that still hold. It is tried again in the
-// next pass if the pods, or what one of them is, are not known, and no other pod goes before.
+// resume reassesses the kills that a former host decided on, as far as the observations of p allow,
+// and finishes those that are still needed. While that is impossible because the pods or the
+// definition of a signal are unknown, no other pod is evicted, and the next pass retries.
 func (l *Loop) resume(p *pass) (judged bool) {
 	if len(l.victims.Restored) == 0 {
 		return true
@@ -214,7 +214,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 		return false
 	}
 	thresholds := l.observer.Thresholds
-	// short reports whether s is known now, and whether a threshold of it is met for its
+	// short reports whether s is known now, and whether one of its thresholds has been met for its
 	// whole grace period.
 	short := func(s eviction.Signal) (known, is bool) {
 		if _, configured := thresholds.Of(s); !configured {
@@ -242,7 +242,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 	return !wait
 }
 
-// finish shows what came of p and plans the next pass.
+// finish publishes and records the result of p and schedules the next pass.
 func (l *Loop) finish(p *pass) *decision.Decision {
 	l.finished++
 	l.publish(p)
@@ -257,7 +257,7 @@ func (l *Loop) finish(p *pass) *decision.Decision {
 	return d
 }
 
-// record gives the recorder what came of p, and returns the decision.
+// record passes the result of p to the recorder, and returns the decision.
 func (l *Loop) record(p *pass) *decision.Decision {
 	d := p.decided(l.Explain || l.Records != nil)
 	out := recorder.Pass{Decision: d, Later: d != nil && d.Pass != p.at.Pass, ReclaimSufficed: p.sufficed, Evicted: p.evicted, Victims: l.victims.History()}
@@ -268,7 +268,7 @@ func (l *Loop) record(p *pass) *decision.Decision {
 	return d
 }
 
-// publish shows what is known after p.
+// publish updates the snapshot after p.
 func (l *Loop) publish(p *pass) {
 	l.status.change(func(next *Snapshot) {
 		next.Passes = l.finished

@@ -25,9 +25,9 @@ func NoThreshold(s eviction.Signal, inForce []decision.Threshold) error {
 	return fmt.Errorf("%w: %q, want one of %s", ErrNoThreshold, s, strings.Join(slices.Sorted(maps.Keys(signals)), ", "))
 }
 
-// Ranking returns the decision that would be made now if a threshold of the signal were acted
-// on: pods are measured and put in order beside the passes, none of which waits for that. The
-// node is as the last pass has seen it. It may be called from anywhere.
+// Ranking returns the decision that would be made now if a threshold of the signal were acted on.
+// It measures and ranks pods outside of passes, which do not wait for it, and uses the observations
+// of the last pass. It may be called from anywhere.
 func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (d *decision.Decision, err error) {
 	if err := l.Reentered(); err != nil {
 		return nil, err

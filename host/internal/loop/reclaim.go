@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// embedder names the provider of steps that the embedding program runs.
+	// embedder is the provider name of steps that the embedding program runs.
 	embedder = "embedding program"
-	// hardReclaim bounds all custom steps together before a pod is evicted under a hard
-	// threshold.
+	// hardReclaim bounds all custom steps together before a pod is evicted for a hard threshold.
 	hardReclaim = 30 * time.Second
-	// mostReclaim bounds a step of the embedding program, as of plugins.
+	// mostReclaim bounds a step of the embedding program, like one of a plugin.
 	mostReclaim = 10 * time.Minute
 )
 
-// stepsFor returns the steps for s in layout, those listed for another name of its
-// filesystem too: each step of a custom plugin alone, then those of the built-in one
+// stepsFor returns the steps for s in layout, including those listed for another signal of its
+// filesystem, in groups: each step of a custom plugin alone, then those of the built-in one
 // together.
 func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]registry.Step {
 	var groups [][]registry.Step
@@ -39,8 +38,8 @@ func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]
 	return groups
 }
 
-// reclaimRun is the action that reclaims: it runs the next group of steps. The node is
-// looked at after each.
+// reclaimRun is the action that reclaims: each run executes the next group of steps, and the node
+// is observed after each.
 type reclaimRun struct {
 	demand
 	groups  [][]registry.Step
@@ -48,12 +47,11 @@ type reclaimRun struct {
 	began   time.Time
 	request eviction.ReclaimRequest
 	did     []decision.Reclaim
-	// standIns are the functions of the embedding program, which run instead of steps of
-	// plugins.
+	// standIns holds the embedding program's functions that replace steps of plugins.
 	standIns map[string]ReclaimFunc
-	// skipBecause is why steps of plugins are not run, empty if they are.
+	// skipBecause is why steps of plugins do not run, empty if they do.
 	skipBecause string
-	// customUntil is when custom steps must be done, zero for no such time.
+	// customUntil is the deadline of custom steps, zero for none.
 	customUntil time.Time
 	metrics     *metrics.Metrics
 	log         *slog.Logger
@@ -67,8 +65,8 @@ func newReclaimRun(l *Loop, p *pass, n demand, groups [][]registry.Step) action 
 	return r.prepared(l, p)
 }
 
-// prepared returns r with a request that tells the steps how much is missing and which pods there
-// are. Without a list of them what containers have left behind can still go by other rules.
+// prepared fills in r's request: how much is missing and which pods there are. Without a pod list,
+// garbage of containers can still be removed by other rules.
 func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 	r.request = eviction.ReclaimRequest{Pass: r.pass, Signal: r.threshold.Signal}
 	seen := r.observed
@@ -80,7 +78,7 @@ func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 			r.request.Shortfall = max(r.request.Shortfall, policy.Shortfall(t, seen[t.Signal]))
 		}
 	}
-	if slices.ContainsFunc(slices.Concat(r.groups...), func(s registry.Step) bool { return r.standIns[s.Name] == nil }) { // else the embedding program knows its pods
+	if slices.ContainsFunc(slices.Concat(r.groups...), func(s registry.Step) bool { return r.standIns[s.Name] == nil }) { // otherwise the embedding program knows its pods
 		if listed, err := p.list(); err == nil {
 			r.request.AllSourcesReady, r.request.Pods = listed.Complete, l.victims.Phases(listed)
 		}
@@ -90,7 +88,8 @@ func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 
 func (*reclaimRun) quick() bool { return false }
 
-// run has the steps run by the plugins of now: one may have been replaced since reclaim began.
+// run executes the next group with the current plugins: one may have been replaced since reclaim
+// began.
 func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
 	group := r.groups[0]
 	r.groups = r.groups[1:]
@@ -115,7 +114,8 @@ func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
 	}
 }
 
-// runStep keeps custom steps from holding up an eviction for long.
+// runStep runs a step, within customUntil if it is a custom one, so that it cannot delay an
+// eviction for long.
 func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Reclaim {
 	out := decision.Reclaim{Step: s.Name, By: embedder}
 	standIn := r.standIns[s.Name]
@@ -150,9 +150,9 @@ func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Recl
 	return out
 }
 
-// conclude looks at the node, and goes on with the next group or has a pod evicted, if not
-// every threshold that is concerned is satisfied. p measures from here on what is there
-// now, unless it is still the pass that began.
+// conclude observes the node, and continues with the next group or an eviction unless every
+// threshold concerned is satisfied. From here on p measures the current state, unless it is still
+// the pass that began r.
 func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	r.reclaimed = slices.Clone(r.did)
 	p.acted = &r.demand
@@ -177,14 +177,14 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return nil
 	case len(r.groups) > 0 && !l.Settings.DryRun:
 		return r.prepared(l, p)
-	case !l.mayTake(ctx, p, t): // for another threshold's victim
+	case !l.mayTake(ctx, p, t): // must wait for another threshold's victim
 		return nil
 	default:
 		return newChoosing(l, p, r.demand)
 	}
 }
 
-// soFar returns the progress of r, for the status.
+// soFar returns the progress of r for the status.
 func (r *reclaimRun) soFar(sufficed bool) ReclaimStatus {
 	return ReclaimStatus{Pass: r.Pass, Time: r.Time, Signal: r.threshold.Signal, Steps: r.did, Sufficed: sufficed}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ShadowStatus counts the rankings of a shadow by how they compare with the decisions.
+// ShadowStatus counts how often the rankings of a shadow agreed with the decisions made.
 type ShadowStatus struct {
 	Plugin   string          `json:"plugin"`
 	Signal   eviction.Signal `json:"signal"`
@@ -22,8 +22,8 @@ type ShadowStatus struct {
 	Failed   uint64          `json:"failed"`
 }
 
-// askShadows asks shadows what they would have done in the place of a choice, beside the
-// loop: nothing waits for them, and what they say changes nothing.
+// askShadows asks shadows which pod they would have chosen, outside of the loop: nothing waits for
+// their answers, which change nothing.
 func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
 	pin := l.Pin()
 	shadows := pin.Shadows(c.request.Layout, c.threshold.Signal)
@@ -38,7 +38,7 @@ func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
 	l.working.Go(func() {
 		opinions := l.chooser.Opinions(ctx, shadows, request, &made)
 		pin.Release()
-		_ = call(l.calls, ctx.Done(), l.ended, func(context.Context) { recordOpinions(l, request.Threshold.Signal, opinions, of) }) // else it ends
+		_ = call(l.calls, ctx.Done(), l.ended, func(context.Context) { recordOpinions(l, request.Threshold.Signal, opinions, of) }) // on error the loop is ending
 	})
 }
 

@@ -16,8 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Snapshot holds the state of the loop after its last pass. It is never changed after it is
-// published.
+// A Snapshot holds the state of the loop after its last pass. It is immutable once published.
 type Snapshot struct {
 	// Passes counts the passes. Time is the end of the last one that concluded
 	// something, zero if none has.
@@ -27,31 +26,29 @@ type Snapshot struct {
 	Thresholds []decision.Threshold   `json:"thresholds"`
 	Signals    []observe.SignalStatus `json:"signals"`
 	Evictions  []victim.Victim        `json:"evictions"`
-	// Reclaims are the last ones, one for each signal, the newest last.
+	// Reclaims holds the last reclaim of each signal, the newest last.
 	Reclaims []ReclaimStatus `json:"reclaims,omitempty"`
-	// Waiting says why no further pod goes for thresholds that are met, by signal.
+	// Waiting says why no further pod is evicted for thresholds that are met, by signal.
 	Waiting []policy.Wait `json:"waiting,omitempty"`
-	// Layout of the node's filesystems: shared, imagefs or containerfs, or empty while it is not
-	// known.
+	// Layout of the node's filesystems: shared, imagefs or containerfs; empty while unknown.
 	Layout string `json:"layout,omitempty"`
-	// AssignProblems are assignments of one filesystem to two plugins, which only the
-	// layout has shown.
+	// AssignProblems lists assignments that, in the observed layout, give one filesystem to two
+	// plugins.
 	AssignProblems []string `json:"assignProblems,omitempty"`
-	// Unmanaged are pods that run without a manifest: shown, never evicted.
+	// Unmanaged lists pods that run without a manifest: reported, never evicted.
 	Unmanaged []string `json:"unmanagedPods,omitempty"`
-	// Shadows are the plugins that rank without effect, by signal.
+	// Shadows lists the plugins that rank without effect, by signal.
 	Shadows []ShadowStatus `json:"shadows,omitempty"`
-	// Problems are manifests that could not be used.
+	// Problems lists manifests that could not be used.
 	Problems []string `json:"manifestProblems,omitempty"`
 
 	shortages map[string]shortage // by resource
-	// active counts the pods when they were listed last, evictable those of them that may be
-	// evicted.
+	// active counts the pods in the last listing, evictable those that may be evicted.
 	active, evictable int
 }
 
-// Unevictable reports why no pod can go although a hard threshold is met, if pods without a
-// manifest are the reason.
+// Unevictable returns an error if a hard threshold is met and no pod can be evicted because they
+// lack manifests.
 func (s *Snapshot) Unevictable() error {
 	for i := range s.Thresholds {
 		t := &s.Thresholds[i]
@@ -62,15 +59,14 @@ func (s *Snapshot) Unevictable() error {
 	return nil
 }
 
-// Short reports whether it is known if the node is short of a resource now, and whether it
-// is.
+// Short reports whether it is known if the node is short of a resource now, and whether it is.
 func (s *Snapshot) Short(resource string) (known, is bool) {
 	of, configured := s.shortages[resource]
 	return !s.Time.IsZero() && (of.known || !configured), of.is
 }
 
-// A shortage is one of a resource: whether it is known, and whether the node has it, for as
-// long as a grace period.
+// A shortage says whether it is known if the node is short of a resource, and whether it has been
+// for a whole grace period.
 type shortage struct{ known, is bool }
 
 func shortages(inForce []policy.Threshold, s policy.State, last func(eviction.Signal) eviction.Observation) map[string]shortage {
@@ -83,19 +79,19 @@ func shortages(inForce []policy.Threshold, s policy.State, last func(eviction.Si
 	return all
 }
 
-// ReclaimStatus is a node-level reclaim, as far as its steps have ended.
+// ReclaimStatus describes a node-level reclaim, with the steps that have ended.
 type ReclaimStatus struct {
-	// Pass numbers the pass that began it, Time is that of the pass.
+	// Pass is the number of the pass that began it, Time that pass's time.
 	Pass   uint64             `json:"pass"`
 	Time   time.Time          `json:"time"`
 	Signal eviction.Signal    `json:"signal"`
 	Steps  []decision.Reclaim `json:"steps"`
-	// Sufficed: every threshold was satisfied after the last of the steps, and no pod
-	// had to go.
+	// Sufficed reports that every threshold was satisfied after the last step, so no pod was
+	// evicted.
 	Sufficed bool `json:"sufficed"`
 }
 
-// status is the snapshot that is shown. It may be read from anywhere.
+// status holds the published snapshot. It may be read from anywhere.
 type status struct {
 	shown   atomic.Pointer[Snapshot]
 	metrics *metrics.Metrics
@@ -109,14 +105,14 @@ func (s *status) now() *Snapshot {
 	return &Snapshot{}
 }
 
-// change shows a snapshot that is otherwise as before.
+// change publishes a modified copy of the snapshot.
 func (s *status) change(change func(next *Snapshot)) {
 	next := *s.now()
 	change(&next)
 	s.shown.Store(&next)
 }
 
-// reclaimed shows a reclaim in the place of the former one for its signal.
+// reclaimed publishes a reclaim in place of the previous one for its signal.
 func (s *status) reclaimed(r ReclaimStatus) {
 	s.change(func(next *Snapshot) {
 		others := slices.DeleteFunc(slices.Clone(next.Reclaims), func(former ReclaimStatus) bool { return former.Signal == r.Signal })
@@ -124,7 +120,7 @@ func (s *status) reclaimed(r ReclaimStatus) {
 	})
 }
 
-// listed shows pods that cannot be evicted without a usable manifest.
+// listed publishes the pods that cannot be evicted without a usable manifest.
 func (s *status) listed(pods pods.Snapshot) {
 	s.change(func(next *Snapshot) {
 		next.Unmanaged, next.active, next.evictable = nil, len(pods.Pods), 0
@@ -141,7 +137,7 @@ func (s *status) listed(pods pods.Snapshot) {
 	})
 }
 
-// problems puts what is wrong with manifests into next, and into the log what is new.
+// problems stores the problems of manifests in next, and logs the new ones.
 func (s *status) problems(next *Snapshot, problems []pods.Problem) {
 	former := next.Problems
 	next.Problems = nil

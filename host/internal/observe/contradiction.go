@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Contradiction reports that two observers of a signal have differed for a while, with their
+// A Contradiction reports that two observers of a signal have disagreed for a while, with their
 // last figures.
 type Contradiction struct {
 	policy.Contradiction
@@ -19,7 +19,7 @@ type Contradiction struct {
 	Figures []ClaimStatus `json:"figures"`
 }
 
-// A ClaimStatus is the figure of one of several observers of a signal.
+// A ClaimStatus is one observer's figure for a signal that several observe.
 type ClaimStatus struct {
 	ObservedBy string `json:"observedBy"`
 	State      string `json:"state"`
@@ -27,8 +27,8 @@ type ClaimStatus struct {
 	Capacity   int64  `json:"capacity"`
 }
 
-// next takes note of what was said of a signal at now, and tells when custom observers
-// came to contradict those that were asked beside them, or ceased to.
+// next records the figures of a signal at now, and logs when a custom observer starts or stops
+// contradicting the one asked beside it.
 func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []policy.Threshold, claims []policy.Claim, log *slog.Logger, m *metrics.Metrics) {
 	before := c.Contradiction
 	custom, other, ok := pair(claims)
@@ -54,7 +54,7 @@ func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []poli
 	}
 }
 
-// pair returns the first custom figure and the one that it is held against.
+// pair returns the first custom figure and the figure that it is compared with.
 func pair(figures []policy.Claim) (custom, other policy.Claim, ok bool) {
 	n := slices.IndexFunc(figures, func(f policy.Claim) bool { return f.Custom })
 	m := slices.IndexFunc(figures, func(f policy.Claim) bool { return !f.Custom && f.State != eviction.Unknown })

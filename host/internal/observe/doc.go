@@ -1,7 +1,6 @@
-// Package observe knows what the signals of the node read: it asks the observers in order
-// and more than one where that is worth it, remembers who does not respond, how the
-// filesystems are laid out and what custom signals are, and reads by itself (package
-// fallback) what no plugin observes.
+// Package observe observes the signals of the node: it asks observers in order, and more than one
+// where that is worthwhile, tracks unresponsive plugins, the layout of the filesystems and the
+// definitions of custom signals, and reads by itself (package fallback) what no plugin observes.
 //
-// It concludes nothing from a figure: that is package policy, called by package loop.
+// It draws no conclusions from a figure: that is package policy, called by package loop.
 package observe

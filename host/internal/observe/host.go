@@ -10,29 +10,26 @@ import (
 )
 
 const (
-	// HostItself is the name under which the host observes without a plugin, and under
-	// which its own comparators rank.
+	// HostItself is the host's name as an observer without a plugin, and as the ranker with its
+	// built-in comparators.
 	HostItself = "evictd"
-	// unknownFor is the time for which a signal must have been unknown before the host reads it
-	// by itself.
+	// unknownFor is how long a signal must have been unknown before the host reads it itself.
 	unknownFor = time.Second
 )
 
 // A Fallback reads figures of the node without a plugin.
 type Fallback interface {
-	// Reads reports whether s is one that it can read.
+	// Reads reports whether it can read s.
 	Reads(s eviction.Signal) bool
-	// Observe returns one observation of each signal, soon, and when ctx ends at the
-	// latest.
+	// Observe returns one observation of each signal quickly, at the latest when ctx ends.
 	Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation
-	// Measure returns what pods use of s, of those that it can read, likewise.
+	// Measure returns the usage of s of the pods that it can read, likewise.
 	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
 }
 
-// fallBack has the host read signals by itself that no plugin has observed for a while:
-// the node is not to run out of what a broken plugin does not see. began is when the
-// plugins were first asked. It leaves spared to their sources, and says by whom a
-// signal was observed.
+// fallBack reads signals that no plugin has observed for a while, so that a broken plugin does not
+// hide a shortage. began is when the plugins were first asked. It leaves spared to their sources,
+// and sets the observer of each signal.
 func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []eviction.Signal, spared map[eviction.Signal]bool, got map[eviction.Signal]eviction.Observation) {
 	var due []eviction.Signal
 	for _, s := range signals {
@@ -69,9 +66,9 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 	}
 }
 
-// confirm has the host look at signals of q that a custom plugin alone has observed: the
-// built-in one, which is to be asked beside it, is gone or does not answer. What the
-// kubelet's summary says the host does not know.
+// confirm reads signals of q that only a custom plugin has observed, because the built-in one,
+// which should be asked beside it, is gone or does not answer. The host cannot read the kubelet's
+// summary.
 func (o *Observer) confirm(ctx context.Context, q *inquiry) {
 	if o.Fallback == nil || o.SourceStands {
 		return
@@ -89,15 +86,15 @@ func (o *Observer) readByHost(ctx context.Context, signals []eviction.Signal) []
 	return o.Fallback.Observe(ctx, signals)
 }
 
-// fallsBack reports whether s is to be read by the host, as no plugin does.
+// fallsBack reports whether the host reads s when no plugin does.
 func (o *Observer) fallsBack(s eviction.Signal) bool {
 	return o.Fallback != nil && o.Fallback.Reads(s) && slices.ContainsFunc(o.Thresholds.inForce, func(t policy.Threshold) bool {
 		return t.Signal == s && t.Hard()
 	})
 }
 
-// LookAt returns when the host is to read the signals that no plugin observes, after a pass that
-// ended at now. As no plugin watches such a signal either, the host looks often.
+// LookAt returns when the host must read the signals that no plugin observes, after a pass that
+// ended at now. It reads often, because no plugin watches such a signal either.
 func (o *Observer) LookAt(now time.Time) (times []time.Time) {
 	for _, of := range o.signals {
 		switch {

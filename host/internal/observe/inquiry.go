@@ -14,12 +14,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// leftOut is the reason of a signal that is missing in a plugin's reply.
+// leftOut is the error of a signal that is missing in a plugin's reply.
 const leftOut = "left out of the plugin's reply"
 
-// observe asks who is in charge of each signal, all plugins in parallel, and
-// goes on with the next one for signals that are still unknown. With layout it also asks
-// for that of the filesystems.
+// observe asks the plugin in charge of each signal, all plugins in parallel, and then the next one
+// for signals that are still unknown. With layout it also asks for the layout of the filesystems.
 func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Signal, layout bool) Seen {
 	if o.Begin != nil {
 		o.Begin(ctx, r.At, layout)
@@ -55,15 +54,15 @@ type answer struct {
 	err          error
 }
 
-// says reports whether it is the plugin's word that o is unknown: it is well, and
-// its source is not.
+// says reports whether the plugin itself reports o as unknown: the plugin works, but its source
+// does not.
 func (a answer) says(o eviction.Observation) bool {
 	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
 		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
 }
 
-// ask calls Observe of several plugins at once. Every asked signal has exactly
-// one observation in the result.
+// ask calls Observe of several plugins at once. The result has exactly one observation of every
+// asked signal.
 func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*registry.Instance][]eviction.Signal) []answer {
 	var (
 		wg  sync.WaitGroup
@@ -87,8 +86,7 @@ func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*regi
 	return all
 }
 
-// complete gives each asked signal its observation: the plugin's, or unknown with
-// the reason.
+// complete returns one observation of each asked signal: the plugin's, or unknown with the reason.
 func (o *Observer) complete(asked []eviction.Signal, replied []eviction.Observation, err error) []eviction.Observation {
 	out := make([]eviction.Observation, 0, len(asked))
 	for _, s := range asked {
@@ -105,7 +103,7 @@ func (o *Observer) complete(asked []eviction.Signal, replied []eviction.Observat
 	return out
 }
 
-// ofItsTime makes a figure unknown whose time cannot be.
+// ofItsTime marks an observation with an impossible sample time as unknown.
 func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
 	if !o.CheckSampleTimes || of.State != eviction.Observed || of.Time.IsZero() {
 		return of
@@ -116,29 +114,27 @@ func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
 	return of
 }
 
-// An inquiry asks several times about signals: the plugin in charge first, and the one that is
-// next in line for signals that are still unknown. About what the kernel tells, the
-// built-in plugin is asked together with a custom one that is in charge, unless the
-// configuration names that one.
+// An inquiry asks plugins about signals in several attempts: first the plugin in charge, then the
+// next in line for signals that are still unknown. For the kernel's figures it asks the built-in
+// plugin together with a custom one in charge, unless the configuration assigns the custom one.
 type inquiry struct {
 	Seen
 	Request
 	asked []eviction.Signal
-	// thresholds have the layout as of former passes: several signals may be one
-	// filesystem, and who is asked for one of its names is meant to tell of all.
+	// thresholds has the layout of former passes: several signals may be one filesystem, and an
+	// observer assigned to one of them observes all.
 	thresholds *Thresholds
 	attempts   int
 	meant      map[registry.Provider][]eviction.Signal
 	answered   map[*registry.Instance]error
-	// owners of the layout, none if it is not asked for, and owner is the one
-	// that is asked just now.
+	// owners of the layout, none if it is not asked for; owner is the one being asked.
 	owners []*registry.Instance
 	owner  *registry.Instance
 	// second is the provider asked beside the custom observer in charge: nil if only the host is
 	// left.
 	second map[eviction.Signal]*registry.Instance
-	// by names the source of the figure that counts; said marks signals that a source reported
-	// as unknowable.
+	// by names the source of the figure that counts; said marks signals that a source itself
+	// reported as unknown.
 	by   map[eviction.Signal]string
 	said map[eviction.Signal]bool
 }
@@ -166,7 +162,7 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	return q
 }
 
-// next returns the signals to ask of each plugin now, none if no plugin is left.
+// next returns the signals to ask each plugin for now, none if no plugin is left.
 func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	n := q.attempts
 	q.attempts++
@@ -194,9 +190,9 @@ func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 		}
 	}
 	q.owner = nil
-	if n < len(q.owners) && q.layout == nil && (n == 0 || q.thresholds.Layout == 0) { // others are not asked once it is known
+	if n < len(q.owners) && q.layout == nil && (n == 0 || q.thresholds.Layout == 0) { // stop asking once the layout is known
 		q.owner = q.owners[n]
-		asks[q.owner] = append(asks[q.owner], nil...) // also without a signal
+		asks[q.owner] = append(asks[q.owner], nil...) // even without a signal
 	}
 	return asks
 }
@@ -214,7 +210,7 @@ func (q *inquiry) receive(a answer) {
 			if _, ok := q.second[s]; ok {
 				q.claim(policy.Claim{Observation: o, By: a.by.Name, Custom: !a.by.Builtin()})
 				if !a.by.Builtin() {
-					continue // the built-in one's word is what its source says
+					continue // the built-in plugin reports what its source says
 				}
 			} else {
 				q.Observations[s], q.by[s] = o, a.by.Name
@@ -224,7 +220,7 @@ func (q *inquiry) receive(a answer) {
 	}
 }
 
-// explain adds the reason for signals without an observer that should have one.
+// explain adds the reason for signals that should have an observer and have none.
 func (q *inquiry) explain() {
 	for _, s := range q.asked {
 		if _, ok := q.Observations[s]; ok {
@@ -236,7 +232,7 @@ func (q *inquiry) explain() {
 	}
 }
 
-// claim takes one of several figures of a signal.
+// claim adds one of several figures of a signal.
 func (q *inquiry) claim(f policy.Claim) {
 	figures := append(q.Claims[f.Signal], f)
 	slices.SortStableFunc(figures, func(a, b policy.Claim) int { return trust(a) - trust(b) })
@@ -244,7 +240,7 @@ func (q *inquiry) claim(f policy.Claim) {
 	q.Claims[f.Signal], q.Observations[f.Signal], q.by[f.Signal] = figures, figures[0].Observation, figures[0].By
 }
 
-// trust returns a greater number for an observer that is believed more.
+// trust returns the order of preference of an observer, the smallest for the most trusted.
 func trust(f policy.Claim) int {
 	switch {
 	case f.Custom:
@@ -256,8 +252,8 @@ func trust(f policy.Claim) int {
 	}
 }
 
-// unconfirmed returns the signals that a custom plugin alone has observed, or says that
-// there is no such figure.
+// unconfirmed returns the signals that only a custom plugin has observed or has reported as
+// unknown.
 func (q *inquiry) unconfirmed() []eviction.Signal {
 	return slices.DeleteFunc(slices.Clone(q.asked), func(s eviction.Signal) bool {
 		known := func(custom bool) bool {

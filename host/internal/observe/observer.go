@@ -15,17 +15,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// NoObserver is the error of a signal that no plugin is there for.
+// NoObserver is the error of a signal without a plugin.
 const NoObserver = "no running plugin observes it"
 
 // Config holds the settings that a reload may change.
 type Config struct {
 	Thresholds []policy.Threshold
-	// Assigned names the plugins in charge by the configuration; nil if it does not say.
+	// Assigned names the plugins that the configuration puts in charge; nil if it names none.
 	Assigned policy.Assigned
-	// LayoutOnce asks for the layout of the filesystems until it is known, and
-	// reads an error about the writable layers' as "not split". Otherwise it is
-	// asked for in each full pass.
+	// LayoutOnce asks for the layout of the filesystems until it is known, and treats an error
+	// about writable layers as "not split". Otherwise each full pass asks for it.
 	LayoutOnce bool
 }
 
@@ -33,23 +32,23 @@ type Config struct {
 type Options struct {
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
-	// Now is the clock that policy sees. CheckSampleTimes makes figures unknown whose
-	// time cannot be: the times of samples are of that clock.
+	// Now is the clock that policy uses. CheckSampleTimes marks observations with impossible sample
+	// times as unknown; their times must be on that clock.
 	Now              func() time.Time
 	CheckSampleTimes bool
 	// Begin, if not nil, receives each view of the node before plugins are asked
 	// for it, and whether they will be asked for the layout.
 	Begin func(ctx context.Context, at eviction.PassView, layout bool)
-	// Fallback, if not nil, reads signals of hard thresholds that no plugin has
-	// observed for a second, and pods that no plugin measures.
+	// Fallback, if not nil, reads signals of hard thresholds that no plugin has observed for a
+	// second, and measures pods that no plugin measures.
 	Fallback Fallback
-	// SourceStands: plugins have their figures from a source that is theirs to
-	// believe. When it has none, as they say, the host does not look for others.
+	// SourceStands: the plugins' source of figures is authoritative. When they report that it has
+	// none, the host does not read them elsewhere.
 	SourceStands bool
 }
 
-// An Observer knows what the signals read. One goroutine uses it, but for the parts
-// that say otherwise.
+// An Observer observes the signals. It belongs to one goroutine, except for the parts that say
+// otherwise.
 type Observer struct {
 	Options
 	Thresholds     *Thresholds
@@ -57,26 +56,26 @@ type Observer struct {
 	signals        map[eviction.Signal]*signal
 }
 
-// A signal holds the state of one.
+// A signal holds the state of one signal.
 type signal struct {
 	observation eviction.Observation // the last one, without its signal if there was none
 	by          string               // who has made it
 	why         string               // it is not observed
 	failing     time.Time            // since when the plugin that should observe it cannot
-	// unknownSince is when the first pass began that found nothing although a hard
-	// threshold needs it, readByHost that the host reads it by itself since.
+	// unknownSince is when the first pass began that found no figure although a hard threshold
+	// needs it; readByHost is set while the host reads it instead.
 	unknownSince  time.Time
 	readByHost    bool
 	contradiction Contradiction
 }
 
-// New returns an observer that has seen nothing yet.
+// New returns an observer without observations.
 func New(o Options) *Observer {
 	return &Observer{Options: o, Thresholds: &Thresholds{log: o.Log}, signals: map[eviction.Signal]*signal{}}
 }
 
-// Configure puts a configuration in force, and forgets and returns the signals that
-// have no threshold any more.
+// Configure puts a configuration in force. It drops and returns the signals that no longer have a
+// threshold.
 func (o *Observer) Configure(c Config) (gone []eviction.Signal) {
 	gone = o.Thresholds.configure(c)
 	for _, s := range gone {
@@ -98,27 +97,26 @@ type Request struct {
 	Pin   *registry.Pin
 	At    eviction.PassView
 	Scope wake.Scope
-	// State says which of several figures of a signal counts.
+	// State determines which of several figures of a signal counts.
 	State policy.State
 }
 
 // Seen is the result of observing the node.
 type Seen struct {
-	// Asked are the signals of thresholds that were looked at. One that has no
-	// observation has no observer at all.
+	// Asked holds the signals of thresholds that were asked for. One without an observation has no
+	// observer at all.
 	Asked        []eviction.Signal
 	Observations map[eviction.Signal]eviction.Observation
-	// Claims has all that was said of signals that several were asked about, the one that
-	// counts first.
+	// Claims holds all figures of signals with several observers, the one that counts first.
 	Claims map[eviction.Signal][]policy.Claim
-	// Thresholds that the pass is to assess.
+	// Thresholds for the pass to assess.
 	Thresholds []policy.Threshold
-	// layout of the filesystems, nil if its owner does not say.
+	// layout of the filesystems, nil if its owner does not report it.
 	layout *eviction.LayoutReport
 }
 
-// Look has the signals observed that r is about, in full passes with the layout of the
-// filesystems if it is not to be known by now. The error is why nothing can be concluded.
+// Look observes the signals that r asks for, in full passes also the layout of the filesystems,
+// unless it is settled. The error says why nothing can be concluded.
 func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
 	asked := inScope(r.Scope, o.Thresholds.inForce)
 	signals, layout := asked, r.Scope.Full && o.Thresholds.wantsLayout()
@@ -149,13 +147,12 @@ func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
 	return seen, nil
 }
 
-// Again has the signals of thresholds observed once more in a pass.
+// Again observes the signals of thresholds once more in a pass.
 func (o *Observer) Again(ctx context.Context, r Request, thresholds []policy.Threshold) map[eviction.Signal]eviction.Observation {
 	return o.observe(ctx, r, inScope(wake.Scope{Full: true}, thresholds), false).Observations
 }
 
-// inScope lists the signals of thresholds that a pass looks at, each once, in their
-// order.
+// inScope lists the signals of thresholds that a pass observes, each once, in their order.
 func inScope(scope wake.Scope, thresholds []policy.Threshold) []eviction.Signal {
 	var signals []eviction.Signal
 	for _, t := range thresholds {
@@ -167,9 +164,8 @@ func inScope(scope wake.Scope, thresholds []policy.Threshold) []eviction.Signal 
 	return signals
 }
 
-// withoutLayout makes the disks' signals unknown while the layout is, and goes
-// on with the others: the kubelet's manager does nothing at all then, and memory
-// would run out meanwhile.
+// withoutLayout marks the disk signals as unknown while the layout is unknown. Other signals stay
+// valid: the kubelet's manager does nothing at all then, and memory would run out meanwhile.
 func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observation, why error) {
 	o.Thresholds.logLayout("images", why.Error())
 	for s := range observed {
@@ -179,8 +175,8 @@ func (o *Observer) withoutLayout(observed map[eviction.Signal]eviction.Observati
 	}
 }
 
-// note logs and counts what a signal reads, and that it has lost its observer or has
-// one again: no plugin observes it, or its observer failed.
+// note logs and counts the figure of a signal, and whether it has lost its observer (no plugin, or
+// a failing one) or has one again.
 func (o *Observer) note(s eviction.Signal, all map[eviction.Signal]eviction.Observation) {
 	of, why := o.of(s), ""
 	observation, ok := all[s]
@@ -231,14 +227,13 @@ func (o *Observer) Latest() map[eviction.Signal]eviction.Observation {
 	return all
 }
 
-// Unobserved reports whether s could not be observed when it was last looked at.
+// Unobserved reports whether the last attempt to observe s failed.
 func (o *Observer) Unobserved(s eviction.Signal) bool {
 	of := o.signals[s]
 	return of != nil && of.why != ""
 }
 
-// Statuses shows what was last observed of all signals, who has observed it and who
-// contradicts.
+// Statuses returns the last observations of all signals with their observers and contradictions.
 func (o *Observer) Statuses() []SignalStatus {
 	rows := decision.Observations(o.Latest())
 	all := make([]SignalStatus, len(rows))

@@ -10,20 +10,20 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
-// unresponsiveDeadline bounds the measurement of pods by a plugin that has not answered Observe.
-// If its process hangs, as it seems, there is a pod to be chosen without it.
+// unresponsiveDeadline bounds measuring pods with a plugin that has not answered Observe. Its
+// process seems to hang, so a pod must be chosen without it.
 const unresponsiveDeadline = time.Second
 
-// Responsiveness is which plugins have not answered in time, by their last calls. It is
-// safe for concurrent use.
+// Responsiveness tracks which plugins did not answer their last calls in time. It is safe for
+// concurrent use.
 type Responsiveness struct {
 	mu sync.Mutex
-	// missed holds the plugins that have not answered Observe, and whether Measure neither.
+	// missed holds the plugins that have not answered Observe, and whether they missed Measure too.
 	missed map[*registry.Instance]bool
 }
 
-// observed takes note of how those that were just asked have answered Observe. Of others
-// nothing new is known.
+// observed records which of the plugins just asked have answered Observe. It leaves the others
+// unchanged.
 func (r *Responsiveness) observed(answers map[*registry.Instance]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +41,7 @@ func (r *Responsiveness) observed(answers map[*registry.Instance]error) {
 	}
 }
 
-// Measured takes note of how a Measure ended.
+// Measured records how a Measure ended.
 func (r *Responsiveness) Measured(i *registry.Instance, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *Responsiveness) Measured(i *registry.Instance, err error) {
 	}
 }
 
-// Limit bounds a Measure of i, by least at least.
+// Limit bounds a Measure by an unresponsive i, but not below least.
 func (r *Responsiveness) Limit(ctx context.Context, i *registry.Instance, least time.Duration) (context.Context, context.CancelFunc) {
 	if _, missed := r.of(i); !missed {
 		return context.WithCancel(ctx)
@@ -58,7 +58,7 @@ func (r *Responsiveness) Limit(ctx context.Context, i *registry.Instance, least 
 	return context.WithTimeout(ctx, max(unresponsiveDeadline, least))
 }
 
-// Unresponsive reports whether i is not to be asked any more until it observes again.
+// Unresponsive reports whether to skip i until it observes again.
 func (r *Responsiveness) Unresponsive(i *registry.Instance) bool {
 	both, _ := r.of(i)
 	return both

@@ -6,16 +6,16 @@ import (
 	"github.com/evictd/evictd/host/internal/decision"
 )
 
-// SignalStatus is the last figure of a signal, and who has observed it.
+// SignalStatus is the last figure of a signal, with its observer.
 type SignalStatus struct {
 	decision.Observation
 
-	// UnknownSince is the time since when the plugin in charge cannot observe the signal.
+	// UnknownSince is when the plugin in charge became unable to observe the signal.
 	UnknownSince time.Time `json:"unknownSince,omitzero"`
-	// ObservedBy is the plugin that has the figure, or "evictd" while the host reads
-	// it by itself.
+	// ObservedBy is the plugin that observed the figure, or "evictd" while the host reads it
+	// itself.
 	ObservedBy string `json:"observedBy,omitempty"`
-	// Contradiction: a custom observer and the one that is asked beside it have said
-	// different things for a while. The worse figure counts.
+	// Contradiction: a custom observer and the one asked beside it have disagreed for a while. The
+	// worse figure counts.
 	Contradiction *Contradiction `json:"contradiction,omitempty"`
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Thresholds holds the thresholds in force: the configured ones, with custom signals defined by
-// plugins and those for writable layers derived once the layout is known.
+// Thresholds holds the thresholds in force: the configured ones, with custom signals as plugins
+// define them, and those derived for writable layers once the layout is known.
 type Thresholds struct {
-	// Layout of the filesystems, 0 while it is not known. Once known it stays until another one
-	// is.
+	// Layout of the filesystems, 0 while unknown. Once known, only another known layout replaces
+	// it.
 	Layout eviction.Layout
 	// Split lists the assignments that give one filesystem of the layout to two plugins.
 	Split []string
@@ -26,14 +26,14 @@ type Thresholds struct {
 	configured []policy.Threshold
 	assigned   policy.Assigned
 	inForce    []policy.Threshold
-	// once: the layout is asked for until it is known, asked says that it is.
+	// once: ask for the layout only until it is known, which asked records.
 	once, asked bool
-	// problem is the latest error of the layout that was logged.
+	// problem is the last layout error that was logged.
 	problem string
 	log     *slog.Logger
 }
 
-// InForce returns the thresholds in force. They are not to be changed.
+// InForce returns the thresholds in force. The caller must not modify them.
 func (t *Thresholds) InForce() []policy.Threshold { return t.inForce }
 
 // Has reports whether a threshold is still in force.
@@ -50,7 +50,7 @@ func (t *Thresholds) Of(s eviction.Signal) (policy.Threshold, bool) {
 	return t.inForce[i], true
 }
 
-// configure returns the signals that have no threshold any more.
+// configure puts c in force and returns the signals that no longer have a threshold.
 func (t *Thresholds) configure(c Config) (gone []eviction.Signal) {
 	former := t.configured
 	t.configured, t.assigned, t.once = policy.Define(c.Thresholds, t.Definitions), c.Assigned, c.LayoutOnce
@@ -79,10 +79,9 @@ func (t *Thresholds) derive() policy.ContainerFs {
 	return d
 }
 
-// Define puts in force what the plugins of pin say that configured custom signals
-// are, and returns what those were that are something else now. What a plugin has said
-// stays while that plugin is down. Thresholds of a signal that no plugin brings are out of
-// force.
+// Define puts the definitions of configured custom signals by the plugins of pin in force, and
+// returns the former definitions of those that changed. A definition outlives its plugin.
+// Thresholds of a signal that no plugin has defined are not in force.
 func (t *Thresholds) Define(pin *registry.Pin) (former map[eviction.Signal]eviction.Definition) {
 	before, now := t.Definitions, map[eviction.Signal]eviction.Definition{}
 	for _, u := range t.configured {
@@ -108,7 +107,7 @@ func (t *Thresholds) Define(pin *registry.Pin) (former map[eviction.Signal]evict
 	return former
 }
 
-// logDefinitions tells which custom signals came, went or are something else now.
+// logDefinitions logs which custom signals came, went or changed their definition.
 func (t *Thresholds) logDefinitions(former, now map[eviction.Signal]eviction.Definition) {
 	for _, s := range slices.Sorted(maps.Keys(now)) {
 		d, was := now[s], former[s]
@@ -128,12 +127,12 @@ func (t *Thresholds) logDefinitions(former, now map[eviction.Signal]eviction.Def
 	}
 }
 
-// wantsLayout reports whether a full pass asks how the filesystems are laid out.
+// wantsLayout reports whether a full pass asks for the layout of the filesystems.
 func (t *Thresholds) wantsLayout() bool { return !t.once || !t.asked }
 
-// learn takes what the layout's owner says, nil for nothing, and returns the
-// thresholds that this pass is to look at. It is an error if the layout is not known,
-// without which thresholds of disks would be the wrong ones.
+// learn applies the layout reported by its owner, nil for none, and returns the thresholds for this
+// pass. It returns an error if the layout is unknown, because the thresholds of disks would be
+// wrong.
 func (t *Thresholds) learn(r *eviction.LayoutReport) ([]policy.Threshold, error) {
 	if r == nil {
 		return t.inForce, nil
@@ -167,8 +166,8 @@ func (t *Thresholds) learn(r *eviction.LayoutReport) ([]policy.Threshold, error)
 	return d.Derived, nil
 }
 
-// logLayout tells once why it is not known where something lives. What was known
-// stays; writable layers else count as being with the images.
+// logLayout logs once why part of the layout is unknown. The known layout stays; without one,
+// writable layers count as being with the images.
 func (t *Thresholds) logLayout(of, problem string) {
 	if t.problem != problem {
 		t.problem = problem
@@ -176,15 +175,15 @@ func (t *Thresholds) logLayout(of, problem string) {
 	}
 }
 
-// Served leaves out thresholds of signals that no plugin observes, nor one that is
-// down would: they have no effect, and nothing waits for them.
+// Served removes thresholds of signals that no plugin observes, not even one that is down: they
+// have no effect, and nothing waits for them.
 func (t *Thresholds) Served(pin *registry.Pin, thresholds []policy.Threshold) []policy.Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(u policy.Threshold) bool {
 		return !u.Defined() || len(pin.Serving(t.Layout, u.Signal, eviction.CanObserve)) == 0 && t.missingObserver(pin, u.Signal) == nil
 	})
 }
 
-// missingObserver returns why no plugin observes s although one should, by whatever name.
+// missingObserver returns why no plugin observes s although one should, under any of its names.
 func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error {
 	why := pin.MissingObserver(s)
 	if from, derived := t.Layout.ContainerFsFrom(s); why == nil && derived {
@@ -193,9 +192,9 @@ func (t *Thresholds) missingObserver(pin *registry.Pin, s eviction.Signal) error
 	return why
 }
 
-// withContainerFs adds the signals of writable layers that thresholds may be
-// derived for in this pass. The kubelet observes them from its first pass on, so
-// that figures which the next one repeats are not new to the new thresholds.
+// withContainerFs adds the signals of writable layers that thresholds may be derived for in this
+// pass. The kubelet observes them from its first pass on, so that new thresholds do not take a
+// repeated figure for a new one.
 func withContainerFs(signals []eviction.Signal) []eviction.Signal {
 	all := slices.Clone(signals)
 	for _, derived := range eviction.SignalsOn(eviction.ContainerFs) {

@@ -1,9 +1,8 @@
-// Package fallback reads figures for the host when no plugin does: the node's
-// memory, the kubelet's filesystem and tasks, and what pods use of memory and tasks,
-// through packages nodefs and figures, as the built-in plugins do.
+// Package fallback reads figures for the host when no plugin does: the node's memory, the kubelet's
+// filesystem and tasks, and the memory and tasks of pods, through packages nodefs and figures, like
+// the built-in plugins.
 //
-// It is for the node that would else run out of memory because a plugin is
-// broken, and for nothing more: it does not watch, keeps nothing open between two
-// looks, walks no directory and knows nothing of images. When it is asked is
-// the business of package observe.
+// It only protects a node from running out of memory because a plugin is broken: it does not watch,
+// keeps nothing open between two reads, walks no directory and does not know images. Package
+// observe decides when to use it.
 package fallback

@@ -12,15 +12,14 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A holder has memory that no eviction brings back.
+// A holder has memory that no eviction can free.
 type holder struct {
 	name string
 	kib  int64
 }
 
-// LargestHolder names what has the most of a signal's resource outside of all pods, with how
-// much it is: a process, or the kernel. It is empty for other signals than memory, and where
-// nothing is known.
+// LargestHolder names the largest user of a signal's resource outside of all pods, with its amount:
+// a process, or the kernel. It is empty for signals other than memory, and if nothing is known.
 func (r *Reader) LargestHolder(s eviction.Signal) string {
 	if b, _ := eviction.Builtin(s); b.Condition != eviction.MemoryPressure {
 		return ""
@@ -56,7 +55,7 @@ func (r *Reader) inPod(pid string) bool {
 	return err != nil || strings.Contains(string(content), "kubepods")
 }
 
-// kernel returns the largest of what the kernel holds itself.
+// kernel returns the largest memory holder within the kernel.
 func (r *Reader) kernel() (largest holder) {
 	fields := r.fields("/proc/meminfo", "Hugetlb:", "SUnreclaim:")
 	for i, name := range []string{"the pool of huge pages", "the kernel's slab"} {

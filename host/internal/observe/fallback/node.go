@@ -6,7 +6,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// node reads what a Reader can, keeping nothing open.
+// node reads a Reader's figures, keeping nothing open.
 type node struct {
 	fs    nodefs.FS
 	facts eviction.NodeFacts
@@ -34,8 +34,9 @@ func (n node) disk(o eviction.Observation) eviction.Observation {
 	return figures.Filesystem(o, "", room, err)
 }
 
-// pids observes the pids of this process's pid namespace, which must be the node's. Where the
-// node is a container itself only the pid plugin is configured so; here it is unknown.
+// pids observes the pids of this process's pid namespace, which must be the node's. On a node that
+// is itself a container, only the pid plugin can be configured to count; here the figure is
+// unknown.
 func (n node) pids(o eviction.Observation) eviction.Observation {
 	var s nodefs.PIDSample
 	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)
@@ -65,7 +66,7 @@ func (n node) podTasks() (podReader, error) {
 	})
 }
 
-// pods returns a reader of pods, unless their cgroups cannot be found.
+// pods returns a reader of pods, or an error if their cgroups cannot be found.
 func (n node) pods(find func(nodefs.FS) (nodefs.Hierarchy, error), reader func(nodefs.Hierarchy, *nodefs.Naming) podReader) (podReader, error) {
 	h, naming, err := n.cgroups(find)
 	if err != nil {

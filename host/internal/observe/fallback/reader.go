@@ -11,31 +11,31 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// deadline bounds what is read at once.
+// deadline bounds one Observe or Measure.
 const deadline = 500 * time.Millisecond
 
-// A Reader reads the figures of one node. It may be used concurrently.
+// A Reader reads the figures of one node. It is safe for concurrent use.
 type Reader struct {
 	fs      nodefs.FS
 	sources map[eviction.Signal]source
 	meters  map[eviction.Signal]meter
 }
 
-// A source reads a signal. Signals of one thing have one slot: it may hang, as a dead NFS
-// server below the kubelet's directory does.
+// A source reads a signal. Signals that read the same thing share a slot, because a read may hang,
+// for example on a dead NFS server below the kubelet's directory.
 type source struct {
 	slot hang.Slot
 	name string
 	read func(eviction.Observation) eviction.Observation
 }
 
-// A meter reads what pods use of one thing. open finds where they are.
+// A meter measures pods' use of one resource. open finds their cgroups.
 type meter struct {
 	slot hang.Slot
 	open func() (podReader, error)
 }
 
-// New returns the reader of the node that facts describe.
+// New returns a reader of the node that facts describes.
 func New(facts eviction.NodeFacts) *Reader {
 	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
 	disk := source{hang.NewSlot(), "the filesystem of " + n.fs.Path(facts.KubeletRootDir), n.disk}
@@ -53,19 +53,19 @@ func New(facts eviction.NodeFacts) *Reader {
 	}}
 }
 
-// Reads reports whether s is one of the signals that can be read here.
+// Reads reports whether the Reader can read s.
 func (r *Reader) Reads(s eviction.Signal) bool {
 	_, reads := r.sources[s]
 	return reads
 }
 
-// Read reads one of those signals now, for as long as that takes.
+// Read reads one of those signals now, without a time limit.
 func (r *Reader) Read(s eviction.Signal) eviction.Observation {
 	return r.sources[s].read(figures.At(s))
 }
 
-// Observe reads signals now and returns one observation of each. It returns at the
-// deadline, or when ctx ends, with those unknown that had no answer by then.
+// Observe reads signals and returns one observation of each. It returns at the deadline or when ctx
+// ends; signals without an answer by then are unknown.
 func (r *Reader) Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -90,9 +90,9 @@ func (r *Reader) observe(ctx context.Context, s eviction.Signal) eviction.Observ
 	return o
 }
 
-// Measure reads what pods use of a signal now: memory and tasks from their cgroups.
-// It returns those that it has an answer for by then, as Observe does, none for a
-// signal of a filesystem: to walk directories is more than a last resort can do.
+// Measure measures pods' memory or tasks from their cgroups. It returns the answers available by
+// the deadline, like Observe, and none for a filesystem signal: walking directories is too much for
+// a last resort.
 func (r *Reader) Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement {
 	m, measures := r.meters[s]
 	if !measures {
@@ -100,7 +100,7 @@ func (r *Reader) Measure(ctx context.Context, s eviction.Signal, pods []eviction
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	came := make(chan eviction.Measurement, len(pods)) // never waited for
+	came := make(chan eviction.Measurement, len(pods)) // senders never wait
 	_, _ = hang.DoIn(m.slot, ctx.Done(), func() (struct{}, error) {
 		read, err := m.open()
 		b := new(nodefs.Buffer)
@@ -108,7 +108,7 @@ func (r *Reader) Measure(ctx context.Context, s eviction.Signal, pods []eviction
 			came <- read(&pods[i], b)
 		}
 		return struct{}{}, err
-	}) // what came by then counts
+	}) // only answers that came in time count
 	var out []eviction.Measurement
 	for range len(came) {
 		answer := <-came
