@@ -116,8 +116,7 @@ type Threshold struct {
 	// GracePeriod is how long the threshold must be met before a pod is evicted; 0 makes it a hard
 	// threshold.
 	GracePeriod time.Duration
-	// MinReclaim is how much more than Value must become available once the threshold was met; nil
-	// for nothing.
+	// MinReclaim must become available beyond Value once the threshold was met; nil for nothing.
 	MinReclaim *ThresholdValue
 }
 

@@ -56,8 +56,7 @@ func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 // usageTimeout bounds listing the pods.
 const usageTimeout = 10 * time.Second
 
-// podUsage returns a function that measures memory and tasks of pods, which the host can read
-// itself.
+// podUsage returns a function that measures the memory and tasks of pods.
 func podUsage(m *Manager, c *Config) func(ctx context.Context) (recorder.Usage, error) {
 	if m.embedded != nil || c.Source != config.SourceNative {
 		return nil

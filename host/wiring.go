@@ -31,8 +31,7 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 	}
 }
 
-// configID returns an id that is equal for equal configurations and reveals nothing else about
-// them.
+// configID returns an id that is equal for equal configurations and reveals nothing else.
 func configID(c *Config) string {
 	text, err := json.Marshal(c)
 	if err != nil {

@@ -25,8 +25,7 @@ const (
 
 // limits schedules the checks of pods against their local storage limits.
 type limits struct {
-	// checking is set while a check runs in the background. The next one does not start before
-	// next.
+	// checking: a check runs in the background. The next one does not start before next.
 	checking bool
 	next     time.Time
 }

@@ -88,8 +88,7 @@ func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 
 func (*reclaimRun) quick() bool { return false }
 
-// run executes the next group with the current plugins: one may have been replaced since reclaim
-// began.
+// run executes the next group with the current plugins, since one may have been replaced.
 func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
 	group := r.groups[0]
 	r.groups = r.groups[1:]
@@ -114,8 +113,7 @@ func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
 	}
 }
 
-// runStep runs a step, within customUntil if it is a custom one, so that it cannot delay an
-// eviction for long.
+// runStep runs a step, a custom one within customUntil.
 func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Reclaim {
 	out := decision.Reclaim{Step: s.Name, By: embedder}
 	standIn := r.standIns[s.Name]

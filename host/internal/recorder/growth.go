@@ -14,29 +14,30 @@ import (
 )
 
 const (
-	// The use of pods is sampled each usageEvery, and kept as far back as signals are.
+	// Pods' usage is sampled each usageEvery, and kept as long as the series of signals.
 	usageEvery = 2 * time.Minute
 	usageKept  = samples / int(usageEvery/time.Second)
-	// usageTimeout bounds how long a record waits for the use of the pods that may not go.
+	// usageTimeout bounds how long a record waits for the usage of protected pods.
 	usageTimeout = time.Second
-	// A record names at most grownShown pods that use more than they did.
+	// grownShown bounds the pods in a record whose usage has grown.
 	grownShown = 5
 )
 
-// A Usage has what is available of signals, and what pods use of them.
+// A Usage holds, by signal, what is available and what pods use.
 type Usage map[eviction.Signal]Shares
 
-// Shares are of one signal. Used is by uid.
+// Shares holds the values of one signal. Used is by uid.
 type Shares struct {
 	Available int64
 	Used      map[string]int64
 }
 
-// A usageSampler keeps the last samples of what pods use, each with its time. It may be used concurrently.
+// A usageSampler keeps the last samples of pods' usage with their times. It is safe for concurrent
+// use.
 type usageSampler struct {
-	// read may take long, nil if nothing is sampled.
+	// read may take long; nil if nothing is sampled.
 	read func(context.Context) (Usage, error)
-	// ask has a sample taken, until ended is closed.
+	// ask requests a sample, until ended is closed.
 	ask   chan chan Usage
 	ended chan struct{}
 
@@ -54,7 +55,7 @@ func (u *usageSampler) add(at time.Time, of Usage) {
 	}
 }
 
-// run samples what pods use until ctx ends, now and then and when it is asked to.
+// run samples pods' usage until ctx ends, each usageEvery and on request.
 func (u *usageSampler) run(ctx context.Context, log *slog.Logger) {
 	defer close(u.ended)
 	tick := time.NewTicker(usageEvery)
@@ -68,7 +69,7 @@ func (u *usageSampler) run(ctx context.Context, log *slog.Logger) {
 		for asked := true; asked; {
 			select {
 			case answer := <-u.ask:
-				of, _ := u.read(ctx) // else it is not known
+				of, _ := u.read(ctx) // unknown on error
 				answer <- of
 			case <-tick.C:
 				asked = false
@@ -79,7 +80,7 @@ func (u *usageSampler) run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// now returns what pods use of a signal, nil if that cannot be had soon.
+// now returns what pods use of a signal, nil if that takes too long.
 func (u *usageSampler) now(s eviction.Signal) map[string]int64 {
 	if u.read == nil {
 		return nil
@@ -100,7 +101,8 @@ func (u *usageSampler) now(s eviction.Signal) map[string]int64 {
 	}
 }
 
-// fullest returns the sample in which most of a signal was available; its use is nil if there is none.
+// fullest returns the sample in which most of a signal was available; its usage is nil if there is
+// none.
 func (u *usageSampler) fullest(s eviction.Signal) (most Shares, at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,8 +114,8 @@ func (u *usageSampler) fullest(s eviction.Signal) (most Shares, at time.Time) {
 	return most, at
 }
 
-// growth returns who took what is missing of the signal that a decision is about, nil if that is not
-// known. Pods that may not go were not measured for the decision: they are now.
+// growth returns which pods took what is missing of a decision's signal, nil if unknown. Protected
+// pods were not measured for the decision, so it measures them now.
 func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision.Growth {
 	now := d.Observation(s)
 	before, since := u.fullest(s)
@@ -131,7 +133,7 @@ func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision
 	for i := range d.Candidates {
 		pod := &d.Candidates[i]
 		if _, sampled := was[pod.UID]; pod.State != "" || !sampled && pod.Started <= since.Unix() {
-			return nil // what it has taken is not known
+			return nil // its growth is unknown
 		}
 		grow(pod.UID, pod.Pod, pod.Usage)
 	}

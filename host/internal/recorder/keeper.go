@@ -1,6 +1,6 @@
-// Package recorder makes records of what the loop knows after each pass and writes them beside
-// the loop, which never waits for it. It remembers samples and pod usage for that. Records that
-// cannot be written are counted.
+// Package recorder makes records of the loop's state after each pass and writes them in the
+// background: the loop never waits for it. It keeps samples of signals and pod usage for that, and
+// counts records that could not be written.
 package recorder
 
 import (
@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// waitingPasses bounds the passes that wait to be looked at, waitingRecords the records to
-	// be written: more than one each second is no loss as long as a disk hangs for a minute.
+	// waitingPasses bounds the queue of passes, waitingRecords the queue of writes: with one record
+	// per second none is lost while a disk hangs for a minute.
 	waitingPasses  = 256
 	waitingRecords = 64
-	// endOfWriting bounds the writing of waiting records at the end.
+	// endOfWriting bounds writing the queue at shutdown.
 	endOfWriting = 2 * time.Second
 	// pruneEvery is the time between two removals of old records.
 	pruneEvery = time.Hour
 )
 
-// A Store keeps records. See package store. All of it may take for ever.
+// A Store stores records. See package store. Each of its methods may block forever.
 type Store interface {
 	Open() error
 	Append(r *decision.Decision) error
@@ -40,22 +40,22 @@ type Options struct {
 	Store Store
 	// Node is the name of the node, Evictd the version.
 	Node, Evictd string
-	// Samplers read signals of the node between passes, each those of one thing. One that hangs
-	// holds up no other.
+	// Samplers read signals of the node between passes, each from one source. One that hangs does
+	// not delay others.
 	Samplers []func() []eviction.Observation
-	// Usage measures the pods that run. It may be nil.
+	// Usage measures the running pods. It may be nil.
 	Usage func(ctx context.Context) (Usage, error)
-	// Count counts a record that was written, or lost if err is not nil.
+	// Count counts a written record, or a lost one if err is not nil.
 	Count func(err error)
 	Log   *slog.Logger
 }
 
-// A Keeper keeps records. A nil one keeps none.
+// A Keeper keeps records. A nil Keeper keeps none.
 type Keeper struct {
 	Options
 
 	passes chan Pass
-	// writing has what is to be written, in order.
+	// writing queues the writes, in order.
 	writing chan func() error
 	// losing: the last record was lost.
 	losing atomic.Bool
@@ -63,14 +63,14 @@ type Keeper struct {
 	series series
 	usage  usageSampler
 
-	// The rest belongs to the goroutine of Run.
+	// The rest belongs to Run's goroutine.
 	open     []*open
 	episodes episodes
-	// resumed are the records of kills that a former evictd decided on.
+	// resumed holds the records of kills that a former evictd decided on.
 	resumed map[string]bool
 }
 
-// New returns a Keeper, which is to be run.
+// New returns a Keeper. The caller must call Run.
 func New(o Options) *Keeper {
 	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}}
 }
@@ -83,7 +83,8 @@ func (k *Keeper) NewID() string {
 	return decision.NewID(time.Now())
 }
 
-// Why returns in one line for its owner why the first pod of d goes, empty if no records are kept.
+// Why returns the reason for the eviction of d's first pod, in one line for its owner, empty if no
+// records are kept.
 func (k *Keeper) Why(d *decision.Decision) string {
 	if k == nil || len(d.Order) == 0 {
 		return ""
@@ -96,7 +97,7 @@ func (k *Keeper) Why(d *decision.Decision) string {
 	return tell.Why(d, grown, d.Time.Sub(since))
 }
 
-// Passed tells of a pass that has ended. It never waits.
+// Passed queues a finished pass. It never blocks.
 func (k *Keeper) Passed(p Pass) {
 	if k == nil {
 		return
@@ -108,8 +109,8 @@ func (k *Keeper) Passed(p Pass) {
 	}
 }
 
-// Run makes records and has them written until ctx ends, and for a moment longer what is on
-// its way then. It opens the store and closes it.
+// Run makes records and writes them until ctx ends, and then the rest of the queue for a moment. It
+// opens and closes the store.
 func (k *Keeper) Run(ctx context.Context) {
 	if k == nil {
 		return
@@ -161,7 +162,7 @@ func (k *Keeper) make(ctx context.Context) {
 	}
 }
 
-// sample reads signals each second.
+// sample samples signals each second.
 func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -196,7 +197,7 @@ func (k *Keeper) passed(p *Pass) {
 	k.follow(p)
 }
 
-// put has something written, if it has a place to wait in.
+// put queues a write, and drops it if the queue is full.
 func (k *Keeper) put(write func() error) {
 	select {
 	case k.writing <- write:
@@ -205,8 +206,7 @@ func (k *Keeper) put(write func() error) {
 	}
 }
 
-// write opens the store, writes what is to be written until there is no more to come, and
-// removes what is old.
+// write opens the store, writes the queue until it is closed, and removes old records.
 func (k *Keeper) write() {
 	if err := k.Store.Open(); err != nil {
 		k.Log.Error("decisions not recorded, retrying with the next", "error", err)
@@ -231,8 +231,8 @@ func (k *Keeper) write() {
 	}
 }
 
-// written counts a record, and tells when records begin to be lost and when they no longer
-// are. It may be called from anywhere.
+// written counts a record, and logs when records start and stop being lost. It may be called from
+// anywhere.
 func (k *Keeper) written(err error) {
 	k.Count(err)
 	switch failed := err != nil; {

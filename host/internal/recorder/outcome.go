@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// An outcome waits for reliefFor after the end of its victim for what that has brought.
+	// reliefFor is how long an outcome waits for the relief after the end of its victim.
 	reliefFor = time.Minute
-	// A record has samples of its signal until afterwards has passed since the decision.
+	// afterwards is the period after the decision for which a record has samples of its signal.
 	afterwards = 5 * time.Minute
 )
 
-// open is a victim of which it is not yet known what followed. Its outcome is written when the victim
-// has ended and what it has released is known, and once more with the signal's samples.
+// open is a victim whose outcome is not complete. Its outcome is written when the victim has ended
+// and its relief is known, and once more with the signal's samples.
 type open struct {
 	decision.Outcome
 
@@ -26,7 +26,7 @@ type open struct {
 	written bool
 }
 
-// follow writes the outcomes of victims that are known after p.
+// follow writes the outcomes of victims that became known in p.
 func (k *Keeper) follow(p *Pass) {
 	for i := range p.Victims {
 		v := &p.Victims[i]
@@ -37,7 +37,7 @@ func (k *Keeper) follow(p *Pass) {
 	now := time.Now()
 	k.open = slices.DeleteFunc(k.open, func(o *open) bool {
 		at := slices.IndexFunc(p.Victims, func(v victim.Victim) bool { return v.Record == o.ID })
-		// What is no longer shown is known as far as it can be.
+		// A victim that is no longer in the history gets no more updates.
 		if !o.written && (at < 0 || o.next(&p.Victims[at], now)) {
 			o.written = true
 			k.putOutcome(o.Outcome)
@@ -54,14 +54,15 @@ func (k *Keeper) putOutcome(o decision.Outcome) {
 	k.put(func() error { return k.Store.AppendOutcome(&o) })
 }
 
-// putAfter writes how the signal of a victim went on.
+// putAfter writes the samples of a victim's signal after the decision.
 func (k *Keeper) putAfter(o *open) {
 	if s := k.series.after(o.decided, o.signal); s != nil {
 		k.putOutcome(decision.Outcome{ID: o.ID, After: s})
 	}
 }
 
-// enterOpinions puts what shadows say beside what followed, or alone where nothing follows.
+// enterOpinions adds opinions of shadows to the open outcome, or writes them alone if there is
+// none.
 func (k *Keeper) enterOpinions(p *Pass) {
 	if len(p.Opinions) == 0 {
 		return
@@ -73,7 +74,7 @@ func (k *Keeper) enterOpinions(p *Pass) {
 	k.putOutcome(decision.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions})
 }
 
-// next enters how the victim stands, and reports whether all that is to be known of it is.
+// next updates the outcome from the victim's state, and reports whether it is complete.
 func (o *open) next(v *victim.Victim, now time.Time) (over bool) {
 	o.State, o.Err = v.State, v.Err
 	if !v.KilledAt.IsZero() {
@@ -89,11 +90,11 @@ func (o *open) next(v *victim.Victim, now time.Time) (over bool) {
 	if !v.ReliefAt.IsZero() {
 		o.ReliefMS = decision.MS(v.ReliefAt, o.decided)
 	}
-	// A limit of the pod's own relieves no signal.
+	// A limit of the pod itself relieves no signal.
 	return !ended.IsZero() && (v.Released.OK || !v.Pressure || now.Sub(ended) >= reliefFor)
 }
 
-// resume records a kill that a former evictd has decided on, whose own record may be lost.
+// resume records a kill by a former evictd, whose own record may be lost.
 func (k *Keeper) resume(v *victim.Victim) {
 	r := &decision.Decision{ // what this evictd knows is not of the decision
 		Version: decision.Version, ID: v.Record, Kind: decision.KindResumed, Time: v.Time.Round(0), Node: k.Node, Evictd: k.Evictd,

@@ -17,45 +17,45 @@ var (
 	errNotWritten = errors.New("records are made faster than they are written")
 )
 
-// A Pass holds the loop's state at the end of a pass, or of an action that one has begun.
-// Nothing of it is changed afterwards.
+// A Pass holds the loop's state at the end of a pass, or of an action that one began. It is
+// immutable.
 type Pass struct {
-	// Decision is nil if nothing was seen. Its time is that of its observations, by this machine's
-	// clock. The threshold that was acted on has its mark; the pods are those for it, the reason
-	// is why none can go.
+	// Decision is nil if nothing was observed. Its time is that of its observations, on this
+	// machine's clock. It marks the threshold acted on, for which it lists the pods, and has the
+	// reason why none can be evicted.
 	Decision *decision.Decision
-	// Later: it ends what an earlier pass has begun, which has found all this.
+	// Later: it concludes an action of an earlier pass, which made the observations.
 	Later bool
-	// ReclaimSufficed: no pod has to go.
+	// ReclaimSufficed: no pod was evicted.
 	ReclaimSufficed bool
-	// Evicted are the victims of this pass, Victims the last of all, as they are now.
+	// Evicted holds the victims of this pass, Victims the latest of all, in their current state.
 	Evicted, Victims []victim.Victim
 	// Waiting says what thresholds wait for.
 	Waiting []policy.Wait
-	// Preempted is a pod that was killed for a critical one, with what followed, beside all passes.
+	// Preempted is the record of a pod killed for a critical one, with its outcome, outside of
+	// passes.
 	Preempted *decision.Decision
-	// Opinions of shadows on the decision whose record is named.
+	// Opinions of shadows on the decision with the record OpinionsOf.
 	Opinions   []decision.Opinion
 	OpinionsOf string
 }
 
-// An episode lasts while an action is held back for a signal. It is recorded when it begins: a
-// signal that comes and goes must not push out the records of evictions, nor reasons that
-// alternate.
+// An episode is a period in which an action is held back for a signal. It is recorded when it
+// begins: neither a flapping signal nor alternating reasons may push out the records of evictions.
 type episode struct {
 	signal eviction.Signal
 	kind   string
-	// of is the threshold or the wait, empty if any reason is of the same episode.
+	// of is the threshold or the wait, empty if all reasons belong to one episode.
 	of string
 }
 
-// episodes have the time of the last record of each.
+// episodes holds the time of each one's last record.
 type episodes map[episode]time.Time
 
-// The same episode is not recorded again within recordedFor.
+// recordedFor is how long an episode is not recorded again.
 const recordedFor = 10 * time.Minute
 
-// isNew reports whether an episode is to be recorded now.
+// isNew reports whether to record an episode now.
 func (e episodes) isNew(of episode, now time.Time) bool {
 	maps.DeleteFunc(e, func(_ episode, last time.Time) bool { return now.Sub(last) >= recordedFor })
 	if _, recorded := e[of]; recorded {
@@ -65,7 +65,7 @@ func (e episodes) isNew(of episode, now time.Time) bool {
 	return true
 }
 
-// decisions returns the records that p is worth.
+// decisions returns the records to write for p.
 func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	d := p.Decision
 	for i := range p.Evicted {
@@ -97,8 +97,8 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 	return all
 }
 
-// evicted returns the record of a victim. A limit of its own has nothing to do with the order of
-// the pods.
+// evicted returns the record of a victim. If it exceeded its own limit the order of the pods is
+// irrelevant.
 func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
 	kind := decision.KindLimit
 	if v.Pressure {
@@ -119,7 +119,7 @@ func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
 	return r
 }
 
-// about returns d as a decision about one of its thresholds, none if at is -1, and no pod.
+// about returns a copy of d about one of its thresholds, none if at is -1, without pods.
 func about(d *decision.Decision, at int) *decision.Decision {
 	r := *d
 	r.Reclaim, r.Ranker, r.Candidates, r.Order, r.Protected = nil, nil, nil, nil, nil
@@ -145,7 +145,7 @@ func recordedVictim(v *victim.Victim) *decision.Victim {
 	return &decision.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
 }
 
-// record returns d as a record of something that happened at a time.
+// record returns a copy of d as a record of an event at a time.
 func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time) *decision.Decision {
 	r := *d
 	r.Node, r.Evictd = k.Node, k.Evictd

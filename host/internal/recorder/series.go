@@ -10,28 +10,28 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// samples are kept of each signal, one a second: ten minutes.
+// samples is the number of samples kept of each signal, one per second: ten minutes.
 const samples = 600
 
-// series are the last samples of signals. They may be used concurrently.
+// series holds the last samples of signals. It is safe for concurrent use.
 type series struct {
 	mu    sync.Mutex
 	rings map[eviction.Signal]*ring
 }
 
-// A ring has samples, one for each second. A second without one has that of the second before.
+// A ring holds one sample per second. A second without one repeats the second before.
 type ring struct {
 	last int64 // in seconds of Unix time
-	// values are more than are kept: what is old is taken out once in ten minutes.
+	// values may hold more than samples: old ones are dropped once in ten minutes.
 	values []int64
-	// capacity is the signal's, of the last sample.
+	// capacity is the signal's, from the last sample.
 	capacity int64
 }
 
-// recent returns the values that are kept.
+// recent returns the last samples values.
 func (r *ring) recent() []int64 { return r.values[max(0, len(r.values)-samples):] }
 
-// add enters what was observed at a time. The last of a second counts.
+// add records an observation at a time, replacing one of the same second.
 func (s *series) add(at time.Time, o eviction.Observation) {
 	if o.State != eviction.Observed {
 		return
@@ -40,7 +40,7 @@ func (s *series) add(at time.Time, o eviction.Observation) {
 	defer s.mu.Unlock()
 	r, second := s.rings[o.Signal], at.Unix()
 	if r != nil && second < r.last && r.last-second < samples {
-		return // what a background action was begun with
+		return // observed when a background action began
 	}
 	if r == nil || second-r.last >= samples || second < r.last {
 		s.rings[o.Signal] = &ring{last: second, values: []int64{o.Available}, capacity: o.Capacity}
@@ -55,10 +55,10 @@ func (s *series) add(at time.Time, o eviction.Observation) {
 	r.values[len(r.values)-1], r.capacity = o.Available, o.Capacity
 }
 
-// A record has so many samples of signals that it is not about.
+// others is the number of samples in a record for signals that it is not about.
 const others = 120
 
-// before returns what is known of signals at a time, for the record of a decision about one.
+// before returns the samples of signals up to a time, for a decision about one of them.
 func (s *series) before(at time.Time, about eviction.Signal) []decision.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *series) before(at time.Time, about eviction.Signal) []decision.Series {
 	return out
 }
 
-// after returns the samples of a signal from a time on, nil if there are none.
+// after returns the samples of a signal since at, nil if there are none.
 func (s *series) after(at time.Time, signal eviction.Signal) *decision.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,11 +101,11 @@ func (r *ring) series(signal eviction.Signal, values []int64, at time.Time) deci
 	return row
 }
 
-// steps bounds the steps into which samples round the capacity. Without them the ups and downs
-// of a node that works would take more room than all else.
+// steps bounds the resolution of samples in a record. At full resolution a busy node's noise would
+// take up most of the record.
 const steps = 4096
 
-// unit returns the step to which samples are rounded: a power of two, of bytes a MiB at least.
+// unit returns the step to which samples are rounded: a power of two, at least 1 MiB for bytes.
 func (r *ring) unit(s eviction.Signal) int64 {
 	unit := int64(1)
 	if d, _ := eviction.Builtin(s); d.Unit == eviction.UnitBytes {

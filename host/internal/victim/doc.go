@@ -1,8 +1,8 @@
-// Package victim ends pods and keeps what there is to know of them: from the decision
-// that a pod goes, by way of its kill and its clean-up, until its relief has come
-// back. It has the kubelet's rules for grace periods, time-outs and the status that an
-// eviction leaves behind; its package cri ends pods through the container runtime.
+// Package victim kills pods and keeps their state: from the decision to evict a pod, through its
+// kill and its clean-up, until its relief has come back. It follows the kubelet's rules for grace
+// periods, timeouts and the status of an evicted pod; its package cri kills pods through the
+// container runtime.
 //
-// It does not choose pods (host/internal/loop) and does not decide whether one may
-// go (host/internal/policy).
+// It does not choose pods (host/internal/loop) and does not decide whether one may be evicted
+// (host/internal/policy).
 package victim

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// cleanupWait is the time for which a killed pod that is not finished, its volumes included,
-	// keeps the next victim safe (podCleanupTimeout of the kubelet).
+	// cleanupWait is how long a killed pod that is not finished, its volumes included, delays the
+	// next eviction (podCleanupTimeout of the kubelet).
 	cleanupWait      = 30 * time.Second
 	firstCleanupLook = 20 * time.Millisecond
 	maxCleanupLook   = time.Second
 	// kubeletLook is the kubelet's polling interval (podCleanupPollFreq).
 	kubeletLook = time.Second
-	// LookTimeout bounds one look at what is left of a pod.
+	// LookTimeout bounds one check of what is left of a pod.
 	LookTimeout = 5 * time.Second
 )
 
-// A Report describes the progress of a victim's end.
+// A Report describes the progress of terminating a victim.
 type Report struct {
 	of    *Victim // whom the Set knows
 	stage stage
-	// err is the result of the kill, took the time since it began.
+	// err is the result of the kill, took its duration.
 	err  error
 	took time.Duration
-	// ok: the pod has finished, or its volumes are gone, rather than given up on.
+	// ok: the pod has finished, or its volumes are gone; otherwise the wait timed out.
 	ok bool
-	// volumes: a finished pod's are waited for.
+	// volumes: the removal of the finished pod's volumes is still awaited.
 	volumes bool
 }
 
@@ -40,12 +40,12 @@ const (
 	cleanedUp
 )
 
-// looks says how often the end of a pod is looked for: so long after the kill for the
-// first time, then with a first wait and ever longer ones.
+// looks says when to check whether a pod has ended: first after before, then after first, and with
+// ever longer pauses up to longest.
 type looks struct{ before, first, longest time.Duration }
 
-// cleanupLooks are often at first: most pods are gone as soon as their containers
-// are. The kubelet looks each second, and not before the first is over.
+// cleanupLooks checks often at first: most pods are gone as soon as their containers are. The
+// kubelet checks each second, for the first time after one.
 func cleanupLooks(asKubelet bool) looks {
 	if asKubelet {
 		return looks{kubeletLook, kubeletLook, kubeletLook}
@@ -53,7 +53,7 @@ func cleanupLooks(asKubelet bool) looks {
 	return looks{0, firstCleanupLook, maxCleanupLook}
 }
 
-// An ending kills a victim and waits for its end, in a goroutine of its own.
+// An ending kills a victim and waits for its end, in its own goroutine.
 type ending struct {
 	of      *Victim // not looked at here
 	victim  Victim
@@ -65,8 +65,7 @@ type ending struct {
 	running *sync.WaitGroup
 }
 
-// run reports each stage. When ctx ends first there is nothing to report: the
-// journal keeps the kill.
+// run reports each stage. If ctx ends first it reports nothing: the kill stays in the journal.
 func (e ending) run(ctx context.Context) {
 	started := time.Now()
 	if e.victim.DryRun { // keeps a dry run from deciding on the same pod all the time
@@ -82,7 +81,7 @@ func (e ending) run(ctx context.Context) {
 		}
 	}
 	until := time.Now().Add(cleanupWait)
-	// A pod that could not be killed has its grace all the same, and is killed at the end.
+	// A pod that could not be killed still gets its grace period, and is killed at the end of it.
 	if killed := started.Add(e.grace() + minTimeout); failed != nil && killed.After(until) {
 		until = killed
 	}
@@ -94,8 +93,8 @@ func (e ending) run(ctx context.Context) {
 	}
 }
 
-// kill kills with the victim's grace, and again with the shortest one if that is
-// asked for meanwhile. The runtime ends the pod by the earlier of the two.
+// kill kills with the victim's grace period, and again with the shortest one if Shorten asks for it
+// meanwhile. The runtime uses the earlier deadline of the two.
 func (e ending) kill(ctx context.Context) error {
 	first := make(chan error, 1)
 	e.running.Go(func() { first <- e.killer.Kill(ctx, e.victim) })
@@ -107,7 +106,7 @@ func (e ending) kill(ctx context.Context) error {
 	}
 }
 
-// grace returns the victim's grace period, 0 if it was shortened.
+// grace returns the victim's grace period, 0 after it was shortened.
 func (e ending) grace() time.Duration {
 	select {
 	case <-e.victim.shorten:
@@ -117,7 +116,7 @@ func (e ending) grace() time.Duration {
 	}
 }
 
-// await waits until it is true of a killed pod, at most until then.
+// await polls until is reports true for a killed pod, or until then.
 func (e ending) await(ctx context.Context, until time.Time, is func(context.Context, Victim) (bool, error)) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -137,7 +136,7 @@ func (e ending) await(ctx context.Context, until time.Time, is func(context.Cont
 	}
 }
 
-// tell reports whether the report was received, and it makes sense to go on.
+// tell sends a report. It returns false if the report was not received, or if the ending must stop.
 func (e ending) tell(ctx context.Context, r Report) bool {
 	r.of = e.of
 	if ctx.Err() != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Relief keeps what victims of node pressure are expected to give back, and why no other pod is
-// evicted before that has come.
+// Relief tracks what victims of node pressure are expected to free, and why no other pod is evicted
+// until they have.
 type Relief struct {
 	ledger  policy.Ledger
 	waiting map[eviction.Signal]policy.Wait
-	// paced holds when a signal and a reason that the kubelet's pace holds were last reported.
+	// paced holds, by signal and reason, when a wait due to the kubelet's pace was last reported.
 	paced   map[string]time.Time
 	moment  func() policy.Moment
 	settle  func(policy.Settlement)
@@ -30,8 +30,8 @@ type Relief struct {
 	log     *slog.Logger
 }
 
-// Expect enters what v is expected to free, a victim of t that uses so much of t's
-// signal. t is policy.LocalStorage for the victim of a limit of its own.
+// Expect records what v, a victim of t, is expected to free; use is its usage of t's signal. t is
+// policy.LocalStorage for a pod over its own limit.
 func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, use eviction.Figure, observed map[eviction.Signal]eviction.Observation) {
 	if v.DryRun {
 		return
@@ -42,7 +42,7 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 	r.settled()
 }
 
-// ownerOf returns the uid of the pod's controller, which makes another one when it is gone.
+// ownerOf returns the uid of the pod's controller, which replaces the pod when it is gone.
 func ownerOf(p pods.Pod) string {
 	if p.API == nil {
 		return ""
@@ -53,14 +53,14 @@ func ownerOf(p pods.Pod) string {
 	return ""
 }
 
-// Chosen enters the first pod of a ranking for t, and says whether it may go. all is what
-// all candidates use together.
+// Chosen records the first pod of a ranking for t, and reports whether it may be evicted. all is
+// the total usage of all candidates.
 func (r *Relief) Chosen(t policy.Threshold, o eviction.Observation, first pods.Pod, all eviction.Figure) bool {
 	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{Owner: ownerOf(first), All: all}, r.moment())
 	return r.Judge(t, o).Go
 }
 
-// settled tells of victims of which nothing more is expected.
+// settled logs the victims of which no more relief is expected.
 func (r *Relief) settled() {
 	for _, s := range r.ledger.Settled() {
 		promised := int64(0)
@@ -73,13 +73,13 @@ func (r *Relief) settled() {
 	}
 }
 
-// Measured enters what victims of t that are still ending use now.
+// Measured records what a terminating victim of t uses now.
 func (r *Relief) Measured(uid string, t policy.Threshold, layout eviction.Layout, use eviction.Figure, at policy.Moment) {
 	r.ledger = r.ledger.Measured(uid, policy.Relieved(t, layout, use), at)
 }
 
-// Observed enters what a pass has observed and which thresholds it has found to be met,
-// and works out what those of must wait for.
+// Observed records the observations of a pass and the thresholds that are met, and determines what
+// each threshold in must has to wait for.
 func (r *Relief) Observed(observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, last func(eviction.Signal) eviction.Observation) {
 	before := r.waiting
 	r.waiting = map[eviction.Signal]policy.Wait{}
@@ -97,7 +97,7 @@ func (r *Relief) Observed(observed map[eviction.Signal]eviction.Observation, met
 	}
 }
 
-// Judge asks the ledger whether another pod may go for t, and keeps what t waits for.
+// Judge asks the ledger whether another pod may be evicted for t, and keeps what t waits for.
 func (r *Relief) Judge(t policy.Threshold, o eviction.Observation) policy.Verdict {
 	v := r.ledger.Judge(t, o, r.moment())
 	if v.Go {
@@ -109,7 +109,8 @@ func (r *Relief) Judge(t policy.Threshold, o eviction.Observation) policy.Verdic
 	return v
 }
 
-// tellPace tells why the kubelet's pace holds, again after a while if it still does.
+// tellPace sends an event about a wait due to the kubelet's pace, and repeats it while the wait
+// lasts.
 func (r *Relief) tellPace(w policy.Wait) {
 	const again = 10 * time.Minute
 	key, now := string(w.Signal)+" "+w.Reason, time.Now()
@@ -133,8 +134,8 @@ func (r *Relief) Waiting() []policy.Wait {
 	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
 }
 
-// LookAt returns when to look again for the relief that is waited for, zero for the end of a
-// victim, which is reported.
+// LookAt returns when to check again for awaited relief, zero if it awaits the end of a victim,
+// which is reported.
 func (r *Relief) LookAt() (times []time.Time) {
 	for _, w := range r.waiting {
 		times = append(times, w.LookAt)

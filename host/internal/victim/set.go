@@ -19,22 +19,22 @@ import (
 const (
 	// maxHistory bounds the victims in the status.
 	maxHistory = 50
-	// endedFor is longer than any check of limits takes, which must not find a pod
-	// over its limit that was a victim meanwhile.
+	// endedFor is longer than any check of limits takes, which must ignore pods that were victims
+	// meanwhile.
 	endedFor = time.Hour
-	// EndOfKills is the time that kills under way get at the end of the host. The journal has
-	// the rest finished by the next host.
+	// EndOfKills is how long kills under way may take at shutdown. The next host finishes the rest
+	// from the journal.
 	EndOfKills = 5 * time.Second
 )
 
-// A Killer ends pods. Its methods are called from several goroutines.
+// A Killer kills pods. Its methods are called from several goroutines.
 type Killer interface {
-	// Kill returns when the pod's containers were stopped. It gives up after
-	// Timeout with an error that wraps ErrTimeout.
+	// Kill returns when the pod's containers have been stopped. After Timeout it returns an error
+	// that wraps ErrTimeout.
 	Kill(ctx context.Context, v Victim) error
-	// Finished reports whether nothing of the pod runs any more.
+	// Finished reports whether no container or sandbox of the pod runs any more.
 	Finished(ctx context.Context, v Victim) (bool, error)
-	// CleanedUp reports whether the volumes of a pod that is finished are gone too.
+	// CleanedUp reports whether the volumes of a finished pod are gone too.
 	CleanedUp(ctx context.Context, v Victim) (bool, error)
 }
 
@@ -43,7 +43,7 @@ type Recorder interface {
 	PodEvent(pod pods.Pod, eventType, reason, message string, annotations map[string]string)
 }
 
-// A Journal keeps across restarts which pods are ending.
+// A Journal keeps the pods being killed across restarts.
 type Journal interface {
 	SaveKill(k rundir.Kill) error
 	RemoveKill(uid string) error
@@ -55,24 +55,24 @@ type Options struct {
 	Recorder Recorder
 	// NodeEvent takes events of the node. It may be nil.
 	NodeEvent func(eventType, reason, message string)
-	// Holder names what has the most of a resource outside of all pods. It may be nil.
+	// Holder names the largest user of a resource outside of all pods. It may be nil.
 	Holder  func(eviction.Signal) string
 	Journal Journal
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
-	// Moment is now on the clocks of samples.
+	// Moment returns now on the clocks that sample times use.
 	Moment func() policy.Moment
-	// NewRecord returns the id of a decision's record. It may be nil: then none is kept.
+	// NewRecord returns the id of a decision's record. It is nil if no records are kept.
 	NewRecord func() string
-	// Restored are kills of a former host that are still to be judged.
+	// Restored holds the kills of a former host that have not been reassessed yet.
 	Restored []rundir.Kill
 }
 
-// A Set has all victims, from the decision to the end and as long as they matter
-// afterwards. One goroutine uses it; only History may be called from anywhere.
+// A Set holds all victims, from the decision until they no longer matter after their end. It
+// belongs to one goroutine; only History may be called from anywhere.
 type Set struct {
 	Options
-	// Relief expected of the victims.
+	// Relief tracks what the victims are expected to free.
 	Relief Relief
 
 	victims []*Victim // in the order of the decisions
@@ -84,7 +84,7 @@ type Set struct {
 	cancel  context.CancelFunc
 }
 
-// NewSet returns a set without victims. Begin it before the first one.
+// NewSet returns a set without victims. Call Begin before adding one.
 func NewSet(o Options) *Set {
 	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, holder: o.Holder, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
 	s.Relief.settle = s.settle
@@ -92,15 +92,14 @@ func NewSet(o Options) *Set {
 	return s
 }
 
-// Begin has kills end a while after ctx does: see Drain.
+// Begin sets the context of kills, which outlives ctx: see Drain.
 func (s *Set) Begin(ctx context.Context) {
 	s.began = time.Now()
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 }
 
-// Start puts a victim among those that are ending and into the journal, so that a
-// host that dies before the kill is followed by one that finishes it and takes no
-// second victim.
+// Start adds a victim and saves it in the journal, so that if this host dies before the kill the
+// next one finishes it and takes no second victim.
 func (s *Set) Start(v Victim) *Victim {
 	if s.NewRecord != nil {
 		v.Record = s.NewRecord()
@@ -115,8 +114,8 @@ func (s *Set) Start(v Victim) *Victim {
 	return s.add(&v)
 }
 
-// add forgets victims that are neither shown any more nor matter, and of those that have
-// ended what they were.
+// add adds a victim. It drops old victims that are neither shown nor matter, and the details of
+// those that have ended.
 func (s *Set) add(v *Victim) *Victim {
 	v.shorten = make(chan struct{})
 	now, old := time.Now(), max(0, len(s.victims)+1-maxHistory)
@@ -132,9 +131,8 @@ func (s *Set) add(v *Victim) *Victim {
 	return v
 }
 
-// Kill sends the event and kills v in the background. What becomes of it comes by
-// Reports. asKubelet has its end waited for as the kubelet does it: each second, volumes
-// included.
+// Kill sends the event and kills v in the background. Reports delivers the progress. asKubelet
+// polls for its end like the kubelet: each second, including volumes.
 func (s *Set) Kill(v *Victim, asKubelet bool) {
 	if !v.DryRun && !v.Resumed {
 		s.evicted(v)
@@ -146,8 +144,7 @@ func (s *Set) Kill(v *Victim, asKubelet bool) {
 	s.running.Go(func() { e.run(s.ctx) })
 }
 
-// KillNow kills v and waits for it. What is left of the pod afterwards is the
-// caller's to wait for.
+// KillNow kills v and waits for the kill. The caller waits for the clean-up.
 func (s *Set) KillNow(ctx context.Context, v *Victim) {
 	if !v.DryRun {
 		s.evicted(v)
@@ -164,10 +161,10 @@ func (s *Set) evicted(v *Victim) {
 	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, v.eventAnnotations())
 }
 
-// Reports delivers what is to be handled.
+// Reports delivers reports for Handle.
 func (s *Set) Reports() <-chan Report { return s.reports }
 
-// Handle takes a report, and says whether the node is worth a look now.
+// Handle processes a report, and reports whether to observe the node now.
 func (s *Set) Handle(r Report) (look bool) {
 	v := r.of
 	switch r.stage {
@@ -197,7 +194,7 @@ func (s *Set) Handle(r Report) (look bool) {
 	return true
 }
 
-// killed takes note of how a kill went. The pod's end is another matter.
+// killed records the result of a kill. The pod may still be running.
 func (s *Set) killed(v *Victim, r Report) {
 	s.Metrics.Killed(r.took, r.err)
 	v.State, v.KilledAt = StateCleaningUp, time.Now()
@@ -215,13 +212,13 @@ func (s *Set) killed(v *Victim, r Report) {
 	}
 }
 
-// remove takes a victim from those that are ending.
+// remove ends a victim: it no longer counts as terminating.
 func (s *Set) remove(v *Victim) {
 	v.endedAt = time.Now()
 	s.Metrics.VictimsEnding(len(s.Ending()))
 }
 
-// settle enters what came back of a victim.
+// settle records what a victim has released.
 func (s *Set) settle(of policy.Settlement) {
 	for _, v := range slices.Backward(s.victims) {
 		if v.UID == of.UID && v.Signal == of.Signal {
@@ -235,9 +232,8 @@ func (s *Set) settle(of policy.Settlement) {
 	}
 }
 
-// cleanedUp ends the watch on a victim: its relief is on its way,
-// or nothing more is to be expected of it. What is known of its pod is another victim's
-// if it has become one again meanwhile, or if v was only pretended.
+// cleanedUp stops watching a victim: its relief is on its way, or no more is expected. It keeps the
+// pod's data if the pod has become a victim again meanwhile, or if v was of a dry run.
 func (s *Set) cleanedUp(v *Victim, all bool) {
 	v.cleaning = false
 	if v.DryRun || s.IsEnding(v.UID) {
@@ -251,16 +247,15 @@ func (s *Set) cleanedUp(v *Victim, all bool) {
 	s.forgetKill(v.UID)
 }
 
-// forgetKill takes a kill out of the journal: a next host has nothing to do or to
-// wait for any more.
+// forgetKill removes a kill from the journal: a next host has nothing left to do for it.
 func (s *Set) forgetKill(uid string) {
 	if err := s.Journal.RemoveKill(uid); err != nil {
 		s.Log.Error("kill stays in the journal", "uid", uid, "error", err)
 	}
 }
 
-// Shorten has victims that are dying of a soft threshold end at once when t is met,
-// if that is a hard one: grace may be shortened, never lengthened.
+// Shorten kills victims of soft thresholds at once when a hard t is met: a grace period may be
+// shortened, never lengthened.
 func (s *Set) Shorten(t policy.Threshold) {
 	for uid, v := range s.Ending() {
 		if v.DryRun || v.shorten == nil || !policy.Shortens(t, v.Hard, v.GraceSeconds) {
@@ -278,9 +273,9 @@ func (s *Set) Shorten(t policy.Threshold) {
 	}
 }
 
-// Resume judges the kills of a former host. Those that still hold are returned, to be
-// killed; no other pod may go if one is waited for. short says of a signal whether it is
-// known if the node is short of it now, and whether it is.
+// Resume reassesses the kills of a former host and returns those that are still needed, to be
+// killed; while wait is set no other pod may be evicted. short reports whether it is known if the
+// node is short of a signal, and whether it is.
 func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim, wait bool) {
 	s.Restored = slices.DeleteFunc(s.Restored, func(j rundir.Kill) bool {
 		if s.IsEnding(j.UID) { // chosen again, its kill is in the journal in place of the former one
@@ -316,7 +311,7 @@ func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Sign
 	return hold, wait
 }
 
-// Ending returns the victims that are ending, by uid.
+// Ending returns the victims that are terminating, by uid.
 func (s *Set) Ending() map[string]*Victim {
 	ending := map[string]*Victim{}
 	for _, v := range s.victims {
@@ -329,21 +324,20 @@ func (s *Set) Ending() map[string]*Victim {
 
 func (s *Set) any(is func(*Victim) bool) bool { return slices.ContainsFunc(s.victims, is) }
 
-// IsEnding reports whether a pod is a victim that is ending, and so no candidate.
+// IsEnding reports whether a pod is a terminating victim, and so no candidate.
 func (s *Set) IsEnding(uid string) bool {
 	return s.any(func(v *Victim) bool { return v.UID == uid && v.ending() })
 }
 
-// Busy reports whether a victim is ending, or being cleaned up as far as that is
-// waited for.
+// Busy reports whether a victim is terminating, or its clean-up is awaited.
 func (s *Set) Busy() bool { return s.any(func(v *Victim) bool { return v.ending() || v.cleaning }) }
 
-// EndedSince reports whether a pod was a victim that has ended since then.
+// EndedSince reports whether a pod was a victim that ended since then.
 func (s *Set) EndedSince(uid string, then time.Time) bool {
 	return s.any(func(v *Victim) bool { return v.UID == uid && !v.ending() && !v.endedAt.Before(then) })
 }
 
-// EndPretence has victims of a dry run hold up no pod any more.
+// EndPretence ends all victims of a dry run, so that they no longer delay evictions.
 func (s *Set) EndPretence() {
 	for _, v := range s.Ending() {
 		if v.DryRun {
@@ -352,13 +346,13 @@ func (s *Set) EndPretence() {
 	}
 }
 
-// Pretending reports whether a victim of a dry run holds up the next one, as it would
-// if it were ending. It frees nothing, so nothing is expected of it.
+// Pretending reports whether a victim of a dry run delays the next one, like a terminating pod. It
+// frees nothing, so no relief is expected of it.
 func (s *Set) Pretending() bool {
 	return s.any(func(v *Victim) bool { return v.ending() && v.Pressure && v.DryRun })
 }
 
-// Phases says of all pods how they stand, and which of them were victims.
+// Phases returns the phases of all pods, and which of them were victims.
 func (s *Set) Phases(listed pods.Snapshot) []eviction.PodPhase {
 	var phases []eviction.PodPhase
 	ending := s.Ending()
@@ -379,15 +373,15 @@ func (s *Set) Phases(listed pods.Snapshot) []eviction.PodPhase {
 	return phases
 }
 
-// Listed forgets of victims what is left of them when nothing is. One that runs again is
-// its owner's decision, and what ends next is no victim any more.
+// Listed clears the leftovers of victims that have none any more. If such a pod runs again, its
+// owner restarted it, and its next end is not an eviction.
 func (s *Set) Listed(listed pods.Snapshot) {
 	for _, v := range s.victims {
 		v.leftover = v.leftover && slices.ContainsFunc(listed.Ended, func(p pods.Ended) bool { return p.UID == v.UID })
 	}
 }
 
-// show publishes what became of the victims without waiting for a pass.
+// show publishes the state of the victims without waiting for a pass.
 func (s *Set) show() {
 	out := make([]Victim, 0, maxHistory)
 	for _, v := range s.victims[max(0, len(s.victims)-maxHistory):] {
@@ -399,8 +393,7 @@ func (s *Set) show() {
 // History returns the last victims. It may be called from anywhere.
 func (s *Set) History() []Victim { return *s.shown.Load() }
 
-// Drain gives kills under way a last chance to end. What is left stays in the
-// journal.
+// Drain waits for kills under way, for EndOfKills at most. The rest stays in the journal.
 func (s *Set) Drain() {
 	defer s.cancel()
 	defer time.AfterFunc(EndOfKills, s.cancel).Stop()

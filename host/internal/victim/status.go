@@ -7,25 +7,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationEvicted marks a pod that was evicted, with the time of the decision. A kubelet
-// acts on a status that others have written only when something else of the pod has
-// changed as well, and it leaves the annotation where it is.
+// AnnotationEvicted marks an evicted pod, with the time of the decision. A kubelet acts on a status
+// written by others only if another part of the pod has changed as well, and it preserves the
+// annotation.
 const AnnotationEvicted = "evictd.io/evicted"
 
-// AnnotationRecord names the record of the decision, in the pod and in the event, for
-// evictd explain.
+// AnnotationRecord holds the id of the decision's record, in the pod and in the event, for evictd
+// explain.
 const AnnotationRecord = "evictd.io/record"
 
-// AnnotationWhy says in one line for the owner of the pod why it goes, in the pod and in the event.
+// AnnotationWhy tells the pod's owner in one line why it is evicted, in the pod and in the event.
 const AnnotationWhy = "evictd.io/why"
 
-// messageDisrupted explains the condition of a pod that was preempted. It is not
-// the message of the status, unlike that of an evicted one.
+// messageDisrupted is the condition's message for a preempted pod. Unlike for an evicted one, the
+// status has another message.
 const messageDisrupted = "Pod was preempted by Kubelet to accommodate a critical pod."
 
-// SetEvicted makes status that of a pod after an eviction with message: failed,
-// evicted and, if node pressure was the reason (and not a limit of the pod's
-// own), marked as disrupted. generation is the pod's.
+// SetEvicted sets the status of an evicted pod: failed, with message, and the DisruptionTarget
+// condition if node pressure was the reason (not a limit of the pod itself). generation is the
+// pod's.
 func SetEvicted(status *v1.PodStatus, generation int64, message string, pressure bool, now time.Time) {
 	fail(status, ReasonEvicted, message)
 	if pressure {
@@ -33,8 +33,8 @@ func SetEvicted(status *v1.PodStatus, generation int64, message string, pressure
 	}
 }
 
-// SetPreempted makes status that of a pod that had to make room for a critical
-// one. generation is the pod's.
+// SetPreempted sets the status of a pod that was killed for a critical one. generation is the
+// pod's.
 func SetPreempted(status *v1.PodStatus, generation int64, now time.Time) {
 	fail(status, ReasonPreempting, MessagePreempted)
 	disrupt(status, generation, messageDisrupted, now)
@@ -44,7 +44,7 @@ func fail(status *v1.PodStatus, reason, message string) {
 	status.Phase, status.Reason, status.Message = v1.PodFailed, reason, message
 }
 
-// disrupt says that it was not the pod's own doing.
+// disrupt adds the DisruptionTarget condition.
 func disrupt(status *v1.PodStatus, generation int64, message string, now time.Time) {
 	setCondition(status, v1.PodCondition{
 		Type:               v1.DisruptionTarget,
@@ -56,8 +56,8 @@ func disrupt(status *v1.PodStatus, generation int64, message string, now time.Ti
 	})
 }
 
-// setCondition replaces the condition of the same type, in its place. What did
-// not change keeps the time of its last transition.
+// setCondition replaces the condition of the same type in place. If its status is unchanged it
+// keeps the last transition time.
 func setCondition(status *v1.PodStatus, c v1.PodCondition) {
 	for i := range status.Conditions {
 		former := &status.Conditions[i]

@@ -21,22 +21,22 @@ const (
 	StateDryRun     = "dry-run"
 )
 
-// Reasons and texts of the events and statuses around evictions, as the kubelet
-// words them (pkg/kubelet/events, eviction and preemption).
+// Reasons and messages of events and statuses around evictions, in the kubelet's words
+// (pkg/kubelet/events, eviction and preemption).
 const (
-	// ReasonEvicted marks the pod's event, and its status.
+	// ReasonEvicted is the reason in the pod's event and status.
 	ReasonEvicted = "Evicted"
 	// ReasonExceededGracePeriod marks a kill that took longer than Timeout.
 	ReasonExceededGracePeriod  = "ExceededGracePeriod"
 	MessageExceededGracePeriod = "Container runtime did not kill the pod within specified grace period."
-	// ReasonPreempting marks a pod that made room for a critical one.
+	// ReasonPreempting marks a pod that was killed for a critical one.
 	ReasonPreempting = "Preempting"
 	MessagePreempted = "Preempted in order to admit critical pod"
-	// ReasonRefused marks a pod that was to be evicted and that the kubelet starts again.
+	// ReasonRefused marks a pod whose eviction was refused, so that the kubelet restarts it.
 	ReasonRefused = "EvictionRefused"
 )
 
-// maxReasonBytes bounds what an event says of a refusal.
+// maxReasonBytes bounds the reason of a refusal in an event.
 const maxReasonBytes = 800
 
 // RefusedMessage returns the message of an event of ReasonRefused.
@@ -45,8 +45,8 @@ func RefusedMessage(why error) string {
 	return "The API server refuses the eviction of this pod, which its kubelet starts again: " + strings.ToValidUTF8(text[:min(len(text), maxReasonBytes)], "")
 }
 
-// A Victim is a pod from the decision that it goes until it has ended. As JSON it is
-// an eviction of the status.
+// A Victim is a pod from the decision to evict it until its end. As JSON it is an eviction in the
+// status.
 type Victim struct {
 	Time time.Time `json:"time"` // of the decision
 	// Record is the id of the decision's record, empty if none is kept.
@@ -54,16 +54,16 @@ type Victim struct {
 	Pod    pods.Pod `json:"-"`
 	Name   string   `json:"pod"`
 	UID    string   `json:"uid"`
-	// Signal as which kubelet_evictions counts the eviction: a signal or a local-storage limit.
+	// Signal is the label of the eviction in kubelet_evictions: a signal or a local storage limit.
 	Signal eviction.Signal `json:"signal"`
-	// GraceSeconds is the grace period to end the pod with. GraceOverrideSeconds is
-	// what the eviction asked for, which the pod's own can only shorten.
+	// GraceSeconds is the effective grace period. GraceOverrideSeconds is the grace period that the
+	// eviction asked for, which the pod's own can only shorten.
 	GraceSeconds         int64 `json:"graceSeconds"`
 	GraceOverrideSeconds int64 `json:"-"`
-	// Message and Annotations are the eviction's, as the kubelet words them.
+	// Message and Annotations are those of the eviction event, in the kubelet's words.
 	Message     string            `json:"message"`
 	Annotations map[string]string `json:"-"`
-	// Why is the reason for the owner of the pod, in one line; empty if none is known.
+	// Why is the reason for the pod's owner, in one line; empty if unknown.
 	Why        string `json:"why,omitempty"`
 	Ranker     string `json:"ranker,omitempty"`
 	RankReason string `json:"rankReason,omitempty"`
@@ -71,39 +71,36 @@ type Victim struct {
 	DryRun     bool   `json:"dryRun,omitempty"`
 	// Resumed: decided by a former evictd and finished by this one.
 	Resumed bool `json:"resumed,omitempty"`
-	// Err is the error of the kill. The eviction counts all the same.
+	// Err is the error of the kill. The eviction counts anyway.
 	Err string `json:"error,omitempty"`
 
-	// Promised is the amount of Signal that the node is expected to get back, missing if not
-	// known.
+	// Promised is the amount of Signal that the node is expected to get back, missing if unknown.
 	Promised eviction.Figure `json:"-"`
-	// Released of Signal was seen to come back, missing as long as more is expected.
-	// ReliefAt is when that was nine tenths of what was promised, zero if it was not.
+	// Released is how much of Signal came back, missing while more is expected. ReliefAt is when it
+	// reached nine tenths of Promised, zero if it did not.
 	Released eviction.Figure `json:"-"`
 	ReliefAt time.Time       `json:"-"`
-	// Pressure: the node is why the pod must go, not a limit of its own.
+	// Pressure: evicted for node pressure, not for a limit of the pod itself.
 	Pressure bool `json:"-"`
-	// Hard: for a hard threshold or a limit of its own, so nothing is left to be
+	// Hard: evicted for a hard threshold or a limit of its own, so the grace period cannot be
 	// shortened.
 	Hard bool `json:"-"`
-	// JournalledAt is when the kill was in the journal, KilledAt when it returned. Both are zero
-	// before that.
+	// JournalledAt is when the kill was saved in the journal, KilledAt when Kill returned; zero
+	// before.
 	JournalledAt time.Time `json:"-"`
 	KilledAt     time.Time `json:"-"`
-	// gone: there is nothing to kill any more, only its end is waited for.
+	// gone: there is nothing to kill any more, only the end to wait for.
 	gone bool
-	// endedAt is when its end was waited for no longer, zero while it is ending.
+	// endedAt is when it stopped counting as terminating, zero before.
 	endedAt time.Time
-	// cleaning: its volumes are still being removed. leftover: it has finished and may have
-	// left something behind.
+	// cleaning: its volumes are still being removed. leftover: it has finished and may have left
+	// something behind.
 	cleaning, leftover bool
-	// shorten is closed to have the pod killed with the shortest grace, and is nil
-	// when it was.
+	// shorten is closed to kill the pod with the shortest grace period; nil once it was.
 	shorten chan struct{}
 }
 
-// New returns a pod as the victim of s, with a grace period of so many seconds at
-// most.
+// New returns a pod as a victim of s, with a grace period of at most graceOverrideSeconds.
 func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Victim {
 	grace := EffectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	return Victim{
@@ -112,7 +109,7 @@ func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message st
 	}
 }
 
-// resumed returns the victim of a former host.
+// resumed returns the victim of a kill by a former host.
 func resumed(j rundir.Kill, pod pods.Pod) *Victim {
 	decided := j.EvictedAt
 	if decided.IsZero() {
@@ -124,12 +121,12 @@ func resumed(j rundir.Kill, pod pods.Pod) *Victim {
 	}
 }
 
-// EndedAt returns when nothing of v ran any more, or it was given up on; zero before that.
+// EndedAt returns when the pod had finished or was given up on; zero before.
 func (v *Victim) EndedAt() time.Time { return v.endedAt }
 
 func (v *Victim) ending() bool { return v.endedAt.IsZero() }
 
-// matters reports whether something depends on what became of v.
+// matters reports whether anything still depends on v.
 func (v *Victim) matters(now time.Time) bool {
 	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor
 }
@@ -140,7 +137,7 @@ func (v Victim) shortest() Victim {
 	return v
 }
 
-// Journaled returns the record of v for a next host.
+// Journaled returns v's journal entry for a next host.
 func (v *Victim) Journaled() rundir.Kill {
 	k := rundir.Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
@@ -153,7 +150,8 @@ func (v *Victim) Journaled() rundir.Kill {
 	return k
 }
 
-// eventAnnotations returns the kubelet's, and if there is a record its name and why the pod goes.
+// eventAnnotations returns the kubelet's annotations and, if there is a record, its id and the
+// reason.
 func (v *Victim) eventAnnotations() map[string]string {
 	if v.Record == "" {
 		return v.Annotations
@@ -166,10 +164,9 @@ func (v *Victim) eventAnnotations() map[string]string {
 	return annotations
 }
 
-// waitsForVolumes reports whether the node has its answer to the kill only when the pod's
-// volumes are gone, as the kubelet waits for (PodIsFinished): their owner removes them after
-// the containers have ended. Memory and processes are back by then, but for what the pod
-// has in memory-backed volumes.
+// waitsForVolumes reports whether the kill takes effect only when the pod's volumes are gone, which
+// the kubelet waits for (PodIsFinished): it removes them after the containers have ended. Memory
+// and processes are back by then, except for memory-backed volumes.
 func (v *Victim) waitsForVolumes() bool {
 	d, _ := eviction.Builtin(v.Signal)
 	return !v.Pressure || d.Condition == eviction.DiskPressure || slices.ContainsFunc(v.Pod.Row.Volumes, func(v eviction.Volume) bool {

@@ -34,9 +34,8 @@ func (n node) disk(o eviction.Observation) eviction.Observation {
 	return figures.Filesystem(o, "", room, err)
 }
 
-// pids observes the pids of this process's pid namespace, which must be the node's. On a node that
-// is itself a container, only the pid plugin can be configured to count; here the figure is
-// unknown.
+// pids counts the pids of this process's pid namespace, which must be the node's. On a node that is
+// a container, only the pid plugin can be configured to count; here the figure is unknown.
 func (n node) pids(o eviction.Observation) eviction.Observation {
 	var s nodefs.PIDSample
 	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)

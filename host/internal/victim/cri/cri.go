@@ -1,4 +1,5 @@
-// Package cri ends pods through the container runtime. When, and with what grace, is the business of package victim.
+// Package cri kills pods through the container runtime. Package victim decides when, and with what
+// grace period.
 package cri
 
 import (
@@ -29,30 +30,28 @@ import (
 )
 
 const (
-	// A runtime that is away is asked again soon: it mostly restarts within a
-	// second, and the node is short of something until it is back.
+	// An unreachable runtime is retried soon: mostly it restarts within a second, and the node is
+	// short of something meanwhile.
 	firstRetry = 20 * time.Millisecond
 	maxRetry   = 500 * time.Millisecond
-	// leastSeconds is the least time that a container gets to end by itself after its hook or
-	// its wait for others, also when that took all of the grace.
+	// leastSeconds is the minimum grace of a container after its hook or its wait for others, even
+	// if these used up the grace period.
 	leastSeconds = 1
-	// releaseTimeout is the time that the end of a container that has been stopped waits for
-	// memory that is taken back beside.
+	// releaseTimeout is how long a stopped container waits for its memory to be reclaimed.
 	releaseTimeout = time.Second
-	// staleAfter is the time after its grace period at which a kill that took too long is given
-	// up.
+	// staleAfter is how long after its grace period a kill that took too long is given up.
 	staleAfter = time.Minute
 )
 
 // Options configures a Killer.
 type Options struct {
 	Runtime runtimeapi.RuntimeServiceClient
-	// PodsDir has a directory for each pod, by uid.
+	// PodsDir contains a directory for each pod, by uid.
 	PodsDir string
-	// Processes kills what is left of a container whose grace is over, beside the runtime. It
-	// may be nil.
+	// Processes kills what is left of a container after its grace period, in parallel to the
+	// runtime. It may be nil.
 	Processes *processes.Killer
-	// Log receives the outcome of the containers' hooks and processes.
+	// Log receives the results of hooks and kills.
 	Log *slog.Logger
 }
 
@@ -61,29 +60,28 @@ type Killer struct {
 	Options
 	hooks hooks
 
-	// cuts has of the pods, by uid, of which a kill is under way what cuts its hooks short.
+	// cuts holds, by uid, the cancel functions for the hooks of pods being killed.
 	cuts sync.Map
-	// unfinished has the pods, by uid, whose kill ended before their sandboxes were
-	// stopped, and when their grace ends.
+	// unfinished holds, by uid, the end of the grace period of pods whose kill ended before their
+	// sandboxes were stopped.
 	unfinished sync.Map
-	// unfound has the pods, by uid, of which a kill is under way that has reported a container
-	// without a cgroup.
+	// unfound holds the uids of pods whose kill under way has reported a container without a
+	// cgroup.
 	unfound sync.Map
 }
 
 // New returns a killer.
 func New(o Options) *Killer { return &Killer{Options: o, hooks: newHooks(o.Runtime)} }
 
-// Kill implements victim.Killer: it stops the containers of the pod as a kubelet does, and
-// then its sandboxes. Each container's preStop hook is run first, sidecars wait for the
-// main containers, and all that is within the grace period, with a second more for a container
-// that has waited until its end. The processes that a container then still has are killed beside
-// the runtime, which is asked to stop it all the same. It returns when the runtime has stopped
-// them: nil also if they were gone before. While ctx lives, a runtime that cannot be reached is
-// tried again, with what is left of the grace period. It gives up with victim.ErrTimeout
-// after victim.Timeout, and Finished does the rest.
+// Kill implements victim.Killer: like a kubelet it stops the containers of the pod, then its
+// sandboxes. It runs each container's preStop hook first, and sidecars wait for the main
+// containers, all within the grace period, plus a second for a container that has waited until its
+// end. Then it kills remaining processes directly, and asks the runtime to stop the container all
+// the same. It returns when the runtime has stopped them, nil also if they were gone before. While
+// ctx lives it retries an unreachable runtime with the rest of the grace period. It returns
+// victim.ErrTimeout after victim.Timeout, and Finished does the rest.
 //
-// A second kill of a pod meanwhile runs no hooks and cuts those of the first short.
+// A second kill of a pod meanwhile runs no hooks and cancels those of the first.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
@@ -99,7 +97,7 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 		k.unfinished.Delete(v.UID)
 		return err
 	}
-	for { // a second kill, which may end at the same time, may only shorten the grace
+	for { // a second kill, which may end at the same time, may only shorten the grace period
 		former, again := k.unfinished.LoadOrStore(v.UID, graceEnds)
 		if !again || !graceEnds.Before(former.(time.Time)) || k.unfinished.CompareAndSwap(v.UID, former, graceEnds) {
 			return err
@@ -107,8 +105,8 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	}
 }
 
-// hookTime returns a context for the hooks of a pod, which ends with its grace. It has
-// ended if another kill of the pod is under way, whose hooks it ends.
+// hookTime returns a context for the hooks of a pod, which ends with its grace period. If another
+// kill of the pod is under way it cancels that one's hooks and returns an ended context.
 func (k *Killer) hookTime(ctx context.Context, uid string, graceEnds time.Time) (hooks context.Context, done func()) {
 	ctx, end := context.WithDeadlineCause(ctx, graceEnds, errGraceOver)
 	hooks, cut := context.WithCancelCause(ctx)
@@ -133,7 +131,7 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 			}
 			slices.SortFunc(left.Sandboxes, func(a, b *runtimeapi.PodSandbox) int { return cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()) })
 			sandboxes, containers = left.Ready(), left.Left()
-			v.Pod.Row.Containers = nil // others may have been made since
+			v.Pod.Row.Containers = nil // others may have been created since
 			for _, c := range left.Containers {
 				v.Pod.Row.Containers = append(v.Pod.Row.Containers, eviction.Container{Name: c.GetMetadata().GetName(), ID: c.GetId()})
 			}
@@ -152,8 +150,7 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 	})
 }
 
-// runHook tells what becomes of a container's hook, and no more: the container is
-// stopped all the same.
+// runHook runs a container's hook and logs the result: the container is stopped regardless.
 func (k *Killer) runHook(ctx, hooks context.Context, v victim.Victim, s step, sandboxes []string) {
 	began := time.Now()
 	err := k.hooks.run(hooks, s, sandboxes)
@@ -168,9 +165,9 @@ func (k *Killer) runHook(ctx, hooks context.Context, v victim.Victim, s step, sa
 	}
 }
 
-// stop stops containers, each when its turn has come and its hook was run, and then the
-// sandboxes. It reports whether it has stopped the sandboxes, whatever the containers said, or
-// the containers if no sandbox is left. hook says whether there was one.
+// stop stops containers, each after its predecessors and its hook, and then the sandboxes. It
+// reports whether it stopped the sandboxes, regardless of errors of containers, or the containers
+// if no sandbox is left. hook reports whether a step has a hook to run.
 func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, steps []step, graceEnds time.Time, hook func(step) bool) (stopped bool, err error) {
 	ended := make([]chan struct{}, len(steps))
 	for i := range ended {
@@ -196,8 +193,8 @@ func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, 
 	if ctx.Err() != nil {
 		return false, stopContainers
 	}
-	// The sandboxes also when a container could not be stopped: stopping a
-	// sandbox ends all that is in it.
+	// Sandboxes are stopped even if a container could not be: stopping a sandbox ends everything in
+	// it.
 	stopSandboxes := each(sandboxes, func(_ int, id string) error {
 		return k.retry(ctx, "stop pod sandbox "+id, func() error {
 			_, err := k.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
@@ -207,16 +204,16 @@ func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, 
 	return stopSandboxes == nil && (len(sandboxes) > 0 || stopContainers == nil), errors.Join(stopContainers, stopSandboxes)
 }
 
-// StopContainers stops containers of a pod in parallel, each with what is left of the grace
-// period, and nothing else of it: no hooks are run. Like Kill it tries again while the
-// runtime cannot be reached, and kills what is left beside it.
+// StopContainers stops containers of a pod in parallel, with the rest of the grace period and
+// without hooks. Like Kill it retries an unreachable runtime, and kills remaining processes
+// directly.
 func (k *Killer) StopContainers(ctx context.Context, v victim.Victim, ids []string, graceEnds time.Time) error {
 	defer k.unfound.Delete(v.UID)
 	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, v, id, graceEnds, 0) })
 }
 
-// stopContainer gives a container what is left of the grace period, and least seconds in any
-// case. Then its processes are killed, whatever the runtime does.
+// stopContainer stops a container with the rest of the grace period, at least least seconds. Then
+// its processes are killed, whatever the runtime does.
 func (k *Killer) stopContainer(ctx context.Context, v victim.Victim, id string, graceEnds time.Time, least int64) error {
 	if err := context.Cause(ctx); err != nil { // while it waited
 		return fmt.Errorf("stop container %s: %w", id, err)
@@ -234,8 +231,8 @@ func (k *Killer) stopContainer(ctx context.Context, v victim.Victim, id string, 
 	})
 }
 
-// killAt has the processes of a container killed at the given time, if it is not stopped before.
-// stopped waits for them to be killed and a moment for their memory, at most until ctx ends.
+// killAt kills the processes of a container at the given time, if stopped is not called before.
+// stopped waits until they are killed and briefly for their memory, at most until ctx ends.
 func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id string) (stopped func()) {
 	if k.Processes == nil {
 		return func() {}
@@ -261,7 +258,7 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	}
 }
 
-// tellUnfound tells of a container that runs and has no cgroup where it is looked for.
+// tellUnfound logs a running container whose cgroup was not found.
 func (k *Killer) tellUnfound(ctx context.Context, v victim.Victim, id string) {
 	_, err := hang.Do(ctx.Done(), func() (struct{}, error) { return struct{}{}, k.Processes.Find(container(v, id)) }, nil)
 	if !errors.Is(err, nodefs.ErrGone) || k.exited(ctx, id) || ctx.Err() != nil {
@@ -284,7 +281,7 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
 	switch {
-	case errors.Is(err, nodefs.ErrGone): // it has ended, or it was reported
+	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
 	case err != nil:
 		k.Log.Warn("processes not killed, the runtime does it", append(about, "error", err)...)
 	case done.Processes > 0:
@@ -292,10 +289,9 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 	}
 }
 
-// Finished implements victim.Killer: nothing of the pod runs any more, no ready
-// sandbox, no running container. It goes on with a kill that took too long, which no caller
-// else would do: the runtime kills a container only while the call to stop it waits. Of
-// a pod that was not to be killed it changes nothing.
+// Finished implements victim.Killer: no sandbox of the pod is ready and no container runs. It also
+// continues a kill that took too long, because the runtime kills a container only while the call to
+// stop it lasts. It does not affect other pods.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	left, err := k.Left(ctx, v.UID)
 	if err != nil {
@@ -313,22 +309,22 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	return true, nil
 }
 
-// CleanedUp implements victim.Killer: the program that made the pod's volumes has removed
-// them. A look at a disk may hang, and is then left behind.
+// CleanedUp implements victim.Killer: the pod's volumes have been removed by the program that
+// created them. A disk access that hangs is abandoned.
 func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.PodsDir, v.UID, "volumes")) }, nil)
 }
 
-// exited reports whether a container is known to run no more. A container that
-// ends by itself while it is being stopped makes containerd 1.6 answer an error
-// (Unknown: "failed to kill container ... ttrpc: closed").
+// exited reports whether a container is known to have exited. If a container exits by itself while
+// being stopped, containerd 1.6 returns an error (Unknown: "failed to kill container ... ttrpc:
+// closed").
 func (k *Killer) exited(ctx context.Context, id string) bool {
 	list, err := k.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
 }
 
-// Left lists the pod's sandboxes and containers in the runtime. It could pick by label, but then
-// a sandbox made without labels would look gone.
+// Left lists the pod's sandboxes and containers in the runtime. It does not filter by label, which
+// would miss a sandbox made without labels.
 func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	listed, err := criclient.List(ctx, k.Runtime, uid)
 	if err != nil {
@@ -342,7 +338,7 @@ func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
 	return &criclient.Pod{UID: uid}, nil
 }
 
-// each calls stop for all of them in parallel and joins the errors in order.
+// each calls stop for all in parallel and joins the errors in order.
 func each[T any](all []T, stop func(i int, one T) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(all))
@@ -353,8 +349,8 @@ func each[T any](all []T, stop func(i int, one T) error) error {
 	return errors.Join(errs...)
 }
 
-// retry calls the runtime again and again while it cannot be reached. What is
-// not found has been stopped and removed by another program.
+// retry calls the runtime until it can be reached. NotFound counts as success: another program has
+// removed the object.
 func (k *Killer) retry(ctx context.Context, what string, call func() error) error {
 	var last error
 	pace := backoff.NewExponentialBackOff()
@@ -374,14 +370,14 @@ func (k *Killer) retry(ctx context.Context, what string, call func() error) erro
 		return nil
 	}
 	if gaveUp := context.Cause(ctx); gaveUp != nil {
-		// Why the time ran out, and what the runtime said last.
+		// The reason for giving up, and the runtime's last error.
 		return fmt.Errorf("%s: %w (%w)", what, gaveUp, last)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// noVolumes reports whether there is nothing in dir/PLUGIN/. The directories above
-// may outlive the volumes.
+// noVolumes reports whether dir/PLUGIN/ is empty for all plugins. The directories above may outlive
+// the volumes.
 func noVolumes(dir string) (bool, error) {
 	plugins, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,15 +13,14 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// Why a hook is cut short.
+// Reasons for cancelling a hook.
 var (
 	errGraceOver    = errors.New("cut short: the grace period is over")
 	errSecondKill   = errors.New("cut short: the pod is killed with another grace period")
 	errNotSupported = errors.New("want exec, httpGet or sleep")
 )
 
-// hooks runs what containers want to be done before they are stopped. It is safe for
-// concurrent use.
+// hooks runs preStop hooks. It is safe for concurrent use.
 type hooks struct {
 	client runtimeapi.RuntimeServiceClient
 	web    web
@@ -31,8 +30,8 @@ func newHooks(client runtimeapi.RuntimeServiceClient) hooks {
 	return hooks{client: client, web: newWeb()}
 }
 
-// run returns when the hook has ended, nil if it did so well. It returns soon
-// after ctx has ended, with its cause, whatever the runtime or a server does.
+// run runs a hook and returns nil if it succeeded. When ctx ends it returns soon with its cause,
+// whatever the runtime or a server does.
 func (h hooks) run(ctx context.Context, s step, sandboxes []string) error {
 	var err error
 	switch on := s.preStop(); {
@@ -53,8 +52,8 @@ func (h hooks) run(ctx context.Context, s step, sandboxes []string) error {
 	return input.Clip(err)
 }
 
-// exec runs a command in the container. A command that is cut short is left to the
-// runtime, which ends it with the call, and at the latest with the container.
+// exec runs a command in the container. The runtime ends a cancelled command with the call, at the
+// latest with the container.
 func (h hooks) exec(ctx context.Context, containerID string, command []string) error {
 	left := int64(0) // as long as it takes
 	if ends, ok := ctx.Deadline(); ok {
@@ -84,8 +83,8 @@ func (h hooks) get(ctx context.Context, action *v1.HTTPGetAction, of *v1.Contain
 	return nil
 }
 
-// podIP returns the address of the pod as its newest sandbox has it. The runtime does not know
-// that of a pod in the network of the node, which is the node's.
+// podIP returns the pod's address from its newest sandbox. For a pod in the host's network the
+// runtime has none; it is the node's address.
 func (h hooks) podIP(ctx context.Context, sandboxes []string) (string, error) {
 	if len(sandboxes) == 0 {
 		return "", errors.New("the pod has no sandbox, and so no address")
@@ -116,7 +115,7 @@ func sleep(ctx context.Context, seconds int64) error {
 	}
 }
 
-// secondsUntil returns the whole seconds that are left until then, rounded up, 0 if none are.
+// secondsUntil returns the whole seconds until then, rounded up, 0 if it has passed.
 func secondsUntil(then time.Time) int64 {
 	return max(int64(math.Ceil(time.Until(then).Seconds())), 0)
 }

@@ -12,10 +12,9 @@ import (
 // A step is one container to stop.
 type step struct {
 	id string
-	// of is the container as the manifest has it, nil if none is known.
+	// of is the container in the manifest, nil if unknown.
 	of *v1.Container
-	// after are the containers, by their place among the steps, whose end this one
-	// waits for.
+	// after lists the containers, by index of their steps, whose end this one waits for.
 	after []int
 }
 
@@ -27,9 +26,9 @@ func (s step) preStop() *v1.LifecycleHandler {
 	return s.of.Lifecycle.PreStop
 }
 
-// stepsOf returns how to stop the containers of a pod: all at once, but sidecars after the main
-// containers, the one that was started last first. What the manifest does not have, and
-// all of a pod without one, has no hook, waits for no other and no other waits for it.
+// stepsOf returns how to stop the containers of a pod: all at once, except that sidecars stop after
+// the main containers, in reverse order of their start. Containers that are not in the manifest
+// have no hook, and no order.
 func stepsOf(ids []string, pod pods.Pod) []step {
 	names := make(map[string]string, len(pod.Row.Containers))
 	for _, c := range pod.Row.Containers {
@@ -49,20 +48,20 @@ func stepsOf(ids []string, pod pods.Pod) []step {
 	return steps
 }
 
-// A place locates a container in the manifest. The zero place is nowhere.
+// A place locates a container in the manifest. The zero place means that it is not there.
 type place struct {
 	of *v1.Container
-	// sidecar is the place among the init containers, from 1 on, 0 for a main container.
+	// sidecar is the index among the init containers, from 1 on, 0 for a main container.
 	sidecar int
 }
 
-// before reports whether a is to be there before b is, and so may end only after it.
+// before reports whether a starts before b, and so may stop only after it.
 func (a place) before(b place) bool {
 	return a.sidecar > 0 && b.of != nil && (b.sidecar == 0 || b.sidecar > a.sidecar)
 }
 
-// placesOf returns the main containers and the sidecars of a pod, by name. Other init
-// containers have ended before those are there.
+// placesOf returns the main containers and the sidecars of a pod, by name. Other init containers
+// have ended before these start.
 func placesOf(pod *v1.Pod) map[string]place {
 	places := map[string]place{}
 	if pod == nil {
@@ -81,7 +80,7 @@ func placesOf(pod *v1.Pod) map[string]place {
 	return places
 }
 
-// awaitTurn waits until all of these have ended, at most until then.
+// awaitTurn waits until all of these have ended, or until the given time.
 func awaitTurn(ctx context.Context, until time.Time, ended []<-chan struct{}) {
 	late := time.NewTimer(time.Until(until))
 	defer late.Stop()

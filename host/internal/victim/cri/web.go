@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// maxReplyBytes bounds the part of a reply that is read; the reply itself is not used.
+	// maxReplyBytes bounds how much of a reply is read; it is not used.
 	maxReplyBytes = 10 << 10
 	maxRedirects  = 10
 	// userAgent is the kubelet's User-Agent for hooks.
 	userAgent = "kube-lifecycle/1.36"
 )
 
-// web sends the requests that containers want as hooks, as the kubelet does: to the
-// container's server, past any proxy, whose certificate is not verified.
+// web sends the HTTP requests of hooks like the kubelet: without a proxy, and without verifying the
+// certificate.
 type web struct{ client *http.Client }
 
 func newWeb() web {
@@ -39,7 +39,7 @@ func newWeb() web {
 	}}
 }
 
-// sameHost follows redirects on one host: no other host is asked for a pod.
+// sameHost follows redirects only to the same host.
 func sameHost(next *http.Request, before []*http.Request) error {
 	if next.URL.Hostname() != before[0].URL.Hostname() || len(before) >= maxRedirects {
 		return http.ErrUseLastResponse
@@ -47,14 +47,14 @@ func sameHost(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// get returns nil if a server at host has answered that all is well.
+// get returns nil if the server at host answers with success.
 func (w web) get(ctx context.Context, action *v1.HTTPGetAction, of *v1.Container, host string) error {
 	r, err := request(ctx, action, of, host)
 	if err != nil {
 		return err
 	}
 	reply, err := w.client.Do(r)
-	if errors.Is(err, http.ErrSchemeMismatch) { // a server without TLS, which the kubelet puts up with
+	if errors.Is(err, http.ErrSchemeMismatch) { // a server without TLS, which the kubelet tolerates
 		plain := r.Clone(ctx)
 		plain.URL.Scheme = "http"
 		plain.Header.Del("Authorization")
@@ -109,7 +109,7 @@ func request(ctx context.Context, action *v1.HTTPGetAction, of *v1.Container, ho
 	return r, nil
 }
 
-// portOf returns a port by its number, or by its name among those of the container.
+// portOf returns a port by number, or by name among the container's ports.
 func portOf(port intstr.IntOrString, of *v1.Container) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String && number == 0 {
@@ -125,8 +125,8 @@ func portOf(port intstr.IntOrString, of *v1.Container) (int, error) {
 	return number, nil
 }
 
-// nodeAddress returns the node's address on the interface of its default route, where a kubelet
-// has the node's pods answer, else that of the loopback device.
+// nodeAddress returns the node's address on the interface of its default route, where the kubelet
+// expects pods in the host's network, else the loopback address.
 func nodeAddress() string {
 	ip, err := utilnet.ChooseHostInterface()
 	if err != nil {

@@ -17,13 +17,13 @@ type answer int
 
 const (
 	accepted answer = iota
-	// gone: there is no such pod any more.
+	// gone: the pod does not exist any more.
 	gone
-	// over: the pod has ended, or is being deleted, which the kubelet sees to.
+	// over: the pod has ended, or is being deleted, which the kubelet handles.
 	over
-	// refused: by the rights that evictd has, or by a rule for what it may write.
+	// refused: evictd lacks a right, or a policy denies the write.
 	refused
-	// away: it may have the eviction all the same.
+	// away: no answer; the eviction may have been stored anyway.
 	away
 	// conflict: the pod has changed meanwhile.
 	conflict
@@ -53,7 +53,7 @@ func meaning(err error) answer {
 	}
 	switch s.Status().Code {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return away // other credentials, or another time, may do
+		return away // other credentials, or a later time, may succeed
 	}
 	if m := denial.FindStringSubmatch(err.Error()); m != nil && (m[2] == endedAlready || m[2] == deletedAlready) {
 		return over
@@ -61,14 +61,14 @@ func meaning(err error) answer {
 	return refused
 }
 
-// What the admission policy that comes with evictd says when nothing is wrong with evictd.
+// Messages of the admission policy shipped with evictd that do not indicate a problem.
 const (
 	endedAlready   = "the pod has ended already"
 	deletedAlready = "the pod is being deleted already"
 )
 
-// ofAnotherPod reports whether the pod of that name has another uid: the API server then
-// says 422, as an admission policy does when it denies something.
+// ofAnotherPod reports whether a pod of that name has another uid: the API server then answers 422,
+// like an admission policy that denies a write.
 func ofAnotherPod(s metav1.Status) bool {
 	if s.Code != http.StatusUnprocessableEntity {
 		return false
@@ -85,20 +85,20 @@ func ofAnotherPod(s metav1.Status) bool {
 var (
 	// denial matches the API server's message for a write that an admission policy denies.
 	denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)`)
-	// notPassed matches an error of its own for a webhook that lets no write pass, and for a pod
-	// that is too large.
+	// notPassed matches the API server's errors about a webhook that rejects every write, and about
+	// a pod that is too large.
 	notPassed = regexp.MustCompile(`failed calling webhook|request is too large`)
-	// missing matches its message for a role that lacks a verb.
+	// missing matches its message about a role that lacks a verb.
 	missing = regexp.MustCompile(`cannot (\S+) resource "([^"]*)"`)
 )
 
-// lacksRight reports whether a refusal is the authorizer's, whatever the form of the eviction.
-// What admission forbids is said to be denied.
+// lacksRight reports whether the authorizer refused, which does not depend on the form of the
+// eviction. Messages of admission contain "denied".
 func lacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "denied")
 }
 
-// inWords says of a refusal what has to be different for the eviction to be accepted.
+// inWords rewords a refusal to say what must change for the eviction to be accepted.
 func inWords(err error) error {
 	text := err.Error()
 	if m := denial.FindStringSubmatch(text); m != nil {

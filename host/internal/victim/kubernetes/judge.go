@@ -10,17 +10,17 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
-// A judge judges evictions that are known from the API server alone, as those in the
-// journal are judged. One goroutine uses it.
+// A judge reassesses evictions that are known only from the API server, like those in the journal.
+// It belongs to one goroutine.
 type judge struct {
 	short func(resource string) (known, is bool)
 	log   *slog.Logger
-	// leftAlone are pods whose eviction holds no more, with its time.
+	// leftAlone holds pods whose eviction is no longer needed, with its time.
 	leftAlone map[types.UID]string
 }
 
-// holds reports whether the eviction of p with this message still holds. It is judged again
-// as long as it cannot be. The annotation does not say how long its grace was.
+// holds reports whether the eviction of p with this message is still needed. It asks again until
+// that is known. The annotation does not contain the grace period.
 func (j judge) holds(p *v1.Pod, message string) bool {
 	evicted := evictedAt(p)
 	at, err := time.Parse(time.RFC3339Nano, evicted)

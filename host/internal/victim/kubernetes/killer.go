@@ -1,9 +1,8 @@
-// Package kubernetes ends pods beside a kubelet: it tells the API server that a pod is
-// evicted, upon which the kubelet ends it as it ends all pods, and stops containers through
-// the runtime where that is to be quicker, or where the kubelet does not do it.
+// Package kubernetes kills pods beside a kubelet: it writes to the API server that a pod is
+// evicted, upon which the kubelet terminates it like any pod. It stops containers through the
+// runtime where that is faster, or where the kubelet does not do it.
 //
-// How the API server is reached is not its business, and what it stops with is package
-// victim/cri.
+// Its callers connect it to the API server; package victim/cri stops the containers.
 package kubernetes
 
 import (
@@ -28,65 +27,64 @@ import (
 )
 
 const (
-	// kubeletTimeout is the time that the kubelet gets before evictd acts in its place: until it has
-	// begun to end a pod, and until it has removed what is left of one.
+	// kubeletTimeout is how long the kubelet may take to begin terminating a pod, and to remove
+	// what is left of it, before evictd acts in its place.
 	kubeletTimeout = time.Second
-	// hookTimeout bounds the wait for the kubelet to say that it has begun to end a pod with
-	// a hook, which must not run twice: one that is busy writes what it did within 10 s.
+	// hookTimeout bounds the wait for the kubelet to report that it terminates a pod with a hook,
+	// which must not run twice: a busy kubelet reports within 10 s.
 	hookTimeout = 10 * time.Second
-	// apiTimeout is the time that the API server gets to answer before a pod is ended without
-	// it.
+	// apiTimeout is how long to wait for the API server before killing a pod without its answer.
 	apiTimeout = 5 * time.Second
-	// apiLatencyFactor is the time for the kubelet to receive the eviction and to report it, in multiples
-	// of the time of the API server's answer.
+	// apiLatencyFactor is how long the kubelet may take to receive the eviction and to report it,
+	// in multiples of the API server's response time.
 	apiLatencyFactor = 3
-	// A pod's end is looked for often at first.
+	// Polling for a pod's end begins at firstLook and slows down to maxLook.
 	firstLook, maxLook = 20 * time.Millisecond, 500 * time.Millisecond
-	// lastGraceSeconds is the time that the kubelet leaves a container between SIGTERM and
-	// SIGKILL also when hooks, or containers that end before it, have used up the grace period.
+	// lastGraceSeconds is the time that the kubelet leaves a container between SIGTERM and SIGKILL
+	// even if hooks, or containers that end before it, have used up the grace period.
 	lastGraceSeconds = 2
 )
 
 // API is the part of the API server that a killer uses.
 type API interface {
-	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
-	// pod as it is then, or would be. Errors of the API server are its own
-	// (k8s.io/apimachinery/pkg/api/errors). It is called from several goroutines.
+	// PatchPodStatus sends a strategic merge patch of pods/status and returns the resulting pod,
+	// also in a dry run. Errors are those of k8s.io/apimachinery/pkg/api/errors. It is called from
+	// several goroutines.
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
-	// DeletePod deletes a pod, unless another one of that name has taken its place.
+	// DeletePod deletes a pod, unless its uid differs.
 	DeletePod(ctx context.Context, namespace, name string, uid types.UID, graceSeconds int64) error
 	// CreateEvent creates an event.
 	CreateEvent(ctx context.Context, event *v1.Event) error
 }
 
-// Options configures a Killer. All fields of its own are required.
+// Options configures a Killer. All fields except those of victimcri.Options are required.
 type Options struct {
 	// Options for stopping containers.
 	victimcri.Options
 	API      API
 	NodeName string
-	// Journal keeps what a next evictd must know.
+	// Journal keeps the state that a next evictd needs.
 	Journal victim.Journal
-	// DryRun reports whether nothing is to be written, and nothing to be ended, for now.
+	// DryRun reports whether writing to the API server and killing are disabled now.
 	DryRun func() bool
-	// Refused takes a pod whose eviction the API server refuses for good, and why.
+	// Refused is called with a pod whose eviction the API server refuses permanently, and why.
 	Refused func(pod pods.Pod, why error)
-	// Settle waits, not for long, until the API server has what an eviction must not come
-	// before. It may be nil.
+	// Settle waits briefly until the API server has the writes that must precede an eviction. It
+	// may be nil.
 	Settle func(context.Context)
-	// Short says of a resource whether it is known if the node is short of it now, and
-	// whether it is. It must not wait.
+	// Short reports whether it is known if the node is short of a resource now, and whether it is.
+	// It must not block.
 	Short func(resource string) (known, is bool)
-	// Pods returns the pods of this node as the API server last sent them. It is called
-	// every few seconds and must not ask anybody.
+	// Pods returns the pods of this node as last received from the API server. It is called every
+	// few seconds and must not send requests.
 	Pods func() []*v1.Pod
 }
 
-// A Killer kills pods through the API server and the container runtime. It is safe for
-// concurrent use. While Run runs the kills are written to the API server.
+// A Killer kills pods through the API server and the container runtime. It is safe for concurrent
+// use. Run writes the kills to the API server.
 //
-// It is the victim.Journal of its kills as well, between the victim.Set and the run
-// directory: a kill stays there until the API server has it.
+// It is also the victim.Journal of its kills, between the victim.Set and the run directory: a kill
+// stays there until the API server has it.
 type Killer struct {
 	records *records
 	teller  teller
@@ -98,7 +96,7 @@ type Killer struct {
 	judge   judge
 }
 
-// New returns a killer. Restore comes next, and Run.
+// New returns a killer. Call Restore next, then Run.
 func New(o Options) *Killer {
 	r := newRecords(o.Journal, o.Log)
 	return &Killer{
@@ -108,18 +106,17 @@ func New(o Options) *Killer {
 	}
 }
 
-// Kill implements victim.Killer. With the shortest grace period the main containers are
-// stopped at once, beside the message to the API server. With a longer one the kubelet
-// ends the pod, as it hears of it from there: hooks, main containers, sidecars. What then
-// is left at the end of the grace period is stopped, and all of a pod that the kubelet has
-// not begun to end.
+// Kill implements victim.Killer. With the shortest grace period it stops the main containers at
+// once, in parallel to the write to the API server. With a longer one the kubelet terminates the
+// pod once it receives the eviction: hooks, main containers, sidecars. At the end of the grace
+// period Kill stops what is left, and it stops the whole pod if the kubelet has not begun to.
 //
-// It returns when nothing of the pod runs any more. An API server that is away is no error,
-// Run tells it later; one that refuses the eviction is. It gives up with victim.ErrTimeout
-// after victim.Timeout, and Finished does the rest.
+// It returns when nothing of the pod runs any more. An unreachable API server is no error, Run
+// writes to it later; a refusal is. It returns victim.ErrTimeout after victim.Timeout, and Finished
+// does the rest.
 //
-// Mirror pods and pods that have ended by themselves are left alone. Of a pod that is being deleted the
-// API server gets no record: the kubelet is ending it.
+// It ignores mirror pods and pods that ended by themselves. For a pod that is being deleted it
+// writes nothing to the API server: the kubelet is terminating it.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !isEvicted(p)) {
@@ -142,8 +139,8 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	return errors.Join(err, k.records.refusal(r))
 }
 
-// Restore takes over the kills of a former evictd, and returns those that are to be judged
-// and finished. Call it before anything else.
+// Restore takes over the kills of a former evictd, and returns those that are to be reassessed and
+// finished. It must be called first.
 func (k *Killer) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 	return k.records.restore(kills)
 }
@@ -154,11 +151,10 @@ func (k *Killer) SaveKill(kill rundir.Kill) error { return k.records.save(kill) 
 // RemoveKill implements victim.Journal.
 func (k *Killer) RemoveKill(uid string) error { return k.records.ended(uid) }
 
-// LostEvents counts the events of evictions that never reached the API server.
+// LostEvents returns the number of eviction events that never reached the API server.
 func (k *Killer) LostEvents() uint64 { return k.records.lost.Load() }
 
-// Finished implements victim.Killer: nothing of the pod runs any more, no ready sandbox, no
-// running container.
+// Finished implements victim.Killer: no sandbox of the pod is ready and no container runs.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	return k.runtime.Finished(ctx, v)
 }
@@ -168,7 +164,7 @@ func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 	return k.runtime.CleanedUp(ctx, v)
 }
 
-// A termination is the end of one pod.
+// A termination is the kill of one pod.
 type termination struct {
 	killer    *Killer
 	record    *record
@@ -176,8 +172,7 @@ type termination struct {
 	graceEnds time.Time
 }
 
-// now stops the main containers. The sidecars and the sandbox are the kubelet's, if it is
-// there.
+// now stops the main containers. The kubelet, if it runs, stops the sidecars and the sandbox.
 func (e termination) now(ctx context.Context) error {
 	e.killer.records.step(e.record, containersStop) // nothing to do for one that was to be stopped from the start
 	ids, err := e.mainContainers(ctx)
@@ -190,8 +185,8 @@ func (e termination) now(ctx context.Context) error {
 	return e.rest(ctx, 0)
 }
 
-// byKubelet waits for a pod that the kubelet is ending. What has had no SIGTERM before the
-// grace is over has it now.
+// byKubelet waits for a pod that the kubelet is terminating. At the end of the grace period it
+// stops what is left, with a SIGTERM for containers that had none.
 func (e termination) byKubelet(ctx context.Context) error {
 	if e.finishedBy(ctx, e.graceEnds) {
 		return nil
@@ -199,18 +194,18 @@ func (e termination) byKubelet(ctx context.Context) error {
 	return e.rest(ctx, e.lateGrace())
 }
 
-// replaced ends a pod that the kubelet does not end, with what is left of its grace.
+// replaced kills a pod that the kubelet does not terminate, with the rest of its grace period.
 func (e termination) replaced(ctx context.Context) error {
 	if e.finishedBy(ctx, time.Now()) {
 		return nil
 	}
 	left := int64(math.Ceil(time.Until(e.graceEnds).Seconds()))
 	v := e.victim
-	v.Pod.SandboxIDs, v.Pod.ContainerIDs = nil, nil // the kubelet may have made others since
+	v.Pod.SandboxIDs, v.Pod.ContainerIDs = nil, nil // the kubelet may have created others since
 	return e.stop(ctx, v, max(left, 0))
 }
 
-// rest stops what is left of a pod whose grace is over.
+// rest stops what is left of a pod after its grace period.
 func (e termination) rest(ctx context.Context, graceSeconds int64) error {
 	v := e.victim
 	v.Pod = pods.Pod{} // neither hooks nor order: the kubelet had its time for them
@@ -221,13 +216,13 @@ func (e termination) stop(ctx context.Context, v victim.Victim, graceSeconds int
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, victim.ErrTimeout) {
 		return fmt.Errorf("end pod %s: %w", v.UID, err)
 	}
-	e.killer.records.step(e.record, containersStop) // Finished goes on with it if there is no time any more
+	e.killer.records.step(e.record, containersStop) // Finished continues it if the time has run out
 	v.GraceSeconds = graceSeconds
 	return e.killer.runtime.Kill(ctx, v)
 }
 
-// lateGrace returns the grace in seconds of containers that may not have had their SIGTERM when
-// the pod's grace is over.
+// lateGrace returns the grace in seconds of containers that may not have received SIGTERM before
+// the pod's grace period ended.
 func (e termination) lateGrace() int64 {
 	if p := e.victim.Pod.API; p != nil && (hasHook(p) || len(sidecars(p)) > 0) {
 		return lastGraceSeconds
@@ -239,7 +234,7 @@ func hasHook(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil })
 }
 
-// finishedBy waits until nothing of the pod runs any more, or it is that late.
+// finishedBy waits until nothing of the pod runs any more, or until the given time.
 func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	for wait := firstLook; ; wait = min(2*wait, maxLook) {
 		look, done := context.WithTimeout(ctx, victim.LookTimeout)
@@ -255,7 +250,7 @@ func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	}
 }
 
-// mainContainers returns the containers that the pod is there for: all but its sidecars.
+// mainContainers returns the pod's containers except its sidecars.
 func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	aside, known := []string(nil), e.victim.Pod.ContainerIDs
 	if p := e.victim.Pod.API; p != nil {
@@ -296,12 +291,12 @@ func hasEnded(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded
 }
 
-// isEvicted reports whether evictd has evicted p, or a pod that p is a copy of.
+// isEvicted reports whether evictd has evicted p, or a pod of which p is a copy.
 func isEvicted(p *v1.Pod) bool { return evictedAt(p) != "" }
 
 func isDeleted(p *v1.Pod) bool { return p != nil && p.DeletionTimestamp != nil }
 
-// pause reports whether ctx has not ended meanwhile.
+// pause waits for d, and reports false if ctx ended meanwhile.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

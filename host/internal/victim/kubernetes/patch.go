@@ -16,15 +16,15 @@ import (
 	"github.com/evictd/evictd/host/internal/victim"
 )
 
-// maxTextBytes bounds a message and an annotation, as the admission policies do: those of a pod
-// with hundreds of containers are longer.
+// maxTextBytes bounds a message and an annotation, like the admission policies do: pods with
+// hundreds of containers have longer ones.
 const maxTextBytes = 16 << 10
 
-// component stands as the source in events.
+// component is the source of events.
 const component = "evictd"
 
-// A patch is the one write that has a kubelet end a pod: the status alone would not reach
-// it. The uid has it fail for another pod of the same name.
+// A patch is the single write that makes a kubelet terminate a pod: it would ignore a change of the
+// status alone. The uid makes it fail for another pod of the same name.
 type patch struct {
 	Metadata struct {
 		UID             types.UID         `json:"uid"`
@@ -43,8 +43,8 @@ type patch struct {
 // A form is a way to write an eviction to the API server.
 type form int
 
-// Each form writes less than the one before it, for a pod whose annotations are full and for
-// clusters that refuse a condition more. The kubelet acts on each.
+// Each form writes less than the one before it, for pods with full annotations and for clusters
+// that refuse an additional condition. The kubelet acts on each of them.
 const (
 	annotated form = iota // by annotation, with the condition
 	labeled               // by label, with the condition
@@ -52,17 +52,17 @@ const (
 	forms
 )
 
-// labelTime is the time of an eviction as a label's value, which has no colons.
+// labelTime is the format of an eviction's time in a label value, which allows no colons.
 const labelTime = "20060102T150405.000000000Z"
 
-// A condition has no time of a probe, rather than none that replaces the one that is there.
+// A condition omits the time of the last probe, where null would delete the existing one.
 type condition struct {
 	v1.PodCondition
 	LastProbeTime *struct{} `json:"lastProbeTime,omitempty"`
 }
 
-// patchOf returns the patch of a kill, as a strategic merge patch of pods/status. It fails if the
-// pod is no longer of resourceVersion, unless that is empty.
+// patchOf returns the strategic merge patch of pods/status for a kill. It fails if the pod's
+// resourceVersion differs, unless that is empty.
 func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 	var p patch
 	p.Metadata.UID, p.Metadata.ResourceVersion = types.UID(k.UID), resourceVersion
@@ -86,11 +86,11 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// stamp returns the annotation's value.
+// stamp returns the value of the annotation.
 func stamp(k rundir.Kill) string { return k.EvictedAt.UTC().Format(time.RFC3339Nano) }
 
-// evictedAt returns when evictd has evicted p, or a pod that p is a copy of, in the form of
-// stamp; empty if it has not.
+// evictedAt returns when evictd evicted p, or a pod of which p is a copy, in the format of stamp;
+// empty if it did not.
 func evictedAt(p *v1.Pod) string {
 	at, err := time.Parse(labelTime, p.Labels[victim.AnnotationEvicted])
 	if err != nil {
@@ -99,7 +99,7 @@ func evictedAt(p *v1.Pod) string {
 	return at.Format(time.RFC3339Nano)
 }
 
-// eventOf returns the event of an eviction, with a name of its own: a second one is refused.
+// eventOf returns the event of an eviction. Its name is unique: a second one is refused.
 func eventOf(k rundir.Kill, nodeName string) *v1.Event {
 	at := metav1.NewTime(k.EvictedAt)
 	annotations := maps.Clone(k.Annotations)
@@ -116,7 +116,7 @@ func eventOf(k rundir.Kill, nodeName string) *v1.Event {
 	}
 }
 
-// bounded cuts text after the last end of a part that fits.
+// bounded cuts text after the last part, terminated by end, that fits.
 func bounded(text, end string) string {
 	if len(text) <= maxTextBytes {
 		return text
@@ -124,8 +124,8 @@ func bounded(text, end string) string {
 	return text[:strings.LastIndex(text[:maxTextBytes], end)+len(end)]
 }
 
-// Patch returns the body of an eviction of a pod under node pressure, for a dry run, with all that
-// one may have: a policy that is older than this evictd must not let it pass.
+// Patch returns the body of a node-pressure eviction of a pod, for a dry run, with all optional
+// fields: an admission policy older than this evictd must reject it.
 func Patch(p *v1.Pod) ([]byte, error) {
 	return patchOf(rundir.Kill{
 		Record:      "20260101T000000.000Z-00000000", // of the form of all
@@ -135,8 +135,8 @@ func Patch(p *v1.Pod) ([]byte, error) {
 	}, annotated, "")
 }
 
-// isTerminating reports whether the kubelet has begun to end a pod that was evicted: the first
-// that it writes then is that the pod is not ready, because it has ended.
+// isTerminating reports whether the kubelet has begun to terminate an evicted pod: the first thing
+// it writes then is that the pod is not ready because it has ended.
 func isTerminating(p *v1.Pod) bool {
 	return isDeleted(p) || slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodReady && (c.Reason == "PodFailed" || c.Reason == "PodCompleted")
@@ -150,14 +150,14 @@ func isStarting(p *v1.Pod) bool {
 		slices.ContainsFunc(p.Status.ContainerStatuses, waits) || slices.ContainsFunc(p.Status.InitContainerStatuses, waits)
 }
 
-// contradicted reports whether a pod that was evicted has another status again: the API
-// server was away, and the kubelet wrote what it knew before it received the eviction.
+// contradicted reports whether an evicted pod has another status again: the API server was
+// unreachable, and the kubelet wrote its status before it received the eviction.
 func contradicted(p *v1.Pod) bool {
 	return isEvicted(p) && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
 }
 
-// message returns the message of an eviction for the node's pressure, from the condition that no
-// kubelet writes over and no copy of the pod has; empty if there is none.
+// message returns the message of an eviction for node pressure, from the condition that no kubelet
+// overwrites and no copy of the pod has; empty if there is none.
 func message(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet {

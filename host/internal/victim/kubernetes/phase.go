@@ -1,25 +1,25 @@
 package kubernetes
 
-// A phase says what the API server has of an eviction, and what it is still to receive.
+// A phase says what the API server has received of an eviction, and what it has yet to receive.
 type phase int
 
 const (
-	// decided: the pod has yet to be killed.
+	// decided: the pod has not been killed yet.
 	decided phase = iota
-	// unconfirmed: a former evictd may have stopped the pod, or has so long ago that the pod
-	// may run again. abandoned is the same of a pod whose end is not waited for any longer.
+	// unconfirmed: a former evictd may have stopped the pod, or did so long ago that the pod may
+	// run again. abandoned is the same for a pod whose end is no longer awaited.
 	unconfirmed
 	abandoned
-	// unneeded: the pod was being deleted when it was killed, of which no record is made.
+	// unneeded: the pod was being deleted when it was killed, which needs no record.
 	unneeded
-	// pending: the API server is to receive the eviction. patching: it is being sent.
+	// pending: the eviction must be sent to the API server. patching: it is being sent.
 	pending
 	patching
-	// recorded: the API server has the eviction. recordedBefore: it has it from a former
-	// evictd, and this one has yet to kill the pod.
+	// recorded: the API server has the eviction. recordedBefore: it has it from a former evictd,
+	// and this one has not killed the pod yet.
 	recorded
 	recordedBefore
-	// declined: the API server needs no record of it, or refuses it for good.
+	// declined: the API server needs no record of it, or refuses it permanently.
 	declined
 )
 
@@ -28,24 +28,24 @@ var phaseNames = [...]string{"decided", "unconfirmed", "abandoned", "unneeded", 
 // String implements fmt.Stringer.
 func (p phase) String() string { return phaseNames[p] }
 
-// A state is an eviction between two events.
+// A state is the state of an eviction between two events.
 type state struct {
 	phase phase
-	// kills is the number of calls of Kill that end the pod.
+	// kills is the number of running calls of Kill for the pod.
 	kills int
-	// stopping: its containers are stopped through the runtime. ended: the pod has ended, or
-	// its end is not waited for any longer.
+	// stopping: its containers are being stopped through the runtime. ended: the pod has ended, or
+	// its end is no longer awaited.
 	stopping, ended bool
-	// announcing: its event is being created. announced: that was done, or given up.
+	// announcing: its event is being created. announced: that succeeded, or was given up.
 	announcing, announced bool
 }
 
-// An event is what happens to an eviction.
+// An event changes the state of an eviction.
 type event int
 
 const (
 	killBegins event = iota
-	// killOfDeletedBegins is killBegins of a pod that is being deleted.
+	// killOfDeletedBegins is killBegins for a pod that is being deleted.
 	killOfDeletedBegins
 	killReturns
 	containersStop
@@ -55,8 +55,8 @@ const (
 	announcementBegins
 	announcementEnds
 	podEnds
-	// formerKillConfirmed, formerKillRefuted and podRestarted say what became of an
-	// unconfirmed one: it has ended, it has not, or it runs again long after.
+	// formerKillConfirmed, formerKillRefuted and podRestarted resolve an unconfirmed eviction: the
+	// pod has ended, it has not, or it runs again long after.
 	formerKillConfirmed
 	formerKillRefuted
 	podRestarted
@@ -70,19 +70,19 @@ var eventNames = [...]string{
 // String implements fmt.Stringer.
 func (e event) String() string { return eventNames[e] }
 
-// An action follows from an event.
+// An action is the consequence of an event.
 type action int
 
 const (
 	none action = iota
 	// save writes the eviction to the journal.
 	save
-	// settle takes it from the journal, and keeps it in memory until a kubelet must have
-	// received it.
+	// settle removes it from the journal, and keeps it in memory until a kubelet must have received
+	// it.
 	settle
-	// forget takes it from both.
+	// forget removes it from both.
 	forget
-	// wake has Run look for what is to be sent.
+	// wake makes Run check for writes to send.
 	wake
 )
 
@@ -91,7 +91,7 @@ var actionNames = [...]string{"none", "save", "settle", "forget", "wake"}
 // String implements fmt.Stringer.
 func (a action) String() string { return actionNames[a] }
 
-// next returns the state after an event, and what is to be done.
+// next returns the state after an event, and the action to take.
 func next(s state, e event) (state, action) {
 	switch e {
 	case killBegins, killOfDeletedBegins:
@@ -129,7 +129,7 @@ func next(s state, e event) (state, action) {
 	}
 }
 
-// phaseOfKill returns the phase of an eviction that was in p and whose pod is killed.
+// phaseOfKill returns the phase after the kill of a pod whose eviction was in p.
 func phaseOfKill(p phase, deleted bool) phase {
 	switch {
 	case p == recordedBefore:
@@ -143,7 +143,7 @@ func phaseOfKill(p phase, deleted bool) phase {
 	}
 }
 
-// afterEnd is next of podEnds: an eviction stays in the journal until it is settled.
+// afterEnd is next for podEnds: an eviction stays in the journal until it is settled.
 func afterEnd(s state) (state, action) {
 	switch {
 	case s.unconfirmed():
@@ -156,9 +156,8 @@ func afterEnd(s state) (state, action) {
 	return s, s.step()
 }
 
-// judged is next of an unconfirmed eviction of which has become known what a former evictd
-// did. One that it did not finish is left to the judge of former kills, unless the pod is
-// abandoned.
+// judged is next for an unconfirmed eviction once it is known what a former evictd did. If the kill
+// was not finished it is reassessed with the other former kills, unless it is abandoned.
 func judged(s state, e event) (state, action) {
 	switch {
 	case !s.unconfirmed():
@@ -171,8 +170,7 @@ func judged(s state, e event) (state, action) {
 	return s, none
 }
 
-// step returns the action after a step: an eviction that is settled after the end of its
-// pod leaves the journal.
+// step returns the action after a step: a settled eviction of an ended pod leaves the journal.
 func (s state) step() action {
 	if s.ended && s.settled() {
 		return settle
@@ -180,7 +178,7 @@ func (s state) step() action {
 	return save
 }
 
-// unconfirmed reports whether it is not known what a former evictd did.
+// unconfirmed reports whether it is unknown what a former evictd did.
 func (s state) unconfirmed() bool { return s.phase == unconfirmed || s.phase == abandoned }
 
 // open reports whether the API server has yet to receive the eviction, or to answer.
@@ -190,8 +188,8 @@ func (s state) open() bool { return s.phase == pending || s.phase == patching }
 // or will.
 func (s state) killed() bool { return s.open() || s.phase == recorded }
 
-// due reports whether the event is to be created: of a kill that a former evictd decided on
-// not before it is known that the pod goes.
+// due reports whether to create the event. For a kill of a former evictd, not until the pod is
+// known to be evicted.
 func (s state) due() bool {
 	switch s.phase {
 	case decided, unconfirmed, abandoned:
@@ -203,5 +201,5 @@ func (s state) due() bool {
 	}
 }
 
-// settled reports whether the API server needs nothing more of it.
+// settled reports whether the API server needs no more writes.
 func (s state) settled() bool { return !s.due() && !s.open() }

@@ -18,39 +18,38 @@ import (
 )
 
 const (
-	// staleAfter is the time after its grace period at which a kill of a former evictd is too
-	// old to be reported to the API server while the pod runs: that would be another kill.
+	// staleAfter is how long after its grace period a kill of a former evictd is too old to be sent
+	// to the API server while the pod runs: that would be another kill.
 	staleAfter = time.Minute
-	// maxRecords bounds the evictions of pods that have ended that are kept for an API server
-	// that is away.
+	// maxRecords bounds the evictions of ended pods that are kept for an unreachable API server.
 	maxRecords = 500
-	// apiSilentFor is the time after an eviction for which a kubelet may not have received it: it
-	// asks an API server that was away again after 60 s at the latest (client-go's reflector: 30
-	// s, and as much at random).
+	// apiSilentFor is how long after an eviction a kubelet may not have received it: it reconnects
+	// to an API server after 60 s at the latest (client-go's reflector: 30 s, and as much at
+	// random).
 	apiSilentFor = 70 * time.Second
 )
 
-// Why the API server needs no record of an eviction, or gets none for now.
+// Reasons why the API server needs no record of an eviction, or gets none for now.
 var (
 	errDryRun = errors.New("this is a dry run")
 	errGone   = errors.New("the API server has no such pod any more")
 	errOver   = errors.New("the pod has ended, or is being deleted")
 )
 
-// A record is an eviction from the decision until the API server has it and the pod has
-// ended. Its fields are those of the records that it is in, but for the channels.
+// A record is an eviction from the decision until the API server has it and the pod has ended. The
+// mutex of its records guards its fields, except for the channels.
 type record struct {
 	state
 	uid, name string // name with the namespace
-	// kill as it was decided; what was done of it since is the state.
+	// kill as decided; state holds what was done of it since.
 	kill      rundir.Kill
 	graceEnds time.Time
-	// forgetAt is when it is kept no longer, zero until it is settled.
+	// forgetAt is when to drop it, zero until it is settled.
 	forgetAt time.Time
-	// refused is the last answer, if that was no.
+	// refused is the last answer if it was a refusal.
 	refused error
-	// outcome is nil if the API server has it, once decided is closed; took is how long
-	// it took to answer. failed is closed when the first write has failed.
+	// outcome is valid once decided is closed: nil if the API server has the eviction; took is the
+	// API server's response time. failed is closed when the first write has failed.
 	outcome         error
 	took            time.Duration
 	decided, failed chan struct{}
@@ -67,8 +66,8 @@ func newRecord(k rundir.Kill, s state) *record {
 	return r
 }
 
-// restored returns the state of a kill of a former evictd. Of one that ended, and is not stale,
-// nothing but the record is left to do.
+// restored returns the state of a kill by a former evictd. If the pod ended and the kill is not
+// stale, only the write to the API server is left to do.
 func restored(k rundir.Kill, stale bool) state {
 	s := state{stopping: k.Stopping, ended: k.Ended, announced: k.Announced}
 	switch {
@@ -91,7 +90,7 @@ func stale(k rundir.Kill) bool {
 	return !k.GraceEnds.IsZero() && time.Since(k.GraceEnds) > staleAfter
 }
 
-// journaled returns the kill with what was done of it.
+// journaled returns the kill with its progress.
 func (r *record) journaled() rundir.Kill {
 	k := r.kill
 	k.GraceSeconds = max(1, int64(math.Ceil(time.Until(r.graceEnds).Seconds())))
@@ -99,29 +98,29 @@ func (r *record) journaled() rundir.Kill {
 	return k
 }
 
-// A note is a change of the journal: a kill that is saved, or one that is removed.
+// A note is a change to the journal: a kill to save or to remove.
 type note struct {
 	uid  string
 	save *rundir.Kill // nil if it is removed
 	err  error        // once it is written
 }
 
-// A table holds evictions by uid, and the changes of the journal that follow.
+// A table holds evictions by uid, and the pending changes to the journal.
 type table struct {
 	all map[string]*record
-	// notes are to be written in this order: two of a kill must not overtake each other.
+	// notes must be written in this order: two of one kill must not overtake each other.
 	notes []*note
-	// wakes: Run is to look.
+	// wakes: Run must check for work.
 	wakes bool
 }
 
-// apply moves r on by an event.
+// apply applies an event to r.
 func (t *table) apply(r *record, e event) {
 	var a action
 	r.state, a = next(r.state, e)
 	t.wakes = t.wakes || a == wake
 	switch {
-	case t.all[r.uid] != r: // a later eviction has its place
+	case t.all[r.uid] != r: // replaced by a later eviction
 	case a == save && r.forgetAt.IsZero():
 		t.note(r)
 	case a == settle:
@@ -140,7 +139,7 @@ func (t *table) note(r *record) {
 
 func (t *table) unnote(uid string) { t.notes = append(t.notes, &note{uid: uid}) }
 
-// trim bounds the records of ended pods that an API server that is away has yet to receive.
+// trim bounds the records of ended pods that an unreachable API server has yet to receive.
 func (t *table) trim(log *slog.Logger) {
 	waiting := slices.DeleteFunc(slices.Collect(maps.Values(t.all)), func(r *record) bool { return !r.ended || r.settled() })
 	slices.SortFunc(waiting, func(a, b *record) int { return a.kill.EvictedAt.Compare(b.kill.EvictedAt) })
@@ -151,15 +150,15 @@ func (t *table) trim(log *slog.Logger) {
 	}
 }
 
-// records holds the evictions that the API server has yet to receive, and those of pods
-// that are ending. It keeps the journal, too: what is in the files is what is here.
+// records holds the evictions that the API server has yet to receive, and those of pods that are
+// terminating. It also keeps the journal in step.
 type records struct {
 	journal victim.Journal
 	log     *slog.Logger
-	// changed tells Run that there may be something to do.
+	// changed signals Run that there may be work.
 	changed chan struct{}
 	lost    atomic.Uint64
-	// writing is full while one caller writes notes.
+	// writing is full while a caller writes notes.
 	writing chan struct{}
 
 	mu    sync.Mutex
@@ -170,7 +169,7 @@ func newRecords(j victim.Journal, log *slog.Logger) *records {
 	return &records{journal: j, log: log, changed: make(chan struct{}, 1), writing: make(chan struct{}, 1), table: table{all: map[string]*record{}}}
 }
 
-// update changes the records, and returns once what the change has noted is in the journal.
+// update changes the records, and returns once the resulting notes are in the journal.
 func (s *records) update(change func(t *table)) error {
 	s.mu.Lock()
 	before := len(s.table.notes)
@@ -204,7 +203,7 @@ func (s *records) update(change func(t *table)) error {
 	return errors.Join(errs...)
 }
 
-// step is update of an eviction by one event, for callers that go on without the journal.
+// step applies one event in an update, for callers that continue if the journal fails.
 func (s *records) step(r *record, e event) {
 	s.logUnsaved(r, s.update(func(t *table) { t.apply(r, e) }))
 }
@@ -215,8 +214,8 @@ func (s *records) logUnsaved(r *record, err error) {
 	}
 }
 
-// restore takes over the kills of a former evictd, and returns those that are to be judged
-// and finished: of the others only the record is left.
+// restore takes over the kills of a former evictd, and returns those to reassess and finish: of the
+// others only the record is left.
 func (s *records) restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 	_ = s.update(func(t *table) { // what cannot be removed from the journal is restored again
 		for _, k := range kills {
@@ -230,14 +229,14 @@ func (s *records) restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 	return unfinished
 }
 
-// save writes a kill to the journal before it begins, and again with another grace.
+// save writes a kill to the journal before it begins, and again when its grace period changes.
 func (s *records) save(k rundir.Kill) error {
 	return s.update(func(t *table) {
 		r := t.all[k.UID]
 		if r != nil && r.kill.EvictedAt.Equal(k.EvictedAt) {
 			r.kill, r.graceEnds = k, time.Now().Add(time.Duration(k.GraceSeconds)*time.Second)
 		} else {
-			// With the shortest grace its containers are stopped without a further note.
+			// With the shortest grace period its containers are stopped without another note.
 			r = newRecord(k, state{stopping: k.GraceSeconds <= policy.HardGraceSeconds, announced: k.Announced})
 			t.all[k.UID] = r
 		}
@@ -245,8 +244,8 @@ func (s *records) save(k rundir.Kill) error {
 	})
 }
 
-// ended takes that a pod has ended, or is not waited for any more. Its kill stays in the
-// journal until the API server has what it is to have.
+// ended records that a pod has ended, or is no longer awaited. Its kill stays in the journal until
+// the API server has all writes.
 func (s *records) ended(uid string) error {
 	return s.update(func(t *table) {
 		if r := t.all[uid]; r == nil {
@@ -258,8 +257,8 @@ func (s *records) ended(uid string) error {
 	})
 }
 
-// begin has v written to the API server, unless the pod is being deleted. done takes back what
-// it returned.
+// begin starts writing v to the API server, unless the pod is being deleted. The caller passes the
+// record to done.
 func (s *records) begin(v victim.Victim) (r *record) {
 	_ = s.update(func(t *table) {
 		if r = t.all[v.UID]; r == nil { // it could not be saved
@@ -276,14 +275,14 @@ func (s *records) begin(v victim.Victim) (r *record) {
 	return r
 }
 
-// done ends a kill. One that was broken off is left to the next evictd.
+// done ends a kill. One that was cancelled is left to the next evictd.
 func (s *records) done(ctx context.Context, r *record) {
 	if cause := context.Cause(ctx); cause == nil || errors.Is(cause, victim.ErrTimeout) {
 		s.step(r, killReturns)
 	}
 }
 
-// refusal returns why the API server did not take r, nil if it has not refused.
+// refusal returns why the API server refused r, nil if it did not.
 func (s *records) refusal(r *record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,8 +292,8 @@ func (s *records) refusal(r *record) error {
 	return r.refused
 }
 
-// answered takes the answer to one try to send r to the API server, and reports whether
-// that was the last one. A refusal is only if it is the last.
+// answered records the answer to one attempt to send r, and reports whether it was final. A refusal
+// is final only with last.
 func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
 	if a == refused {
 		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name, inWords(err))
@@ -314,7 +313,7 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 		err = errGone
 	case over:
 		err = errOver
-	case refused, away, conflict: // err says it
+	case refused, away, conflict: // err explains it
 	}
 	var stopping bool
 	saved := s.update(func(t *table) {
@@ -340,7 +339,7 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 	return true
 }
 
-// noteFailure notes that a write of r has failed. One goroutine writes r.
+// noteFailure records that a write of r failed. Only one goroutine writes r.
 func (r *record) noteFailure(log *slog.Logger, why error) {
 	select {
 	case <-r.failed:
@@ -350,7 +349,7 @@ func (r *record) noteFailure(log *slog.Logger, why error) {
 	}
 }
 
-// announced takes what came of the event of r, which is not tried again.
+// announced records the result of creating r's event, which is not retried.
 func (s *records) announced(r *record, err error) {
 	if err != nil {
 		s.lost.Add(1)
@@ -359,8 +358,8 @@ func (s *records) announced(r *record, err error) {
 	s.step(r, announcementEnds)
 }
 
-// take returns the records that are due for sending, and moves them on by e, so that they
-// are taken once.
+// take returns the records that are due for sending, and applies e to each so that it is taken only
+// once.
 func (s *records) take(due func(*record) bool, e event) (out []*record) {
 	_ = s.update(func(t *table) { // these events save nothing
 		for _, r := range t.all {
@@ -373,18 +372,18 @@ func (s *records) take(due func(*record) bool, e event) (out []*record) {
 	return out
 }
 
-// unpatched returns the records whose eviction is to be sent to the API server.
+// unpatched takes the records whose eviction must be sent to the API server.
 func (s *records) unpatched() []*record {
 	return s.take(func(r *record) bool { return r.phase == pending }, patchBegins)
 }
 
-// unannounced returns the records whose event is to be created.
+// unannounced takes the records whose event must be created.
 func (s *records) unannounced() []*record {
 	return s.take(func(r *record) bool { return r.due() && !r.announcing }, announcementBegins)
 }
 
-// look returns the pods, by uid, that were killed and that no call of Kill ends any more, all
-// others that are known, and the containers of those that are unconfirmed.
+// look returns the killed pods, by uid, without a running call of Kill, all other known pods, and
+// the containers of unconfirmed ones.
 func (s *records) look() (killed map[string]restarted, busy map[string]bool, unconfirmed map[string][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -405,14 +404,14 @@ func (s *records) look() (killed map[string]restarted, busy map[string]bool, unc
 	return killed, busy, unconfirmed
 }
 
-// judge says of an unconfirmed pod whether what a former evictd was to stop has ended, and
-// whether the pod runs. If it has ended the API server is informed, unless that would end a pod
-// that was restarted long ago.
+// judge resolves an unconfirmed eviction: ended says whether what a former evictd was to stop has
+// ended, runs whether the pod runs. If it has ended the eviction is sent to the API server, unless
+// that would kill a pod that was restarted long ago.
 func (s *records) judge(uid string, ended, runs bool) {
 	s.mu.Lock()
 	r := s.table.all[uid]
 	s.mu.Unlock()
-	if r == nil { // it was forgotten meanwhile
+	if r == nil { // dropped meanwhile
 		return
 	}
 	e := formerKillRefuted
@@ -432,14 +431,14 @@ func (s *records) judge(uid string, ended, runs bool) {
 	s.logUnsaved(r, saved)
 }
 
-// of returns the kill of r as it is now.
+// of returns the current kill of r.
 func (s *records) of(r *record) rundir.Kill {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.kill
 }
 
-// wake has Run look.
+// wake signals Run.
 func (s *records) wake() {
 	select {
 	case s.changed <- struct{}{}:

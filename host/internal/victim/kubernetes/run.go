@@ -16,14 +16,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Pods that were killed are looked at each lookInterval, all others that were evicted each
-// quietInterval.
+// Killed pods are checked each lookInterval, all other evicted ones each quietInterval.
 const lookInterval, quietInterval = time.Second, 10 * time.Second
 
-// Run tells the API server of evictions, until it has them or ctx ends, and ends pods again
-// that the kubelet has restarted: it does so as long as it has not received the
-// eviction, and may write over one that it has not received. What is left then is in the
-// journal.
+// Run sends evictions to the API server until it has them or ctx ends, and kills pods again that
+// the kubelet has restarted: it does so until it has received the eviction, and it may overwrite
+// one that it has not received. The rest stays in the journal.
 func (k *Killer) Run(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -45,7 +43,7 @@ func (k *Killer) Run(ctx context.Context) {
 	}
 }
 
-// watch looks for pods that run although they were evicted, until ctx ends.
+// watch checks for evicted pods that run until ctx ends.
 func (k *Killer) watch(ctx context.Context) {
 	var ending sync.WaitGroup
 	defer ending.Wait()
@@ -65,17 +63,17 @@ func (k *Killer) watch(ctx context.Context) {
 	}
 }
 
-// A restarted pod was evicted, and runs all the same, or the kubelet is to start it again.
+// A restarted pod was evicted, and runs anyway, or the kubelet is about to restart it.
 type restarted struct {
 	kill rundir.Kill
-	// ended: its end is not waited for otherwise. runs: something of it runs.
+	// ended: nothing else awaits its end. runs: some container of it runs.
 	ended, runs bool
-	// api is the pod if its status says nothing of the eviction any more.
+	// api is the pod if its status no longer shows the eviction.
 	api *v1.Pod
 }
 
-// restartedPods returns the pods that were evicted, that are back, and that no call of Kill ends: of
-// those that were killed lately, and of all that the API server knows if all is set.
+// restartedPods returns the evicted pods that run again without a running call of Kill: of those
+// killed lately and, with all, of all that the API server has.
 func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) {
 	found, busy, unconfirmed := k.records.look()
 	if len(found)+len(unconfirmed) == 0 && !all {
@@ -89,7 +87,7 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 	defer done()
 	listed, err := criclient.List(look, k.client)
 	if err != nil {
-		return nil // it is looked at again
+		return nil // the next check retries
 	}
 	live, runs := map[string]bool{}, map[string]bool{}
 	for _, p := range listed {
@@ -99,7 +97,7 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 			live[p.UID] = true
 		}
 		r, ok := found[p.UID]
-		if r.runs = runs[p.UID]; ok && (r.runs || r.api != nil && len(p.Ready()) > 0) { // a container that crashes is not restarted at once
+		if r.runs = runs[p.UID]; ok && (r.runs || r.api != nil && len(p.Ready()) > 0) { // a crashing container is not restarted at once
 			out = append(out, r)
 		}
 	}
@@ -109,8 +107,8 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 	return out
 }
 
-// addForgotten adds to found, which has those that were killed lately, the pods of which the
-// API server has forgotten the eviction.
+// addForgotten adds pods whose eviction the API server has lost to found, which holds those killed
+// lately.
 func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) {
 	for _, p := range k.pods() {
 		uid := string(p.UID)
@@ -124,17 +122,17 @@ func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) 
 			}
 			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text}
 			of.ended = true
-		} else if evictedAt(p) != stamp(of.kill) { // it has yet to hear of the last one, or we have of its answer
+		} else if evictedAt(p) != stamp(of.kill) { // it has not received the last one yet, or its answer is still on its way
 			continue
 		}
-		if of.api = p; of.kill.Message != "" { // else for a limit of its own, which is checked again, or a copy of an evicted pod
+		if of.api = p; of.kill.Message != "" { // otherwise evicted for a limit of its own, which is checked again, or a copy of an evicted pod
 			found[uid] = of
 		}
 	}
 }
 
-// again ends a pod that is back. If the API server has lost the eviction it is sent
-// another one: the same would change nothing.
+// again kills a pod that runs again. If the API server has lost the eviction it sends a new one:
+// the same one would change nothing.
 func (k *Killer) again(ctx context.Context, p restarted) {
 	k.log.Warn("evicted pod runs again, ending it", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
 	v := victim.Victim{
@@ -145,12 +143,12 @@ func (k *Killer) again(ctx context.Context, p restarted) {
 	if p.api != nil {
 		v.Time = time.Now()
 		again := v.Journaled()
-		again.Announced = true // the eviction that it goes on with was
+		again.Announced = true // the original eviction was
 		if err := k.SaveKill(again); err != nil {
 			k.log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
 		}
 	}
-	if !p.runs { // to stop its sandbox would only have the kubelet write of another one
+	if !p.runs { // stopping its sandbox would only make the kubelet report another one
 		k.records.done(ctx, k.records.begin(v))
 	} else if err := k.Kill(ctx, v); err != nil && ctx.Err() == nil {
 		k.log.Error("evicted pod that is back was not ended", "pod", v.Name, "uid", v.UID, "error", err)

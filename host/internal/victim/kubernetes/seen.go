@@ -7,10 +7,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// handled waits until it is known whether the kubelet ends the pod. It does not if the API
-// server cannot tell it, if it is not there, or if it is busy with an image that is pulled
-// or with a hook that runs after the start of a container. As long as that is not known, it
-// is taken to: a hook before the end of a container must not be cut short.
+// handled waits until it is known whether the kubelet terminates the pod. It does not if the API
+// server cannot notify it, if it is down, or if it is busy pulling an image or running a hook after
+// the start of a container. While that is unknown it is assumed to: a hook before the end of a
+// container must not be cut short.
 func (e termination) handled(ctx context.Context) bool {
 	r := e.record
 	if !e.answeredBy(ctx) {
@@ -19,7 +19,7 @@ func (e termination) handled(ctx context.Context) bool {
 	if r.outcome != nil { // the pod is deleted, or has ended, or the eviction is refused
 		return r.refused == nil
 	}
-	// A slow API server tells the kubelet as slowly, and us of the kubelet.
+	// A slow API server is as slow to notify the kubelet, and to report its answer.
 	least := max(kubeletTimeout, apiLatencyFactor*r.took)
 	until, delivered := time.Now().Add(least), false
 	for {
@@ -27,7 +27,7 @@ func (e termination) handled(ctx context.Context) bool {
 		if p != nil && isTerminating(p) {
 			return true
 		}
-		if !delivered && p != nil && evictedAt(p) == stamp(e.killer.records.of(r)) { // what the kubelet writes next comes after it
+		if !delivered && p != nil && evictedAt(p) == stamp(e.killer.records.of(r)) { // the kubelet's next write comes after it
 			delivered, until = true, untilBegun(p, until, least)
 		}
 		if delivered && !time.Now().Before(until) {
@@ -39,9 +39,8 @@ func (e termination) handled(ctx context.Context) bool {
 	}
 }
 
-// untilBegun returns when the kubelet should have said that it ends p, of whose eviction it
-// knows. A kubelet that pulls an image, or runs a hook after a container's start, does not
-// before.
+// untilBegun returns when a kubelet that knows of p's eviction should have reported that it
+// terminates p. While it pulls an image, or runs a hook after a container's start, it does not.
 func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 	if soon := time.Now().Add(least); until.Before(soon) {
 		until = soon
@@ -52,8 +51,8 @@ func untilBegun(p *v1.Pod, until time.Time, least time.Duration) time.Time {
 	return until
 }
 
-// answeredBy waits for the API server to say what becomes of the eviction, for longer if
-// it has said nothing at all. It is false if the pod has to be ended without an answer.
+// answeredBy waits for the API server's verdict on the eviction, for longer if it has not answered
+// at all. It returns false if the pod must be killed without an answer.
 func (e termination) answeredBy(ctx context.Context) bool {
 	late := time.NewTimer(time.Until(e.within(apiTimeout)))
 	defer late.Stop()
@@ -61,7 +60,7 @@ func (e termination) answeredBy(ctx context.Context) bool {
 		select {
 		case <-e.record.decided:
 			return true
-		case <-failed: // once more
+		case <-failed: // wait once more
 			failed = nil
 			late.Reset(time.Until(e.within(kubeletTimeout)))
 		case <-late.C:
@@ -72,7 +71,7 @@ func (e termination) answeredBy(ctx context.Context) bool {
 	}
 }
 
-// within returns the time d from now, or the end of the grace if that is earlier.
+// within returns the time d from now, or the end of the grace period if that is earlier.
 func (e termination) within(d time.Duration) time.Time {
 	if at := time.Now().Add(d); at.Before(e.graceEnds) {
 		return at

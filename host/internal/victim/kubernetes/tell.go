@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// An API server that is away is asked again soon at first: the kubelet restarts what
-	// was stopped until it has received the eviction.
+	// An unreachable API server is retried soon at first: the kubelet restarts what was stopped
+	// until it has received the eviction.
 	firstRetry = 50 * time.Millisecond
 	maxRetry   = 5 * time.Second
-	// callTimeout bounds one call of the API server, which waits for up to 30 s for a webhook.
+	// callTimeout bounds one API call: the API server waits for a webhook for up to 30 s.
 	callTimeout = 35 * time.Second
-	// An API server that refuses an eviction is asked again for refusedFor: one that has just
-	// started knows neither roles nor policies for some seconds.
+	// refusedFor is how long a refused eviction is retried: an API server that has just started
+	// knows neither roles nor policies for some seconds.
 	refusedFor = time.Minute
-	// A pod that has changed meanwhile is waited for so often: after an outage the API server
-	// tells of it late.
+	// conflicts bounds the retries for a pod that has changed meanwhile: after an outage the API
+	// server sends changes late.
 	conflicts = 3
 )
 
-// A teller has the API server take evictions.
+// A teller writes evictions to the API server.
 type teller struct {
 	records *records
 	log     *slog.Logger
@@ -43,10 +43,10 @@ type teller struct {
 	refused func(pod pods.Pod, why error)
 }
 
-// A refusal goes on for some time before it is final.
+// A refusal tracks how long the API server has refused: it becomes final after a while.
 type refusal struct{ since time.Time }
 
-// final takes an answer and reports whether it is a refusal that will not change any more.
+// final records an answer and reports whether it is a refusal that is not expected to change.
 func (r *refusal) final(says answer) bool {
 	if says != refused {
 		return false
@@ -57,7 +57,7 @@ func (r *refusal) final(says answer) bool {
 	return time.Since(r.since) >= refusedFor
 }
 
-// tell tells the API server of r until it has answered.
+// tell sends r to the API server until it has answered.
 func (k teller) tell(ctx context.Context, r *record) {
 	var refusal refusal
 	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
@@ -76,7 +76,7 @@ func (k teller) tell(ctx context.Context, r *record) {
 		if ctx.Err() != nil {
 			return struct{}{}, err
 		}
-		if says == over && k.isTold(r) { // the answer was lost, or a former evictd had it
+		if says == over && k.isTold(r) { // the answer was lost, or a former evictd received it
 			says = accepted
 		}
 		if !k.records.answered(r, says, err, time.Since(tried), final) {
@@ -90,8 +90,7 @@ func (k teller) tell(ctx context.Context, r *record) {
 	}, pace()...)
 }
 
-// patch has the kubelet end the pod of r, in the form that writes the most of those that the
-// API server takes.
+// patch sends the eviction of r, in the first form that the API server accepts.
 func (k teller) patch(ctx context.Context, r *record) (err error) {
 	version, tried := "", 0
 	for f := annotated; f < forms; {
@@ -112,7 +111,7 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 			tried++
 			pause(ctx, firstRetry<<tried)
 		case refused:
-			err = cmp.Or(err, failed) // of the form that should pass
+			err = cmp.Or(err, failed) // the error of the form that should pass
 			if f++; lacksRight(failed) {
 				return err
 			}
@@ -123,8 +122,8 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 	return err
 }
 
-// deleteInstead deletes the pod of r, whose eviction is refused. It ends as it would by its
-// eviction, with the record in the event alone.
+// deleteInstead deletes the pod of r, whose eviction is refused. It terminates as it would when
+// evicted, but only the event records why.
 func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -137,7 +136,7 @@ func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) err
 	return nil
 }
 
-// announce creates the event of r until the API server has it.
+// announce creates the event of r, retrying until the API server has it.
 func (k teller) announce(ctx context.Context, r *record) {
 	var refusal refusal
 	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
@@ -152,7 +151,7 @@ func (k teller) announce(ctx context.Context, r *record) {
 			return struct{}{}, ctx.Err()
 		case says == away, says == refused && !refusal.final(says):
 			return struct{}{}, err
-		case says == conflict: // it is there
+		case says == conflict: // it exists
 			err = nil
 		}
 		k.records.announced(r, err)
@@ -160,7 +159,7 @@ func (k teller) announce(ctx context.Context, r *record) {
 	}, pace()...)
 }
 
-// known returns the pod of r as the API server last sent it, nil if it has none.
+// known returns the pod of r as last received from the API server, nil if there is none.
 func (k teller) known(r *record) *v1.Pod {
 	uid := types.UID(k.records.of(r).UID)
 	for _, p := range k.pods() {
@@ -171,7 +170,7 @@ func (k teller) known(r *record) *v1.Pod {
 	return nil
 }
 
-// isTold reports whether the API server has sent us r's eviction.
+// isTold reports whether the API server has sent back r's eviction.
 func (k teller) isTold(r *record) bool {
 	p := k.known(r)
 	return p != nil && evictedAt(p) == stamp(k.records.of(r))

@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	// Of one container mostHeld processes are held at most, a descriptor for each. The
-	// memory of those beyond them comes back when they get to run.
+	// mostHeld bounds the processes held per container, each by a descriptor. The memory of the
+	// others comes back when they get to run.
 	mostHeld = 4096
-	// mostRounds bounds the searches for processes that were begun meanwhile.
+	// mostRounds bounds the searches for processes started meanwhile.
 	mostRounds = 20
-	// Those that are not held are looked for again after lookAgain, when they may have ended.
+	// lookAgain is the pause before searching again for processes that are not held, and may have
+	// ended.
 	lookAgain = 5 * time.Millisecond
 )
 
-// A group is the processes of one cgroup.
+// A group is the set of processes in one cgroup.
 type group struct {
-	// list returns the ids of those that are in it now. With an error they are not all.
+	// list returns the ids of the present members. With an error the list is incomplete.
 	list func() ([]int, error)
-	// kill kills all that are in it, if the kernel does that (cgroup version 2).
+	// kill kills all members, if the kernel supports it (cgroup.kill of cgroup v2).
 	kill func() error
-	// At most so many are held.
+	// most bounds the processes held.
 	most int
 }
 
-// end kills all of g, and those that they begin meanwhile. It returns those that it holds, and how many
-// more it killed. A process that was killed begins no other one: when there is none that is not held,
-// there will be none. The error says if some may be left.
+// end kills all of g, including processes that they start meanwhile. It returns those that it
+// holds, and how many more it killed. A killed process starts no other one: once no process is
+// unheld, there will be none. The error says that some may be left.
 func (g group) end(ctx context.Context) (held processes, more int, err error) {
 	held = processes{}
 	left := 0
@@ -46,7 +47,7 @@ func (g group) end(ctx context.Context) (held processes, more int, err error) {
 		lived := len(beyond)
 		if g.kill() == nil {
 			beyond = nil
-		} else { // it is not there, or not for this cgroup
+		} else { // the file is missing, or not for this cgroup
 			var unkilled error
 			lived, unkilled = g.killBeyond(beyond)
 			err = errors.Join(err, fresh.kill(), unkilled)
@@ -63,7 +64,7 @@ func (g group) end(ctx context.Context) (held processes, more int, err error) {
 	return held, more, fmt.Errorf("%d processes were found in round %d of killing all, others may be left", left, mostRounds)
 }
 
-// killBeyond kills those that are too many to be held for long, and returns how many of them lived.
+// killBeyond kills processes beyond the limit of those held, and returns how many were alive.
 func (g group) killBeyond(pids []int) (lived int, err error) {
 	var errs []error
 	for some := range slices.Chunk(pids, g.most) {
@@ -75,7 +76,7 @@ func (g group) killBeyond(pids []int) (lived int, err error) {
 	return lived, errors.Join(errs...)
 }
 
-// hold holds those that are in g and not among others, and returns those beyond as many as are held.
+// hold holds the members of g that are not among others, and returns those beyond the limit.
 func (g group) hold(others processes) (fresh processes, beyond []int, err error) {
 	listed, missed := g.list()
 	if len(listed) == 0 && missed != nil {
@@ -91,9 +92,9 @@ func (g group) hold(others processes) (fresh processes, beyond []int, err error)
 	return fresh, unknown[room:], errors.Join(missed, err)
 }
 
-// open holds processes of g. One may end at any time, and another one that is none of g may get its id.
-// Once it is held by a descriptor that cannot change any more: if the id is still one of g then, so is
-// what is held, or it is dead.
+// open opens a pidfd for each process of g. A process may end at any time, and a process outside g
+// may get its id. A pidfd pins the process: if the id is in g after opening it, the held process is
+// in g or dead.
 func (g group) open(pids []int) (processes, error) {
 	held := processes{}
 	for _, pid := range pids {

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// mostReleasers bounds the processes that are released at a time.
+	// mostReleasers bounds the parallel releases.
 	mostReleasers = 4
 	releaseAgain  = time.Millisecond
 )
 
-// processes are held by their descriptors, by id, as long as these are open.
+// processes maps the ids of processes to their open pidfds.
 type processes map[int]int
 
 func (p processes) close() {
@@ -34,7 +34,7 @@ func (p processes) drop(pid int) {
 	delete(p, pid)
 }
 
-// add adds others, in place of those that had their ids.
+// add adds others, replacing those with the same ids.
 func (p processes) add(others processes) {
 	for pid, fd := range others {
 		if _, former := p[pid]; former {
@@ -44,7 +44,7 @@ func (p processes) add(others processes) {
 	}
 }
 
-// keep drops all but these.
+// keep drops all processes except pids, and those that have ended.
 func (p processes) keep(pids []int) {
 	slices.Sort(pids)
 	for pid := range p {
@@ -54,14 +54,14 @@ func (p processes) keep(pids []int) {
 	}
 }
 
-// ended reports whether a process has ended, so that its id may be another one's.
+// ended reports whether a process has ended, so that its id may be reused.
 func (p processes) ended(pid int) bool {
 	poll := []unix.PollFd{{Fd: int32(p[pid]), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)
 	return err == nil && n > 0
 }
 
-// kill kills them all, with what cannot be killed as the error.
+// kill kills all of them. The error lists those that cannot be killed.
 func (p processes) kill() error {
 	var errs []error
 	for pid, fd := range p {
@@ -72,8 +72,8 @@ func (p processes) kill() error {
 	return errors.Join(errs...)
 }
 
-// release has the kernel take back the memory of killed processes, and says of how many it
-// did. The error is why it never does here.
+// release asks the kernel to reclaim the memory of killed processes, and returns for how many it
+// did. missing is an error if the kernel does not support it.
 func (p processes) release(ctx context.Context) (released int, missing error) {
 	left := make(chan int, len(p))
 	for _, fd := range slices.Sorted(maps.Values(p)) {
@@ -104,9 +104,9 @@ func (p processes) release(ctx context.Context) (released int, missing error) {
 	return int(count.Load()), missing
 }
 
-// release takes back the private memory of a process that is dying. The work is the
-// caller's, in CPU time as well: a dying process waits for its own. EINVAL is a
-// process that shares its memory with one that lives, ESRCH one that has none any more.
+// release reclaims the private memory of a dying process on the caller's CPU time: the dying
+// process itself may wait long for its own. EINVAL means that a live process shares the memory,
+// ESRCH that there is none left.
 func release(ctx context.Context, pidfd int) error {
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_PROCESS_MRELEASE, uintptr(pidfd), 0, 0)

@@ -1,9 +1,9 @@
-// Package processes kills the processes of containers without asking the runtime, and has
-// the kernel take their memory back at once. A process that is killed gives it back only
-// when it gets to run once more, which on a node whose CPUs are busy takes seconds.
+// Package processes kills the processes of containers without the runtime, and has the kernel
+// reclaim their memory at once. A killed process otherwise frees its memory only when it next runs,
+// which takes seconds on a node with busy CPUs.
 //
-// When that is to be, and what is asked of the container runtime, is the business of package
-// victim/cri: who kills here must stop the container there as well, or its shim stays.
+// Package victim/cri decides when to do so, and what to ask of the runtime: the caller must also
+// stop the container there, or its shim stays.
 package processes
 
 import (
@@ -22,7 +22,7 @@ type Options struct {
 	FS nodefs.FS
 	// Root is the parent of kubepods in each hierarchy.
 	Root string
-	// Driver is the node's cgroup driver, "" if that is to be seen from the cgroups.
+	// Driver returns the node's cgroup driver, "" to detect it from the cgroups.
 	Driver func() string
 	Log    *slog.Logger
 }
@@ -36,32 +36,31 @@ type Killer struct {
 // New returns a killer.
 func New(o Options) *Killer { return &Killer{Options: o} }
 
-// A Container is one whose processes are to be killed.
+// A Container identifies a container whose processes are to be killed.
 type Container struct {
 	PodUID string
-	// QOSClass is the pod's, "" if it is not known.
+	// QOSClass is the pod's, "" if unknown.
 	QOSClass eviction.QoSClass
 	ID       string
 }
 
-// Killed says what was done.
+// Killed describes the result of a kill.
 type Killed struct {
-	// Processes were killed, and Released is of how many of them the memory was taken back.
+	// Processes counts those killed, Released those whose memory was reclaimed at once.
 	Processes, Released int
 	Took                time.Duration
 }
 
-// Find returns why the processes of c are not found. The error wraps nodefs.ErrGone if c has no
-// cgroup.
+// Find returns an error if the cgroup of c cannot be found. It wraps nodefs.ErrGone if c has none.
 func (k *Killer) Find(c Container) error {
 	_, _, err := k.find(c)
 	return err
 }
 
-// Kill kills all processes in the cgroup of c, and below it, and none that is elsewhere: not
-// those of the pod's sandbox, and not one that has got the id of a process of c. It returns when
-// their memory is back as far as the kernel can take it from them, which it may wait for
-// longer than ctx lives. The error wraps nodefs.ErrGone if c has no cgroup.
+// Kill kills all processes in and below the cgroup of c and no others: not those of the pod's
+// sandbox, and not a process that reuses an id. It returns when the kernel has reclaimed as much of
+// their memory as it can, possibly later than the end of ctx. The error wraps nodefs.ErrGone if c
+// has no cgroup.
 func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
 	began := time.Now()
 	h, cgroup, err := k.find(c)
@@ -83,7 +82,7 @@ func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
 	return done, err
 }
 
-// find returns where the cgroup of c is.
+// find returns the cgroup of c and its hierarchy.
 func (k *Killer) find(c Container) (nodefs.Hierarchy, string, error) {
 	h, err := k.FS.MemoryHierarchy()
 	if err != nil {
