@@ -4,33 +4,34 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// StateNoStats is the state of a candidate that its source of figures does not know. See eviction.MeasurementState.
+// StateNoStats is the state of a candidate that is unknown to its source of figures. See
+// eviction.MeasurementState.
 const StateNoStats = "no stats"
 
-// A Candidate is a pod that could go, with all that the kubelet's order goes by.
+// A Candidate is a pod that could be evicted, with all inputs of the kubelet's order.
 type Candidate struct {
 	UID      string            `json:"uid"`
 	Pod      string            `json:"pod"`
 	Priority int32             `json:"priority,omitempty"`
 	QoS      eviction.QoSClass `json:"qos"`
 	Owner    string            `json:"owner,omitempty"`
-	// Labels and Annotations are those that the ranker, or a shadow, wants to see.
+	// Labels and Annotations are those that the ranker, or a shadow, asks for.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Started is in seconds of Unix time, 0 if not known.
+	// Started is in seconds of Unix time, 0 if unknown.
 	Started int64 `json:"started,omitempty"`
 	// MemoryRequest and StorageRequest are in bytes.
 	MemoryRequest  int64 `json:"memoryRequest,omitempty"`
 	StorageRequest int64 `json:"storageRequest,omitempty"`
-	// State is StateNoStats or StateUnknown if Usage, what the pod was measured to use of the
-	// signal, is not known.
+	// Usage is the pod's measured use of the signal. If it is unknown, State is StateNoStats or
+	// StateUnknown.
 	State string `json:"state,omitempty"`
 	Usage int64  `json:"usage,omitempty"`
-	// Reason is the ranker's.
+	// Reason is the ranker's reason.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Ranked returns c as rankers for s take it.
+// Ranked returns c as the input of rankers for s.
 func (c *Candidate) Ranked(s eviction.Signal) eviction.Candidate {
 	out := eviction.Candidate{
 		Pod: eviction.Pod{

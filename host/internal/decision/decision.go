@@ -1,10 +1,10 @@
-// Package decision has the document that each decision of evictd leaves behind, and each
-// decision not to evict: what was known, who could go in which order and why, what
-// followed. It holds all that the decision was made from, so that it can be explained, made
-// again and made otherwise without the node.
+// Package decision defines the record of each decision of evictd to evict or not to evict: what was
+// known, which pods could be evicted in which order and why, and what followed. It contains all
+// inputs of the decision, so that the decision can be explained, repeated and varied without the
+// node.
 //
-// It is the document alone: package store keeps it on disk, package keep has it made of
-// what the loop knows.
+// It defines only the document: package store keeps it on disk, package recorder makes it from the
+// loop's state.
 package decision
 
 import (
@@ -24,73 +24,73 @@ const Version = 1
 
 // The kinds of decisions.
 const (
-	// KindEviction is a pod that goes for a threshold, KindLimit one that goes for a
-	// local-storage limit of its own.
+	// KindEviction is an eviction for a threshold, KindLimit one for exceeding the pod's own local
+	// storage limit.
 	KindEviction = "eviction"
 	KindLimit    = "limit"
-	// KindNone is a threshold that asked for a pod when none could go.
+	// KindNone is a threshold that required an eviction when no pod could be evicted.
 	KindNone = "none"
-	// KindReclaim is reclaim that was enough, so that no pod had to go.
+	// KindReclaim is a reclaim that was enough, so that no pod was evicted.
 	KindReclaim = "reclaim"
-	// KindGrace is a threshold that has come to be met and waits for its grace period.
+	// KindGrace is a threshold that was newly met and waits for its grace period.
 	KindGrace = "grace"
-	// KindWaiting is a threshold that waits for what a former victim's end brings.
+	// KindWaiting is a threshold that waits for the relief of a former victim.
 	KindWaiting = "waiting"
-	// KindResumed is the kill of a former evictd, which was finished by this one. The record
-	// of that one may have been lost with it.
+	// KindResumed is a kill by a former evictd that this one finished. The original record may be
+	// lost.
 	KindResumed = "resumed"
-	// KindPreemption is a pod that was killed to make room for a critical one.
+	// KindPreemption is a pod that was killed for a critical one.
 	KindPreemption = "preemption"
-	// KindRanking is a ranking for a signal as of now, whether or not its threshold is met. No
-	// pod is evicted, and it is not kept.
+	// KindRanking is the current ranking for a signal, whether or not its threshold is met. No pod
+	// is evicted, and it is not stored.
 	KindRanking = "ranking"
 )
 
-// A Decision is the document of one. Amounts are in the base unit of their signal, times that
-// end in MS are milliseconds from Time on, negative before it.
+// A Decision is the record of one decision. Amounts are in the base unit of their signal. Fields
+// that end in MS are milliseconds since Time, negative before it.
 type Decision struct {
 	Version int       `json:"version"`
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
 	Time    time.Time `json:"time"`
 	Node    string    `json:"node"`
-	// Evictd is the version of evictd, Config identifies its configuration: two records
-	// with the same were made with the same.
+	// Evictd is the version of evictd, Config identifies its configuration: equal for equal
+	// configurations.
 	Evictd string `json:"evictd"`
 	Config string `json:"config,omitempty"`
 	DryRun bool   `json:"dryRun,omitempty"`
-	// Trigger made the pass run, Causes are those of its wakes.
+	// Trigger is why the pass ran, Causes lists the causes of its wakes.
 	Trigger string `json:"trigger"`
 	Causes  string `json:"causes,omitempty"`
 	Pass    uint64 `json:"pass,omitempty"`
-	// Pacing and RankVeto are the settings of these names, Layout is that of the
-	// filesystems.
+	// Pacing and RankVeto are the settings of these names, Layout is that of the filesystems.
 	Pacing   string `json:"pacing"`
 	RankVeto string `json:"rankVeto"`
 	Layout   string `json:"layout,omitempty"`
-	// Now is the time that the thresholds' timers go by.
+	// Now is the time on the clock of the thresholds' timers.
 	Now time.Time `json:"now"`
-	// Thresholds are all in force, in the order of the configuration.
+	// Thresholds holds all in force, in the order of the configuration.
 	Thresholds   []Threshold   `json:"thresholds,omitempty"`
 	Observations []Observation `json:"observations,omitempty"`
 	Reclaim      []Reclaim     `json:"reclaim,omitempty"`
-	// Ranker put the candidates in order.
+	// Ranker is the ranker that ordered the candidates.
 	Ranker *Ranker `json:"ranker,omitempty"`
-	// Candidates are in the order of the pod source. Order has their places in it, the
-	// first to go first; one that is not in it was left out by the ranker.
+	// Candidates are in the order of the pod source. Order holds indexes into it, the first to be
+	// evicted first; a candidate that it lacks was left out by the ranker.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	Order      []int       `json:"order,omitempty"`
-	// Protected are the pods that may not go at all.
+	// Protected lists the pods that may not be evicted at all.
 	Protected []Protected `json:"protected,omitempty"`
 	Victim    *Victim     `json:"victim,omitempty"`
-	// Reason is why no pod goes, for people.
+	// Reason is why no pod is evicted, in words.
 	Reason   string   `json:"reason,omitempty"`
 	Timeline Timeline `json:"timeline"`
-	// Signals are the last minutes before the decision.
+	// Signals covers the last minutes before the decision.
 	Signals []Series `json:"signals,omitempty"`
-	// Growth says which pods used more of the signal than before, nil if that is not known.
+	// Growth lists the pods that use more of the signal than before, nil if unknown.
 	Growth *Growth `json:"growth,omitempty"`
-	// Outcome has the kill and what came back, as far as it is known. The store keeps it beside the record.
+	// Outcome holds the result of the kill and its relief, as far as known. The store keeps it
+	// separately.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -118,53 +118,53 @@ type Ranker struct {
 	Custom bool `json:"custom,omitempty"`
 }
 
-// A Protected is a pod that could not go, and by which rule.
+// A Protected is a pod that could not be evicted, with the rule that protects it.
 type Protected struct {
 	UID  string `json:"uid"`
 	Pod  string `json:"pod"`
 	Rule string `json:"rule"`
 }
 
-// A Victim is the pod that goes.
+// A Victim is the evicted pod.
 type Victim struct {
 	UID          string `json:"uid"`
 	Pod          string `json:"pod"`
 	Signal       string `json:"signal"`
 	GraceSeconds int64  `json:"graceSeconds"`
-	// Message is the eviction's, as the pod's status has it.
+	// Message is the eviction message in the pod's status.
 	Message string `json:"message"`
-	// Promised is the amount of the signal that the eviction was to give back, missing if not
-	// known.
+	// Promised is the amount of the signal that the eviction was expected to free, missing if
+	// unknown.
 	Promised *int64 `json:"promised,omitempty"`
 }
 
-// A Timeline holds the times on the way to the decision, in ms. Unknown ones are missing.
+// A Timeline holds the times of the steps before the decision, in ms. Unknown ones are missing.
 type Timeline struct {
 	// BeganMS is when the pass began, ObservedMS when the node was observed.
 	BeganMS    float64 `json:"beganMS,omitempty"`
 	ObservedMS float64 `json:"observedMS,omitempty"`
-	// MeasuringMS is the time that measuring pods took, in ms.
+	// MeasuringMS is how long measuring pods took, in ms.
 	MeasuringMS float64 `json:"measuringMS,omitempty"`
-	// JournalledMS is when the kill was on disk.
+	// JournalledMS is when the kill was saved to disk.
 	JournalledMS float64 `json:"journalledMS,omitempty"`
 }
 
-// A Series holds the course of a signal, one sample a second.
+// A Series holds samples of a signal, one per second.
 type Series struct {
 	Signal eviction.Signal `json:"signal"`
 	// UntilMS is the time of the last sample.
 	UntilMS float64 `json:"untilMS"`
-	// Unit of the samples, which are multiples of it.
+	// Unit divides all samples.
 	Unit int64 `json:"unit"`
-	// Available has the first sample and then how much each one is more than the one
-	// before.
+	// Available holds the first sample, followed by the differences between consecutive samples.
 	Available []int64 `json:"available"`
 }
 
-// MS returns how much later than from at is, in milliseconds to a microsecond.
+// MS returns the milliseconds from from to at, with microsecond resolution.
 func MS(at, from time.Time) float64 { return float64(at.Sub(from).Microseconds()) / 1000 }
 
-// Fall returns the most that was taken of a signal in a second, by the samples of d; 0 if it has none.
+// Fall returns the largest decrease of a signal within a second in the samples of d; 0 if there are
+// none.
 func (d *Decision) Fall(s eviction.Signal) (most int64) {
 	for i := range d.Signals {
 		if of := &d.Signals[i]; of.Signal == s && len(of.Available) > 0 {
@@ -176,28 +176,28 @@ func (d *Decision) Fall(s eviction.Signal) (most int64) {
 	return most
 }
 
-// A Growth says how much less of a signal is available than at an earlier time, and which pods
-// use more.
+// A Growth says how much less of a signal is available than at an earlier time, and which pods use
+// more.
 type Growth struct {
 	// SinceMS is the earlier time.
 	SinceMS float64 `json:"sinceMS"`
 	Lost    int64   `json:"lost"`
-	// Pods sums up how much more pods use: what else was lost went to the rest of the node.
-	// Protected: those that may not go are counted too, else they belong to the rest.
+	// Pods is the total growth of pods: the rest of Lost was used elsewhere on the node. Protected:
+	// protected pods are included; otherwise they count as elsewhere.
 	Pods      int64 `json:"pods"`
 	Protected bool  `json:"protected,omitempty"`
-	// Most are the pods that grew most, the first by the most.
+	// Most lists the pods that grew most, in descending order.
 	Most []Grown `json:"most,omitempty"`
 }
 
-// A Grown is a pod that uses more than it did.
+// A Grown is a pod whose usage has grown.
 type Grown struct {
 	UID string `json:"uid"`
 	Pod string `json:"pod"`
 	By  int64  `json:"by"`
 }
 
-// Values returns the samples, one a second, the last one at UntilMS.
+// Values returns the samples, one per second, the last one at UntilMS.
 func (s *Series) Values() []int64 {
 	values, at := make([]int64, len(s.Available)), int64(0)
 	for i, d := range s.Available {
@@ -210,24 +210,25 @@ func (s *Series) Values() []int64 {
 // An Outcome records the kill of an eviction and the relief that followed.
 type Outcome struct {
 	ID string `json:"id"`
-	// KilledMS is when the kill returned, and with what. GoneMS is when nothing of the pod ran
-	// any more, missing if it was given up on.
+	// KilledMS is when the kill returned, Err its error. GoneMS is when nothing of the pod ran any
+	// more, missing if it was given up.
 	KilledMS float64 `json:"killedMS,omitempty"`
 	Err      string  `json:"error,omitempty"`
 	GoneMS   float64 `json:"goneMS,omitempty"`
-	// State of the victim in the end.
+	// State is the final state of the victim.
 	State string `json:"state"`
-	// Released of the signal was seen to come back, as far as it is owed to the victim's end. ReliefMS is when nine tenths of what was promised had come back.
+	// Released is how much of the signal came back, as far as it is due to the victim's end.
+	// ReliefMS is when that reached nine tenths of Promised.
 	Released *int64  `json:"released,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`
-	// After has the samples of the signal for a few minutes after the decision.
+	// After holds samples of the signal for a few minutes after the decision.
 	After *Series `json:"after,omitempty"`
 	// Shadows holds the choices of shadows, which arrived after the decision.
 	Shadows []Opinion `json:"shadows,omitempty"`
 }
 
-// With returns what is known of an outcome of which former, which may be nil, was kept before: samples
-// and what shadows say may come alone, before or after the rest.
+// With returns o merged with former, the outcome stored before, which may be nil: samples and
+// opinions of shadows may be stored separately, before or after the rest.
 func (o *Outcome) With(former *Outcome) *Outcome {
 	both := *o
 	if former == nil {
@@ -243,19 +244,19 @@ func (o *Outcome) With(former *Outcome) *Outcome {
 	return &both
 }
 
-// An Opinion is the choice that a shadow would have made in the place of the ranker.
+// An Opinion is the choice that a shadow would have made instead of the ranker.
 type Opinion struct {
 	Plugin  string `json:"plugin"`
 	Version string `json:"version,omitempty"`
-	// First is the pod that would have gone, missing for none. Place is that of the victim
-	// in the shadow's order, 0 if it was left out.
+	// First is the pod that the shadow would have evicted, missing for none. Place is the victim's
+	// place in its order, 0 if it was left out.
 	First  string  `json:"first,omitempty"`
 	Place  int     `json:"place"`
 	Err    string  `json:"error,omitempty"`
 	TookMS float64 `json:"tookMS"`
 }
 
-// A Head summarizes a record in a list, and has the fields by which it is found.
+// A Head summarizes a record in a list, and holds the fields used for searching.
 type Head struct {
 	ID     string    `json:"id"`
 	Kind   string    `json:"kind"`
@@ -265,11 +266,11 @@ type Head struct {
 	UID    string    `json:"uid,omitempty"`
 	DryRun bool      `json:"dryRun,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// Outcome is set in what is kept of an outcome, beside the ID.
+	// Outcome is set for a stored outcome, which has only the ID besides.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
-// Head returns the summary of d for a list of decisions.
+// Head returns the summary of d.
 func (d *Decision) Head() Head {
 	h := Head{ID: d.ID, Kind: d.Kind, Time: d.Time, DryRun: d.DryRun, Reason: d.Reason}
 	if t := d.Acted(); t != nil {
@@ -281,14 +282,14 @@ func (d *Decision) Head() Head {
 	return h
 }
 
-// Named reports whether what is the id of the record, or the uid, namespace/name or name of
-// its pod.
+// Named reports whether what is the id of the record, or the uid, namespace/name or name of its
+// pod.
 func (h *Head) Named(what string) bool {
 	_, name, _ := strings.Cut(h.Pod, "/")
 	return what != "" && (what == h.ID || what == h.UID || what == h.Pod || what == name)
 }
 
-// NewID returns an identifier for a decision at now, which sorts by time.
+// NewID returns an identifier for a decision at now. Identifiers sort by time.
 func NewID(now time.Time) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -296,14 +297,14 @@ func NewID(now time.Time) string {
 }
 
 const (
-	// maxPods, maxSignals and maxSamples are more than any node has: a file may be anybody's.
+	// maxPods, maxSignals and maxSamples exceed any node: a file may come from anywhere.
 	maxPods    = 20_000
 	maxSignals = 1000
 	maxSamples = 3600
 )
 
-// Decode reads a record, trusting nothing. Fields that it does not know are fine: a
-// newer evictd may have written them.
+// Decode reads and validates a record from an untrusted source. It ignores unknown fields, which a
+// newer evictd may have written.
 func Decode(data []byte) (*Decision, error) {
 	var r Decision
 	if err := json.Unmarshal(data, &r); err != nil {

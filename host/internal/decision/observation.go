@@ -26,7 +26,7 @@ type Observation struct {
 	Err        string           `json:"error,omitempty"`
 }
 
-// Observations returns observations as they are recorded, by name of the signal.
+// Observations returns observations in the form of records, sorted by signal.
 func Observations(observed map[eviction.Signal]eviction.Observation) []Observation {
 	out := make([]Observation, 0, len(observed))
 	for _, s := range slices.Sorted(maps.Keys(observed)) {
@@ -43,7 +43,7 @@ func Observations(observed map[eviction.Signal]eviction.Observation) []Observati
 	return out
 }
 
-// StateName returns the state of a signal as it is recorded.
+// StateName returns the name of a state in records.
 func StateName(s eviction.ObservationState) string {
 	switch s {
 	case eviction.Observed:
@@ -55,7 +55,7 @@ func StateName(s eviction.ObservationState) string {
 	}
 }
 
-// Policy returns s as policy takes it.
+// Policy converts s to policy's input.
 func (s *Observation) Policy() eviction.Observation {
 	out := eviction.Observation{Signal: s.Signal, Available: s.Available, Capacity: s.Capacity, Time: s.Time}
 	switch s.State {
@@ -67,7 +67,7 @@ func (s *Observation) Policy() eviction.Observation {
 	return out
 }
 
-// Observation returns that of a signal, nil if there is none.
+// Observation returns the observation of a signal, nil if there is none.
 func (d *Decision) Observation(s eviction.Signal) *Observation {
 	if d == nil {
 		return nil

@@ -10,40 +10,40 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Threshold is one in force, and how it stood.
+// A Threshold is a threshold in force, with its state.
 type Threshold struct {
 	Signal eviction.Signal `json:"signal"`
-	// Value is an amount or a part of the capacity, as configured: "100Mi", "10%".
+	// Value is an amount or a percentage of the capacity, as configured: "100Mi", "10%".
 	Value string `json:"value"`
 	// GracePeriod is empty for a hard threshold.
 	GracePeriod string `json:"gracePeriod,omitempty"`
-	// MinReclaim must be available beyond Value once it was met, empty for nothing.
+	// MinReclaim must become available beyond Value once the threshold was met, empty for nothing.
 	MinReclaim string `json:"minReclaim,omitempty"`
 	// Custom is set for a signal that is not the kubelet's.
 	Custom *CustomSignal `json:"custom,omitempty"`
-	// Since is when it was first observed to be met, if it is, whatever the grace period.
+	// Since is when it was first observed to be met, if it is, regardless of the grace period.
 	Since *time.Time `json:"since,omitempty"`
-	// GraceOver: it was met for its whole grace period. Actionable: and by figures that were
-	// newer than those of the pass before. Acted: it is the one that was acted on.
+	// GraceOver: it was met for its whole grace period. Actionable: also by figures newer than
+	// those of the previous pass. Acted: it is the threshold that was acted on.
 	GraceOver  bool `json:"graceOver,omitempty"`
 	Actionable bool `json:"actionable,omitempty"`
 	Acted      bool `json:"acted,omitempty"`
-	// Unobserved: the signal could not be observed, the threshold has no effect.
+	// Unobserved: the signal could not be observed, so the threshold has no effect.
 	Unobserved bool `json:"unobserved,omitempty"`
 }
 
-// A CustomSignal is the definition of a signal that is not the kubelet's. It is empty until a plugin
-// brings the signal.
+// A CustomSignal is the definition of a signal that is not the kubelet's. It is empty until a
+// plugin defines the signal.
 type CustomSignal struct {
 	Unit      eviction.Unit      `json:"unit"`
 	Format    eviction.Format    `json:"format"`
 	Resource  string             `json:"resource"`
 	Condition eviction.Condition `json:"condition"`
-	// ReliefTime bounds the time until what a victim frees is seen.
+	// ReliefTime bounds the time until what a victim frees becomes visible.
 	ReliefTime string `json:"reliefTime,omitempty"`
 }
 
-// Thresholds returns thresholds as they stood at now.
+// Thresholds returns thresholds with their state at now.
 func Thresholds(all []policy.Threshold, a *policy.Assessment, now time.Time) []Threshold {
 	since := make(map[policy.Key]time.Time, len(a.Observed))
 	for _, o := range a.Observed {
@@ -61,7 +61,7 @@ func Thresholds(all []policy.Threshold, a *policy.Assessment, now time.Time) []T
 	return rows
 }
 
-// metSince returns first by the wall clock of now, which may have been set meanwhile.
+// metSince returns first on the wall clock of now, which may have been set meanwhile.
 func metSince(first, now time.Time) time.Time {
 	since := now.Round(0).Add(-now.Sub(first))
 	if set := since.Sub(first.Round(0)).Abs(); set < time.Second { // two clocks are never alike to the nanosecond
@@ -108,7 +108,7 @@ func (d *Decision) Acted() *Threshold {
 	return nil
 }
 
-// String formats t for people: "memory.available<1Gi", with the grace period if it has one.
+// String formats t: "memory.available<1Gi", with the grace period if there is one.
 func (t *Threshold) String() string {
 	s := string(t.Signal) + "<" + t.Value
 	if !t.Hard() {
@@ -120,7 +120,7 @@ func (t *Threshold) String() string {
 // Hard reports whether t has no grace period.
 func (t *Threshold) Hard() bool { return t.GracePeriod == "" }
 
-// Policy returns t as policy takes it.
+// Policy converts t to policy's input.
 func (t *Threshold) Policy() (policy.Threshold, error) {
 	value, err := policy.ParseValue(t.Value)
 	if err != nil {
@@ -140,13 +140,13 @@ func (t *Threshold) Policy() (policy.Threshold, error) {
 		out.MinReclaim = &least
 	}
 	if c := t.Custom; c != nil && *c != (CustomSignal{}) {
-		relief, _ := time.ParseDuration(c.ReliefTime) // else the default
+		relief, _ := time.ParseDuration(c.ReliefTime) // on error the default
 		out.Custom = &eviction.Definition{Unit: c.Unit, Format: c.Format, Resource: c.Resource, Condition: c.Condition, ReliefTime: relief}
 	}
 	return out, nil
 }
 
-// Waits says why no other pod goes yet.
+// Waits describes what further evictions wait for.
 func Waits(w policy.Wait) string {
 	victims := strings.Join(w.Victims, ", ")
 	if w.For == policy.WaitForPace {

@@ -13,24 +13,24 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// swapPause is the pause before another attempt at a replacement after one that failed on a busy
-// node; it doubles up to mostSwapPause.
+// swapPause is the pause before the next replacement attempt after one that failed on a busy node;
+// it doubles up to mostSwapPause.
 const (
 	swapPause     = 5 * time.Second
 	mostSwapPause = 5 * time.Minute
-	// mostDoublings bounds how often the limits of a start are doubled: a handshake has 80 s
-	// then.
+	// mostDoublings bounds how often the time limits of a start are doubled: the handshake then has
+	// 80 s.
 	mostDoublings = 3
 )
 
-// attempt begins to start a plugin, beside the process that serves if there is one.
+// attempt begins to start a plugin, beside the serving process if there is one.
 func (c *controller) attempt(p *plugin) {
 	a := &attempt{seen: p.file.ID, version: version{policy: startPolicyFor(c.Settings, p.Name)}, began: time.Now(), mark: p.log.Mark()}
 	p.starting, p.changedFile, p.released = a, false, false
 	switch {
 	case p.serving != nil:
 		p.replacing(Starting, nil)
-	case p.State != Waiting: // else it may still be the same
+	case p.State != Waiting: // otherwise it may be unchanged
 		p.enter(Starting, nil)
 	}
 	a.cancel = c.run(func(ctx context.Context) func() {
@@ -46,8 +46,8 @@ func (c *controller) attempt(p *plugin) {
 	})
 }
 
-// move takes an event of an attempt, why being its reason if it ends the attempt, and does
-// what follows.
+// move applies an event to an attempt and performs the resulting action. why is the reason if the
+// event ends the attempt.
 func (c *controller) move(p *plugin, a *attempt, e startup.Event, why error) {
 	var do startup.Action
 	a.State, do = startup.Next(a.State, e)
@@ -64,7 +64,7 @@ func (c *controller) move(p *plugin, a *attempt, e startup.Event, why error) {
 	}
 }
 
-// advanceAttempt does the next step of an attempt, or gives it up for another one.
+// advanceAttempt takes the next step of an attempt, or gives it up if it is stale.
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.Stale:
@@ -120,10 +120,9 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 	c.move(p, a, startup.LaunchSucceeds, errOutdated)
 }
 
-// admit puts the process of an attempt into service, in the place of the one that
-// serves if there is one, or ends it. At the host's start custom plugins wait for each
-// other. The built-in ones serve at once: a node is better off without a ranker than
-// without its memory signal.
+// admit puts the process of an attempt into service, replacing the serving one, or ends it. At the
+// host's start custom plugins wait for each other. The built-in ones serve at once: a missing
+// memory signal is worse than a missing ranker.
 func (c *controller) admit(p *plugin, a *attempt) {
 	proc := a.proc
 	if c.outdated(proc) {
@@ -134,7 +133,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 		return
 	}
 	if p.serving == nil {
-		p.said = proc.Plugin // What is refused is shown, too.
+		p.said = proc.Plugin // The status also shows refused plugins.
 	}
 	if err := c.conflicts(p, proc.Instance); err != nil {
 		c.move(p, a, startup.ServiceDenied, plugindir.Refusal{Err: err})
@@ -169,7 +168,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	p.first, p.contender, p.late, p.swapPause = false, false, 0, swapPause
 	proc.began = time.Now()
 	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused || hostFault(p.lastError) {
-		p.lastError = nil // What kept it from running is no more.
+		p.lastError = nil // The cause no longer applies.
 	}
 	p.enter(Running, nil)
 	c.changed = true
@@ -188,7 +187,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	}
 }
 
-// discard ends the process of an attempt that does not come to serve.
+// discard ends the process of an attempt that will not serve.
 func (c *controller) discard(p *plugin, a *attempt, why error) {
 	proc := a.proc
 	c.run(func(context.Context) func() {
@@ -200,20 +199,20 @@ func (c *controller) discard(p *plugin, a *attempt, why error) {
 	})
 }
 
-// attemptFailed ends an attempt of which nothing is left.
+// attemptFailed ends an attempt after its process is gone.
 func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	c.noteUndead(p, err)
 	a.cancel()
 	p.starting, c.again = nil, true
 	if a.Stale || errors.Is(err, errOutdated) {
-		return // The next attempt starts what is wanted now.
+		return // The next attempt uses the current settings.
 	}
 	if p.serving != nil {
 		c.notReplaced(p, a, err)
 		return
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		// On a slow machine the same limit would be missed again and again.
+		// A slow machine would exceed the same limit again and again.
 		p.late = min(p.late+1, mostDoublings)
 	} else {
 		p.late = 0
@@ -234,8 +233,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	}
 }
 
-// notReplaced takes note of an attempt at a replacement that has failed; the former
-// process goes on.
+// notReplaced records a failed replacement; the former process keeps serving.
 func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	if errors.Is(err, plugindir.ErrIncomplete) {
 		if p.replacing(Waiting, err) {
@@ -256,8 +254,8 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	}
 }
 
-// reports takes what the calls of a process say about it into the loop, where it counts
-// if the process still serves.
+// reports returns a function that passes client reports on to the loop, which ignores them once the
+// process no longer serves.
 func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 	return func(r client.Report) {
 		c.report(func() {
@@ -270,8 +268,8 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 			if p.slowness.Add(time.Now(), r.Delayed) {
 				c.standBy(p)
 			}
-			// Ending a plugin of this process would end nothing: what hangs in it goes
-			// on, and the plugin is left alone as long as it does.
+			// An in-process plugin cannot be ended: its hanging call continues, and its client
+			// skips the plugin until that returns.
 			if r.Unresponsive != nil && !c.insiders.has(p.Name, p.serving.file) {
 				c.takeOut(p, r.Unresponsive, true)
 			}
@@ -279,8 +277,8 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 	}
 }
 
-// standBy puts a plugin behind all others that offer the same, for a while. What a pass
-// has pinned stays.
+// standBy moves a plugin behind all others that offer the same, for a while. It does not affect
+// pinned registries.
 func (c *controller) standBy(p *plugin) {
 	c.Log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.Name, "cost", p.slowness.Cost.String(),
 		"within", client.SlowWindow.String(), "for", client.StandbyFor.String())

@@ -15,22 +15,21 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A catalog is all that is known of the plugins, and what is wanted of them. It
-// belongs to the controller.
+// A catalog holds the state and the settings of all plugins. It belongs to the controller.
 type catalog struct {
 	Options
 
 	plugins map[string]*plugin
-	// insiders are the plugins of this process.
+	// insiders are the in-process plugins.
 	insiders      insiders
 	restartPolicy restartPolicy
 
 	// undead are processes that could not be killed.
 	undead []error
 
-	// changed: who serves what has changed, and is to be reported.
+	// changed: the registry has changed and must be published.
 	changed bool
-	// again: another step may follow from the last one.
+	// again: the last step may allow another one.
 	again, stopping bool
 }
 
@@ -50,7 +49,7 @@ func (c *catalog) sorted() []*plugin {
 	return all
 }
 
-// warnUnknown logs settings that no plugin has, most likely a misspelled name.
+// warnUnknown logs settings for plugins that do not exist, most likely misspelled names.
 func (c *catalog) warnUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		if c.plugins[name] == nil && name != allPlugins {
@@ -59,8 +58,8 @@ func (c *catalog) warnUnknown() {
 	}
 }
 
-// replaced takes note of another file in the place of the one that there was. It
-// counts fresh.
+// replaced records that another file has replaced the plugin's. Its history of crashes and slowness
+// starts over.
 func (c *catalog) replaced(p *plugin) {
 	if p.slowness.Standby() {
 		c.Metrics.PluginStandby(p.Name, false)
@@ -73,7 +72,7 @@ func (c *catalog) replaced(p *plugin) {
 	p.wake()
 }
 
-// released has plugins tried again that might serve now that others serve less.
+// released retries plugins that may be able to serve now that others have left service.
 func (c *catalog) released() {
 	c.again = true
 	for _, p := range c.plugins {
@@ -84,7 +83,7 @@ func (c *catalog) released() {
 	}
 }
 
-// registry decides who serves what by what is known now.
+// registry returns the registry for the current state.
 func (c *catalog) registry() *registry.Registry {
 	var all []registry.Plugin
 	for _, p := range c.sorted() {
@@ -96,7 +95,7 @@ func (c *catalog) registry() *registry.Registry {
 		if !c.ExpectBuiltins || c.Settings[b.Plugin].Disabled || p != nil && p.life != leaving && !p.file.Dangling {
 			continue
 		}
-		// It has to be there.
+		// A missing built-in plugin is reported as such.
 		all = slices.DeleteFunc(all, func(p registry.Plugin) bool { return p.Name == b.Plugin })
 		all = append(all, registry.Plugin{
 			Name: b.Plugin, Unassignable: "is not there", Observes: eviction.SignalsOf(b.Plugin), Missing: fmt.Errorf("plugin %s is not there", b.Plugin),
@@ -105,12 +104,12 @@ func (c *catalog) registry() *registry.Registry {
 	return registry.New(all, c.Assign)
 }
 
-// unwanted returns the state that a plugin is to end in, "" if it is to run.
+// unwanted returns the state that a plugin must end in, "" if it should run.
 func (c *catalog) unwanted(p *plugin) State {
 	switch {
 	case c.stopping:
 		return Stopped
-	case !p.there, p.file.Dangling && p.serving != nil: // A link to nothing is refused, and says so, when nothing runs.
+	case !p.there, p.file.Dangling && p.serving != nil: // A dangling link is refused and reported once nothing runs.
 		return Removed
 	case c.Settings[p.Name].Disabled:
 		return Disabled
@@ -119,12 +118,12 @@ func (c *catalog) unwanted(p *plugin) State {
 	}
 }
 
-// outdated reports whether the settings need a new process.
+// outdated reports whether the settings require a new process.
 func (c *catalog) outdated(proc *process) bool {
 	return !c.insiders.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
-// unregister gives up what the plugin has served, which is switched off by that.
+// unregister removes the plugin's registration, which disables its signals.
 func (c *catalog) unregister(p *plugin) {
 	if p.registered != nil {
 		p.registered = nil
@@ -139,7 +138,7 @@ func (c *catalog) forget(p *plugin) {
 	c.released()
 }
 
-// noteUndead takes note of a process that could not be killed.
+// noteUndead records a process that could not be killed.
 func (c *catalog) noteUndead(p *plugin, err error) {
 	if undead, ok := errors.AsType[undeadError](err); ok {
 		c.Log.Error("plugin cannot be ended", "plugin", p.Name, "error", undead)
@@ -152,8 +151,8 @@ func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
 }
 
-// conflicts returns what keeps a plugin from serving: the plugins that are registered, and
-// contenders for each other, of whom none was there first.
+// conflicts returns what prevents a plugin from serving: conflicts with registered plugins, and
+// with other contenders, of which none was there first.
 func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 	var errs []error
 	r := c.registry()
@@ -169,7 +168,7 @@ func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
 	return errors.Join(errs...)
 }
 
-// snapshot returns what is known now, with who serves what.
+// snapshot returns the current state with the registry r.
 func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 	s := &snapshot{registry: r}
 	for _, p := range c.sorted() {

@@ -17,13 +17,13 @@ type connection struct {
 	*wire.Client
 
 	proc    *launch.Process
-	conn    *launch.Conn // nil before it is made
+	conn    *launch.Conn // nil until it is established
 	sandbox *sandbox.Sandbox
 	pinned  bool
 }
 
-// connect starts the file at path and returns once it can be called. On an error
-// nothing is left of it.
+// connect starts the file at path and returns once it can be called. On an error it leaves nothing
+// behind.
 func connect(ctx context.Context, log *output.Log, s *sandbox.Sandbox, path string, mtls bool, timeout time.Duration) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -14,34 +14,35 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A controller brings what runs to what is wanted: it compares files and settings
-// with processes, and starts and ends them. It belongs to the supervisor's loop, which
-// calls it after each event and publishes what the catalog says. It waits for nothing:
-// run has a function do that beside the loop, and calls in the loop what that returns.
+// A controller reconciles processes with files and settings: it starts and ends them. It belongs to
+// the supervisor's loop, which calls it after each event and publishes the catalog. It never
+// blocks: run executes a function outside the loop, and then calls the function that this one
+// returns in the loop.
 type controller struct {
 	*catalog
 
 	launcher launcher
 	asked    *client.Asked
-	// slots bounds the plugins that start at a time, each for slotLimit at most.
+	// slots bounds the plugins that start at the same time; each holds its slot for slotLimit at
+	// most.
 	slots     int
 	slotLimit time.Duration
 
 	run    func(work func(context.Context) (conclude func())) context.CancelFunc
 	after  func(time.Duration, func()) *time.Timer
-	report func(func()) // has a function called in the loop, from a call of a plugin
+	report func(func()) // calls a function in the loop, from the call of a plugin
 
-	// assigned is the registry by which the assignment was judged.
+	// assigned is the registry with which the assignment was last checked.
 	assigned   *registry.Registry
 	generation uint64
-	// begun: the plugins found at start were begun; tried: those that exclude each
-	// other are known; started: the start is over.
+	// begun: the first starts have begun; tried: conflicts among the plugins found at the start are
+	// known; started: the start is over.
 	begun, tried, started bool
-	// failed are the plugins of this process that did not serve at the start.
+	// failed holds the errors of in-process plugins that did not serve at the start.
 	failed []error
 }
 
-// found takes what is in the directory.
+// found updates the catalog with the files in the directory.
 func (c *controller) found(files map[string]plugindir.File) {
 	for name, f := range files {
 		p := c.plugins[name]
@@ -68,7 +69,7 @@ func (c *controller) found(files map[string]plugindir.File) {
 	}
 }
 
-// begin gives each plugin that is found at the start a part in Started.
+// begin marks each plugin found at the start as one that Started waits for.
 func (c *controller) begin() {
 	c.begun = true
 	c.warnUnknown()
@@ -83,7 +84,7 @@ func (c *controller) begin() {
 	}
 }
 
-// settle does what follows from the latest event.
+// settle advances all plugins until the latest event has no further consequence.
 func (c *controller) settle() {
 	for c.again = c.begun; c.again; {
 		c.again = false
@@ -96,13 +97,12 @@ func (c *controller) settle() {
 	}
 }
 
-// startSlotLimit is the time for which a start that makes no progress keeps others from theirs.
+// startSlotLimit is how long a slow start keeps its slot from others.
 const startSlotLimit = time.Second
 
-// grantStarts staggers the starts of plugins: on a slow machine all that start at
-// once take each other's time, and all miss their limit. As many start at a time
-// as there are CPUs, the plugins that come with the host before all others, and each
-// when its file is complete, or at the host's start at once.
+// grantStarts staggers the starts of plugins, because on a slow machine simultaneous starts all
+// miss their time limits. As many plugins start at a time as there are CPUs, built-in ones first,
+// each when its file is complete, or at the host's start at once.
 func (c *controller) grantStarts() {
 	free := c.slots
 	var waiting []*plugin
@@ -133,9 +133,8 @@ func (c *controller) grantStarts() {
 	}
 }
 
-// judgeStart ends the trial at the host's start when each plugin was started once, and
-// the start when each serves or has failed. When they are overdue it goes on without
-// those that are not ready.
+// judgeStart ends the trial at the host's start when each plugin was started once, and the start
+// when each serves or has failed. When overdue it proceeds without those that are not ready.
 func (c *controller) judgeStart(overdue bool) {
 	var late []string
 	for _, p := range c.sorted() {
@@ -155,9 +154,8 @@ func (c *controller) judgeStart(overdue bool) {
 	}
 }
 
-// endTrial has the custom candidates contend: at the host's start none of them was there
-// first, and those that exclude each other do not serve. What comes to be a candidate
-// later finds others in place.
+// endTrial makes the custom candidates contend: at the host's start none of them was there first,
+// and those that conflict do not serve. Later candidates conflict with plugins that already serve.
 func (c *controller) endTrial() {
 	if c.tried {
 		return
@@ -174,9 +172,9 @@ func (c *controller) endTrial() {
 	}
 }
 
-// judgeAssignment looks at the assignment after plugins have come or gone, or when it
-// is another one. It tells once of each that has no effect, takes plugins out of
-// service that another assignment had let serve beside each other.
+// judgeAssignment checks the assignment after plugins have come or gone, or after it changed
+// (another). It logs once each assignment without effect, and takes plugins out of service that
+// only a former assignment allowed to serve together.
 func (c *controller) judgeAssignment(another bool) {
 	r := c.registry()
 	judged := c.assigned
@@ -197,7 +195,7 @@ func (c *controller) judgeAssignment(another bool) {
 	c.released()
 }
 
-// advance does the next step that brings a plugin to what is wanted.
+// advance takes the next step that brings a plugin to its wanted state.
 func (c *controller) advance(p *plugin) {
 	end := c.unwanted(p)
 	a := p.starting
@@ -228,7 +226,7 @@ func (c *controller) advance(p *plugin) {
 	}
 }
 
-// leave ends a plugin, its process at the end of the passes that use it.
+// leave ends a plugin; its process ends after the passes that use it.
 func (c *controller) leave(p *plugin, to State) {
 	p.life = leaving
 	p.enter(to, nil)
@@ -256,28 +254,27 @@ func (c *controller) leave(p *plugin, to State) {
 	c.advance(p)
 }
 
-// left ends a plugin that leaves. It may be wanted again by now.
+// left completes the end of a plugin. It may be wanted again by now.
 func (c *controller) left(p *plugin) {
 	p.resume()
 	p.life, p.first, p.ending = idle, false, nil
 	p.crashes = newCrashes(c.restartPolicy)
-	c.changed, c.again = true, true // also if it never served: the start does not wait for it
+	c.changed, c.again = true, true // even if it never served: the start must not wait for it
 	switch {
 	case c.stopping:
 	case !p.there:
 		c.forget(p)
 	case p.State == Removed && !p.file.Dangling:
-		c.plugins[p.Name] = c.newPlugin(p.Name, p.file) // One that is put back counts fresh.
+		c.plugins[p.Name] = c.newPlugin(p.Name, p.file) // If its file comes back its history starts over.
 	}
 }
 
-// takeOut takes the process of a plugin out of service, to be followed by another
-// one.
+// takeOut takes the process of a plugin out of service; another one will follow.
 func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	proc := p.serving
 	p.serving, p.ending, p.Replacement = nil, proc, nil
 	p.resume()
-	// It ran through all that has changed but for its file.
+	// It has missed no change except for its file.
 	p.changedFile, p.released = proc.file != p.file.ID, false
 	p.enter(Starting, why)
 	c.changed = true
@@ -285,8 +282,7 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	c.retire(p, proc, why, unresponsive)
 }
 
-// retire ends a process when no pass needs it any more; why is nil if it has done
-// nothing wrong.
+// retire ends a process when no pass uses it any more; why is nil if it did nothing wrong.
 func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bool) {
 	ran := time.Since(proc.began)
 	grace := c.Timeouts.Stop
@@ -313,7 +309,7 @@ func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bo
 	})
 }
 
-// noteEnd takes note of the end of a process that has served.
+// noteEnd records the end of a process that has served.
 func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	close(proc.gone)
 	c.noteUndead(p, undead)
@@ -326,7 +322,7 @@ func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	}
 }
 
-// exited takes note of the end of a process.
+// exited records that a process has exited.
 func (c *controller) exited(p *plugin, proc *process) {
 	why := proc.died()
 	switch a := p.starting; {
@@ -337,8 +333,8 @@ func (c *controller) exited(p *plugin, proc *process) {
 	}
 }
 
-// rest lets a plugin wait until it may be started again: for some time, or until
-// something has changed that the last attempt did not know.
+// rest makes a plugin wait until it may be started again: for some time, or until a change that the
+// last attempt did not see.
 func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool) {
 	state, wait := stateOf(why), time.Duration(0)
 	again := p.changedFile || state == Refused && p.released
@@ -349,7 +345,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 			c.Log.Info("plugin file is being written, start waits", "plugin", p.Name, "reason", why)
 		}
 	case Refused:
-		wait = c.restartPolicy.window // What was in the way may have gone without a trace.
+		wait = c.restartPolicy.window // The obstacle may have disappeared without an event.
 		c.unregister(p)
 	default:
 		if hostFault(why) {
@@ -377,7 +373,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 // forever is a pause that only a change ends.
 const forever = time.Duration(math.MaxInt64)
 
-// pause has a plugin wait for some time, or for a change if that comes sooner.
+// pause makes a plugin wait for some time, or for a change if that comes sooner.
 func (c *controller) pause(p *plugin, wait time.Duration) {
 	var this *time.Timer
 	this = c.after(wait, func() {

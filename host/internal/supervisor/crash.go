@@ -7,15 +7,15 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// restartPolicy says how a plugin that fails is tried again.
+// restartPolicy determines when a failed plugin is restarted.
 type restartPolicy struct {
 	first, longest time.Duration // between two starts
-	// crashes within window put a plugin into quarantine for as long as window.
+	// So many crashes within window put a plugin into quarantine for the duration of window.
 	crashes int
 	window  time.Duration
 	// stable is the run time after which the backoff starts over.
 	stable time.Duration
-	// hostFault is between two starts that fail for the host's own reason.
+	// hostFault is the pause between starts that fail for the host's own reason.
 	hostFault time.Duration
 }
 
@@ -26,7 +26,7 @@ func defaultRestartPolicy() restartPolicy {
 	}
 }
 
-// crashes remembers the crashes of one plugin.
+// crashes tracks the crashes of one plugin.
 type crashes struct {
 	restartPolicy restartPolicy
 	wait          *backoff.ExponentialBackOff
@@ -35,8 +35,8 @@ type crashes struct {
 
 func newCrashes(p restartPolicy) *crashes {
 	wait := backoff.NewExponentialBackOff()
-	// The jitter goes both ways and comes on top: these bounds keep what is waited
-	// between first and longest.
+	// Jitter is added in both directions: these bounds keep the total wait between first and
+	// longest.
 	wait.RandomizationFactor = 0.2
 	wait.InitialInterval = time.Duration(float64(p.first) / 0.8)
 	wait.MaxInterval = time.Duration(float64(p.longest) / 1.2)
@@ -44,10 +44,9 @@ func newCrashes(p restartPolicy) *crashes {
 	return &crashes{restartPolicy: p, wait: wait}
 }
 
-// next returns how long to wait before the next start, after the plugin ran for
-// some time. A plugin that the host killed did not crash: it is waited for, but
-// never put into quarantine, since on a thrashing node that would end it when it
-// is needed most.
+// next returns how long to wait before the next start, after the plugin ran for ran. A plugin that
+// the host killed did not crash: it also waits, but is never put into quarantine, which on a
+// thrashing node would disable it when it is needed most.
 func (c *crashes) next(now time.Time, ran time.Duration, crashed bool) (wait time.Duration, quarantine bool) {
 	if ran >= c.restartPolicy.stable {
 		c.wait.Reset()
@@ -63,7 +62,7 @@ func (c *crashes) next(now time.Time, ran time.Duration, crashed bool) (wait tim
 	return c.wait.NextBackOff(), false
 }
 
-// forget gives the plugin a fresh start.
+// forget resets the history of the plugin.
 func (c *crashes) forget() {
 	c.times = nil
 	c.wait.Reset()

@@ -1,31 +1,26 @@
-// Package supervisor keeps the plugin processes of a host: it finds them,
-// checks who may have written them, starts them, keeps them running, tells who
-// is in charge of which signal, and ends them with the host.
+// Package supervisor runs the plugin processes of a host: it finds them, checks who may have
+// written them, starts them, keeps them running, determines which is in charge of which signal, and
+// ends them with the host.
 //
-// What it hands out is an eviction.Plugin per running process whose calls have
-// deadlines and whose replies were checked. It does not decide when to call
-// which of them and knows nothing of thresholds or pods: that is
-// host/internal/loop.
+// It provides an eviction.Plugin per running process whose calls have deadlines and whose replies
+// are checked. It does not decide when to call which of them and knows nothing of thresholds or
+// pods: that is host/internal/loop.
 //
-// One goroutine, Run's, owns what is known of the plugins. It compares what is wanted
-// (files, settings) with what runs and begins the next step for each plugin
-// (controller); what takes time runs beside it and comes back as an event. All
-// else reads what it publishes: a registry.Registry for a pass, a snapshot for the
-// status. Below it are plugindir (files), shared/sandbox (confinement), client (calls) and
-// registry (who serves what).
+// The goroutine of Run owns the state of the plugins. The controller compares what is wanted
+// (files, settings) with what runs and begins the next step for each plugin; slow work runs outside
+// that goroutine and comes back as an event. Everything else reads what it publishes: a
+// registry.Registry for a pass, a snapshot for the status. It uses plugindir (files),
+// shared/sandbox (confinement), client (calls) and registry (who serves what).
 //
-// The directory is watched. A file is started when it is no longer written. One
-// that replaces another is started beside the process that serves, and takes over
-// between two passes once it has described itself, taken its configuration and
-// observed; what fails leaves the former process alone. A file that is
-// gone switches its signals off.
+// The directory is watched. A file is started when it is no longer being written. One that replaces
+// another is started beside the serving process, and takes over between two passes once it has
+// described itself, accepted its configuration and observed; if it fails the former process keeps
+// serving. Removing a file disables its signals.
 //
-// An embedding program may have its plugins in its own process (InProcess): they
-// are called with the same deadlines and checks, share no memory with the host,
-// and cannot be ended.
+// An embedding program may run plugins in its own process (InProcess): they are called with the
+// same deadlines and checks, share no memory with the host, and cannot be ended.
 //
-// A plugin is never waited for without a deadline, and nothing that a plugin
-// writes reaches go-plugin's own parsers unchecked: those of v1.8.0 panic on a
-// log line whose message is not a string, and on a certificate that none
-// asked for.
+// Every wait for a plugin has a deadline, and nothing that a plugin writes reaches go-plugin's own
+// parsers unchecked: those of v1.8.0 panic on a log line whose message is not a string, and on an
+// unexpected certificate.
 package supervisor

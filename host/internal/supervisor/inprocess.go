@@ -22,9 +22,9 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// InProcess returns a supervisor of plugins that run in this process, by name, and
-// beside them of those of o.Dir if that is not empty. It is an error if one of them breaks the contract or refuses the host; whether
-// they accept their configuration is only known to Run.
+// InProcess returns a supervisor of plugins that run in this process, by name, and of those in
+// o.Dir if that is not empty. It returns an error if one of them breaks the contract or refuses the
+// host; Run reports those that refuse their configuration.
 func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, error) {
 	inside := make(insiders, len(plugins))
 	var errs []error
@@ -53,9 +53,8 @@ func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, erro
 	return s, errors.Join(append(errs, err)...)
 }
 
-// mixed are plugins of this process and those of a directory. A file takes the place of
-// the plugin of this process that has its name, for as long as it is there. So may the
-// directory be missing.
+// mixed launches in-process plugins and those of a directory, which may be missing. A file replaces
+// the in-process plugin of its name for as long as it exists.
 type mixed struct {
 	*processes
 
@@ -67,7 +66,7 @@ func (l *mixed) look() (map[string]plugindir.File, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	all, _ := l.inside.look() // it has no errors
+	all, _ := l.inside.look() // it never returns an error
 	for name, f := range files {
 		if _, both := all[name]; !both || !f.Dangling {
 			all[name] = f
@@ -91,11 +90,10 @@ func (l *mixed) launch(ctx context.Context, s start) (running, error) {
 	return l.processes.launch(ctx, s)
 }
 
-// insiders are plugins of this process.
+// insiders holds in-process plugins by name.
 type insiders map[string]eviction.Plugin
 
-// has reports whether the plugin of a name, as it is now or was started, is one of this
-// process: that has no file.
+// has reports whether a plugin with this file is an in-process one: those have no file.
 func (l insiders) has(name string, file plugindir.ID) bool {
 	_, ok := l[name]
 	return ok && file == plugindir.ID{}
@@ -124,7 +122,7 @@ func (l insiders) launch(_ context.Context, s start) (running, error) {
 	return insider{wire.NewClient(conn), conn, local}, nil
 }
 
-// An insider is a plugin of this process, called as any other.
+// An insider is an in-process plugin, called like any other.
 type insider struct {
 	*wire.Client
 
@@ -148,12 +146,11 @@ func (i insider) close(time.Duration) error {
 	return nil
 }
 
-// mostLate bounds the calls of a plugin of this process that go on although their contexts have
-// ended. With more of them it is left alone.
+// mostLate bounds the calls of an in-process plugin that continue after their contexts have ended.
+// Beyond that the plugin is not called.
 const mostLate = 3
 
-// openCalls holds the calls that a plugin of this process has not returned from. A panic is the
-// call's error.
+// openCalls tracks the unfinished calls of an in-process plugin. A panic becomes the call's error.
 type openCalls struct {
 	log *slog.Logger
 

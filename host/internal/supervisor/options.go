@@ -13,25 +13,25 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Options configures a Supervisor. Log is required and, for plugins that are processes, Dir and
+// Options configures a Supervisor. Log is required, and for plugin processes also Dir and
 // SocketRoot.
 type Options struct {
 	// Dir is the plugin directory.
 	Dir string
-	// SocketRoot is a directory of the supervisor's own. Below it each start of a
-	// plugin gets a directory with mode 0700, removed after the plugin's exit.
+	// SocketRoot is a directory for the supervisor alone. Each start of a plugin gets a directory
+	// below it with mode 0700, removed after the plugin's exit.
 	SocketRoot string
 	// Host and Node are sent to each plugin.
 	Host eviction.Host
 	Node eviction.NodeFacts
-	// Settings are the plugins' own settings, by name. Those of the name "" say how
-	// plugins without any are confined.
+	// Settings holds the settings of plugins by name. Those of the name "" define the confinement
+	// of all other plugins.
 	Settings map[string]Settings
-	// Assign names who is in charge of what, where that is not left to precedence.
+	// Assign names the plugins in charge where precedence must not decide.
 	Assign   registry.Assignment
 	Timeouts client.Timeouts
-	// ExpectBuiltins: a plugin that comes with the host and is not in Dir is missed.
-	// Else its signals are switched off.
+	// ExpectBuiltins: a built-in plugin that is missing in Dir is an error. Otherwise its signals
+	// are disabled.
 	ExpectBuiltins bool
 	Log            *slog.Logger
 	// Metrics may be nil.
@@ -40,50 +40,48 @@ type Options struct {
 
 // Settings is the host's configuration of one plugin.
 type Settings struct {
-	// Config is passed to the plugin as it is, JSON; empty when there is none.
+	// Config is the plugin's configuration as JSON, passed unchanged; empty for none.
 	Config []byte
 	// AutoMTLS is on unless it points to false.
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
-	// Shadow has the plugin rank beside the plugin in charge, and nothing else.
+	// Shadow makes the plugin rank without effect beside the plugin in charge, and nothing else.
 	Shadow bool
-	// SHA256 is the hash that its file must have, in hexadecimal digits; "" for any.
+	// SHA256 is the required hash of its file in hexadecimal digits; "" for any.
 	SHA256 string
-	// RequirePin refuses it without SHA256, unless it is built-in.
+	// RequirePin refuses a plugin without SHA256, unless it is built-in.
 	RequirePin bool
-	// Confine changes what is usual of its confinement; it may be nil.
+	// Confine modifies the default confinement; it may be nil.
 	Confine func(*sandbox.Policy)
 }
 
-// allPlugins is the key of the settings for plugins without settings of their own. No plugin can
-// have that name.
+// allPlugins is the key of the settings for plugins without own settings. It is not a valid plugin
+// name.
 const allPlugins = ""
 
-// A startPolicy holds all the settings that a process is started with: if one changes the plugin
-// needs another process.
+// A startPolicy holds the settings that require a new process when they change.
 type startPolicy struct {
 	sandbox.Policy
 
-	// pin is the hash of its file, "" for any; mustPin: there must be one.
+	// pin is the required hash of its file, "" for any; mustPin makes it mandatory.
 	pin     string
 	mustPin bool
 	mtls    bool
 }
 
-// builtinNeeds are the capabilities that the plugins which come with the host use.
-// All of them keep their memory from being paged out.
+// builtinNeeds holds the capabilities of the built-in plugins. All of them lock their memory.
 var builtinNeeds = map[string]sandbox.Capabilities{
-	// Cgroup files and /proc/meminfo belong to root and are readable by all.
+	// Cgroup files and /proc/meminfo belong to root and are world-readable.
 	"memory": 1 << unix.CAP_IPC_LOCK,
 	"pid":    1 << unix.CAP_IPC_LOCK,
-	// It walks trees whatever their modes, removes logs in directories of others,
-	// looks for deleted files in /proc/PID/fd and asks for quotas of projects.
+	// It walks directory trees of any mode, removes logs in directories of other users, looks for
+	// deleted files in /proc/PID/fd and queries project quotas.
 	"disk": 1<<unix.CAP_IPC_LOCK | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_ADMIN,
 }
 
-// startPolicyFor returns the policy for the plugin of that name. Those that come with
-// the host have other defaults than custom ones.
+// startPolicyFor returns the policy for the plugin of that name. Built-in plugins have other
+// defaults than custom ones.
 func startPolicyFor(all map[string]Settings, name string) startPolicy {
 	s, ok := all[name]
 	if !ok {
@@ -103,7 +101,7 @@ func startPolicyFor(all map[string]Settings, name string) startPolicy {
 	}
 }
 
-// unpinned reports whether a pin is missing that there must be.
+// unpinned reports whether a mandatory pin is missing.
 func (p startPolicy) unpinned() bool { return p.mustPin && p.pin == "" }
 
 // checkPin checks the pin of the plugin of that name.
@@ -114,7 +112,7 @@ func (p startPolicy) checkPin(name string) error {
 	return nil
 }
 
-// Metrics counts what happens to plugins. host/internal/metrics has one.
+// Metrics counts events of plugins. host/internal/metrics implements it.
 type Metrics interface {
 	PluginUp(plugin string, yes bool)
 	PluginGone(plugin string)

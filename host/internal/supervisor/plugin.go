@@ -22,31 +22,30 @@ type State string
 
 // The states of a plugin.
 const (
-	// Starting is from the first look at the file until the plugin serves.
+	// Starting lasts from finding the file until the plugin serves.
 	Starting State = "starting"
-	// Waiting is for a file that is still being written.
+	// Waiting means that the file is still being written.
 	Waiting State = "waiting"
 	Running State = "running"
-	// Backoff waits for the next start after a crash, or one that the host could not
-	// make. Quarantined waits longer, after crashes.
+	// Backoff waits for the next start after a crash or a failed start. Quarantined waits longer,
+	// after repeated crashes.
 	Backoff     State = "backoff"
 	Quarantined State = "quarantined"
-	// Refused is a file that must not be run, a plugin that conflicts with another
-	// one, or one that refuses the host or its configuration. It is tried again
-	// when something has changed; one that refuses by itself gets another chance
-	// now and then, since what it misses may be on the node.
+	// Refused means that the file must not be run, or that the plugin conflicts with another one,
+	// or refuses the host or its configuration. It is retried after a change; one that refuses by
+	// itself also from time to time, because its reason may be on the node.
 	Refused State = "refused"
-	// Disabled is by configuration, Removed one whose file is gone, until nothing
-	// of it is left. Stopped because the host ends.
+	// Disabled by configuration. Removed: the file is gone, and the process is ending. Stopped
+	// because the host ends.
 	Disabled State = "disabled"
 	Removed  State = "removed"
 	Stopped  State = "stopped"
 )
 
-// errOutdated is the reason for ending a process that has not failed.
+// errOutdated ends a process that has not failed.
 var errOutdated = errors.New("its settings need a new process")
 
-// harmless reports whether why is no fault of the plugin.
+// harmless reports whether why is not the plugin's fault.
 func harmless(why error) bool {
 	return why == nil || isAny(why, errOutdated, plugindir.ErrIncomplete)
 }
@@ -66,11 +65,11 @@ func stateOf(why error) State {
 	return Backoff
 }
 
-// hostFault reports whether why is the host's own reason for not starting any plugin.
+// hostFault reports whether why is a reason of the host that prevents every start.
 func hostFault(why error) bool { return errors.Is(why, sandbox.ErrHostDir) }
 
-// strained reports whether why may be the node's fault and not the plugin's: it was
-// late, or the host lacked something to start it with.
+// strained reports whether why may be the node's fault and not the plugin's: a missed time limit,
+// or a resource missing on the host.
 func strained(why error) bool {
 	return isAny(why,
 		sandbox.ErrHostDir, context.DeadlineExceeded, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
@@ -78,21 +77,20 @@ func strained(why error) bool {
 	)
 }
 
-// A life says whether a plugin is to have a process.
+// A life says whether a plugin should have a process.
 type life int
 
 const (
-	// idle: none, and nothing is left of a former one.
+	// idle: no process, and nothing left of a former one.
 	idle life = iota
 	active
-	// leaving: none, once nothing is left of the one that it has.
+	// leaving: the process is ending.
 	leaving
 )
 
-// A plugin is one plugin of the directory, whether it runs or not. It belongs to
-// the controller.
+// A plugin is one plugin of the directory, running or not. It belongs to the controller.
 type plugin struct {
-	// Status holds the fields for the status that do not derive from the rest.
+	// Status holds the status fields that are not derived from the others.
 	Status
 
 	log *output.Log
@@ -101,53 +99,50 @@ type plugin struct {
 	there bool
 	file  plugindir.File
 
-	// serving is the process that is in the registry, starting the attempt to have
-	// one, or another one in its place, ending one that must be gone before there is
-	// another attempt. They are nil if there is none.
+	// serving is the process in the registry, starting the attempt to start or replace it, ending a
+	// process that must be gone before the next attempt. Each may be nil.
 	serving  *process
 	starting *attempt
 	ending   *process
-	// pause lasts until the next attempt, or until something changes; nil if there is
-	// none.
+	// pause is the timer until the next attempt, which a change cuts short; nil if there is none.
 	pause *time.Timer
 	life  life
-	// changedFile: something has changed that the last attempt, or the process that serves,
-	// did not know; freed: others serve less.
+	// changedFile: a change that neither the last attempt nor the serving process has seen;
+	// released: other plugins have left service.
 	changedFile, released bool
-	// first is set until the first attempt at the host's start was made.
+	// first is set until the first attempt at the host's start is over.
 	first bool
-	// contender: it was found together with others at the host's start and has not come
-	// to serve since.
+	// contender: found together with others at the host's start, and has not served since.
 	contender bool
 	// said is the plugin's last description of itself, registered the one it was admitted with,
-	// until it gives that up.
+	// until it is unregistered.
 	said, registered *eviction.Plugin
 	// observes lists the signals that it observed when it last served, nil if it never did.
 	observes  []eviction.Signal
 	reason    error // for not running
 	lastError error
-	// starts counts those of processes, late the ones in a row that took too long.
+	// starts counts the starts, late the consecutive ones that took too long.
 	starts, late int
 	crashes      *crashes
-	// swapPause is the pause before another attempt at a replacement.
+	// swapPause is the pause before the next replacement attempt.
 	swapPause time.Duration
-	// slowness of its answers, whichever process gave them.
+	// slowness of its answers, across processes.
 	slowness client.Slowness
 }
 
-// An attempt is one to start a plugin, beside the process that serves if there is one.
-// It begins with a look at the file.
+// An attempt starts a plugin, beside the serving process if there is one. It begins by checking the
+// file.
 type attempt struct {
 	version
 	startup.State
 
 	cancel context.CancelFunc
 	began  time.Time
-	// seen is the file that it began for.
+	// seen identifies the file at the begin.
 	seen plugindir.ID
-	// proc is there from the phase trial on.
+	// proc is set from the phase trial on.
 	proc *process
-	// mark is where the plugin's output was when it began.
+	// mark is the position in the plugin's output at the begin.
 	mark int
 }
 
@@ -173,13 +168,13 @@ func (p *plugin) resume() {
 	p.swapPause = swapPause
 }
 
-// wake has the plugin tried again since something has changed.
+// wake retries the plugin after a change.
 func (p *plugin) wake() {
 	p.changedFile = true
 	p.resume()
 }
 
-// registration returns its entry for the registry.
+// registration returns the plugin's entry for the registry.
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
 		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
@@ -197,7 +192,7 @@ func (p *plugin) registration(by Settings) registry.Plugin {
 	case p.life == leaving || by.Disabled:
 		r.Unassignable = "is disabled"
 	}
-	if by.Shadow { // it is not missed
+	if by.Shadow { // nothing is missing without it
 		r.Observes = nil
 		return r
 	}
@@ -210,8 +205,8 @@ func (p *plugin) registration(by Settings) registry.Plugin {
 	return r
 }
 
-// replacing shows how the attempt at another process goes, and reports whether that is
-// changedFile: an incomplete file is looked at again and again.
+// replacing updates the status of the replacement, and reports whether it changed: an incomplete
+// file is checked again and again.
 func (p *plugin) replacing(state State, why error) bool {
 	r := &Replacement{State: state, Since: time.Now()}
 	former := p.Replacement

@@ -13,9 +13,9 @@ import (
 	"github.com/evictd/evictd/host/internal/typo"
 )
 
-// Check looks at the plugin directory and the settings of o as Run will, and starts
-// nothing. The errors are what New or the start of a plugin would be refused for,
-// the warnings what has no effect or may be refused later.
+// Check validates the plugin directory and the settings of o as Run will, but starts nothing. The
+// errors would make New or the start of a plugin fail, the warnings are about what has no effect or
+// may be refused later.
 func Check(o Options) (errs []error, warnings []string) {
 	names, err := plugindir.Names(o.Dir)
 	if err != nil {
@@ -37,10 +37,10 @@ func Check(o Options) (errs []error, warnings []string) {
 	return errs, append(warnings, unknownNames(o, names)...)
 }
 
-// errNoPlugin is about a file that was hardly meant to be a plugin.
+// errNoPlugin reports a file that is probably not meant to be a plugin.
 var errNoPlugin = errors.New("is refused")
 
-// checkPlugin does what is done before the plugin's process is started.
+// checkPlugin makes the checks that precede a start.
 func checkPlugin(o Options, name string) error {
 	path := filepath.Join(o.Dir, name)
 	looked, err := plugindir.Identify(path)
@@ -61,8 +61,8 @@ func checkPlugin(o Options, name string) error {
 	return plugindir.TryOpen(resolved, looked, policy.pin)
 }
 
-// unknownNames tells of settings and assignments for plugins that are not in the
-// directory: mostly a misspelled name.
+// unknownNames warns about settings and assignments for plugins that are not in the directory:
+// mostly misspelled names.
 func unknownNames(o Options, names []string) []string {
 	var warnings []string
 	look := func(field, name string) {

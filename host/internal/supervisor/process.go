@@ -16,24 +16,23 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// A launcher knows what the plugins are: processes of a directory, or of the host's
-// own.
+// A launcher finds and starts plugins: processes of a directory, or in-process ones.
 type launcher interface {
-	// look returns which plugins there are.
+	// look returns the present plugins.
 	look() (map[string]plugindir.File, error)
-	// complete waits a moment for the file of a plugin to be complete.
+	// complete waits briefly for the file of a plugin to be complete.
 	complete(ctx context.Context, name string) (plugindir.ID, error)
-	// launch starts a plugin. On an error nothing is left of it.
+	// launch starts a plugin. On an error it leaves nothing behind.
 	launch(ctx context.Context, s start) (running, error)
 }
 
-// running is a plugin that was launched.
+// running is a launched plugin.
 type running interface {
 	Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error)
 	pid() int
-	// exited is closed at the end of a process; a plugin of this one has none.
+	// exited is closed when the process ends; nil for an in-process plugin.
 	exited() <-chan struct{}
-	// ending tells how it has ended, "" if it has not; crashed gives it a moment to.
+	// ending describes how it has ended, "" if it has not; crashed waits briefly for that.
 	ending() string
 	crashed() string
 	confinement() *Confinement
@@ -56,24 +55,24 @@ type start struct {
 	host       eviction.Host
 	configure  eviction.ConfigureRequest
 	generation uint64
-	// replaces is the process that serves now, nil if none does.
+	// replaces is the serving process, nil if there is none.
 	replaces *client.Client
 }
 
-// A process is one running process of a plugin, or one of the host's own.
+// A process is one running process of a plugin, or an in-process plugin.
 type process struct {
 	*registry.Instance
 	running
 	version
 
 	client *client.Client
-	// began is when it came to serve.
+	// began is when it started to serve.
 	began time.Time
-	// gone is closed when it was ended.
+	// gone is closed when it has been ended.
 	gone chan struct{}
 }
 
-// An undeadError is about a process that cannot be killed.
+// An undeadError reports a process that cannot be killed.
 type undeadError struct{ error }
 
 // end ends the process.
@@ -84,7 +83,7 @@ func (p *process) end(grace time.Duration) error {
 	return nil
 }
 
-// died says how the process has exited that was not to, nil if it has not.
+// died returns an error that describes how the process has exited, nil if it has not.
 func (p *process) died() error {
 	if how := p.ending(); how != "" {
 		return fmt.Errorf("exited by itself (%s)", how)
@@ -92,8 +91,7 @@ func (p *process) died() error {
 	return nil
 }
 
-// run starts the plugin and gets it to the point where it can serve. On an error
-// nothing is left of it.
+// run starts the plugin and prepares it to serve. On an error it leaves nothing behind.
 func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	r, err := l.launch(ctx, s)
 	if err != nil {
@@ -119,7 +117,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	return nil, errors.Join(err, p.end(grace))
 }
 
-// processes are the plugins of a directory.
+// processes launches the plugins of a directory.
 type processes struct {
 	dir  string
 	root *sandbox.Root
@@ -138,7 +136,7 @@ func (l *processes) complete(ctx context.Context, name string) (plugindir.ID, er
 
 func (l *processes) launch(ctx context.Context, s start) (running, error) {
 	path := filepath.Join(l.dir, s.Name)
-	resolved, err := plugindir.Executable(path) // Once more: it may have waited for long.
+	resolved, err := plugindir.Executable(path) // Check again: it may have waited for long.
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Reconfigure puts new facts and settings into force, whole or not at all: when
-// a plugin refuses, those that had accepted get the former ones back, and the
-// error says who refused and why. Plugins that do not run get the new settings
-// when they start; those that were refused or failed are tried again. One whose
-// settings need another process serves with the former ones until that takes over,
-// and ends if they demand a pin that it does not have.
+// Reconfigure puts new facts and settings into force, completely or not at all: if a plugin
+// refuses, those that had accepted get the former ones back, and the error names the plugin and the
+// reason. Plugins that do not run get the new settings when they start; refused or failed ones are
+// retried. If a plugin's settings require another process, the old one serves until that takes
+// over, and ends if they demand a pin that its file does not match.
 func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings) error {
 	select {
 	case s.reconfiguring <- struct{}{}:
@@ -69,7 +68,7 @@ func (s *Supervisor) Reassign(a registry.Assignment) {
 	})
 }
 
-// checkPolicies finds what no process could be started with, whatever its file.
+// checkPolicies returns errors in settings with which no process could start.
 func checkPolicies(all map[string]Settings) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -83,8 +82,8 @@ func checkPolicies(all map[string]Settings) error {
 	return errors.Join(errs...)
 }
 
-// nextPending returns a process that was not seen yet and has to agree to the
-// new settings. When there is none they are in force from that moment on.
+// nextPending returns a process not yet seen that must accept the new settings. If there is none
+// they are in force from then on.
 func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	for _, p := range c.sorted() {
 		proc := p.serving
@@ -100,18 +99,18 @@ func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Se
 	}
 	for _, p := range c.plugins {
 		if p.serving != nil && !c.insiders.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {
-			c.takeOut(p, errOutdated, false) // It must not serve, and no other process may.
+			c.takeOut(p, errOutdated, false) // Neither it nor any other process may serve.
 		}
-		p.wake() // It may need a new process, or another attempt at one.
+		p.wake() // It may need a new process, or another attempt.
 	}
 	c.warnUnknown()
 	return nil
 }
 
-// takeBack puts the former settings into force again where new ones were
-// accepted. A plugin whose configuration is not certain is restarted.
+// takeBack restores the former settings in processes that accepted the new ones. A plugin whose
+// configuration is uncertain is restarted.
 func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, settings map[string]Settings, reported []*process, refused error) error {
-	// The caller's deadline must not leave half of it undone; each call has its own.
+	// The caller's deadline must not interrupt this half way; each call has its own.
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
 	for n, proc := range slices.Backward(reported) {

@@ -12,10 +12,10 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Status of one plugin, whether it runs or not.
+// Status describes one plugin, running or not.
 type Status struct {
 	Name string `json:"name"`
-	// Path of its file; empty for a plugin of the host's own process.
+	// Path of its file; empty for an in-process plugin.
 	Path  string    `json:"path,omitempty"`
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
@@ -23,68 +23,68 @@ type Status struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Reason is why the plugin does not run.
 	Reason string `json:"reason,omitempty"`
-	// LastError is the last thing that went wrong, also with one that runs.
+	// LastError is the latest error, also of a running plugin.
 	LastError string `json:"lastError,omitempty"`
 	Restarts  int    `json:"restarts"`
-	// Swaps counts the processes that took over from one that served, Replacement
-	// is how the present attempt at that goes, or how the last one failed.
+	// Swaps counts the processes that replaced a serving one; Replacement describes the attempt
+	// under way, or the last failed one.
 	Swaps       int          `json:"swaps,omitempty"`
 	Replacement *Replacement `json:"replacement,omitempty"`
 
 	// Standby is set while the plugin is asked after all others.
 	Standby *Standby `json:"standby,omitempty"`
 
-	// These are of a running plugin.
+	// These describe a running plugin.
 	PID        int    `json:"pid,omitempty"`
 	Generation uint64 `json:"generation,omitempty"`
 	// Confinement of its process.
 	Confinement *Confinement `json:"confinement,omitempty"`
 
-	// These are from the plugin's last description of itself, also if it does not run.
+	// These are from the plugin's last description of itself, even if it does not run.
 	Version string            `json:"version,omitempty"`
 	Signals []registry.Served `json:"signals,omitempty"`
 
-	// Log has the last lines that the plugin wrote, also before its end.
+	// Log holds the last lines that the plugin wrote, including before its end.
 	Log []string `json:"log,omitempty"`
 }
 
 // A Confinement lists the limits of a process.
 type Confinement struct {
-	// Pinned: its file had the hash that it must have.
+	// Pinned: its file has the required hash.
 	Pinned bool `json:"pinned"`
 	sandbox.Status
 }
 
-// A Standby says why a plugin is asked after all others that offer the same.
+// A Standby explains why a plugin is asked after all others that offer the same.
 type Standby struct {
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
 	Reason string    `json:"reason"`
 }
 
-// A Replacement is an attempt at replacing the process of a plugin that runs.
+// A Replacement is an attempt to replace the process of a running plugin.
 type Replacement struct {
-	// State is Starting; Waiting, for its file to be complete; or Refused, if it
-	// has failed and the former process stays.
+	// State is Starting; Waiting for the file to be complete; or Refused, if it has failed and the
+	// former process stays.
 	State State     `json:"state"`
 	Since time.Time `json:"since"`
 	// Reason is why it waits or has failed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// A snapshot holds the state of the controller at one moment. It never changes.
+// A snapshot holds the state of the controller at one moment. It is immutable.
 type snapshot struct {
 	registry *registry.Registry
 	plugins  []Status
 	logs     []*output.Log
 }
 
-// Status returns the state of every plugin, sorted by name, with roles as they are as
-// long as the layout of the filesystems is not known.
+// Status returns the state of every plugin, sorted by name, with the roles for an unknown layout of
+// the filesystems.
 func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 
-// StatusIn returns Status where the filesystems are laid out as now says, 0 if that is not
-// known, and may come to be as in one of possible.
+// StatusIn returns Status with the roles for the present layout of the filesystems, 0 if unknown,
+// and for the possible ones.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
 	shown, in := s.shown.Load(), registry.Layouts{Now: now, Possible: possible}
 	all := slices.Clone(shown.plugins)

@@ -17,18 +17,18 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// maxSocketRoot bounds the path of SocketRoot: go-plugin's own names take the rest of the 107
-// bytes that a socket's path may have.
+// maxSocketRoot bounds the path of SocketRoot in bytes: go-plugin's own names take the rest of the
+// 107 bytes of a socket's path.
 const maxSocketRoot = 65
 
-// A Supervisor runs the plugins of one directory, or those of this process. Make
-// one with New or InProcess. Run's goroutine owns its state, in the controller: all
-// others send it events and read what it publishes.
+// A Supervisor runs the plugins of one directory, or in-process ones. Make one with New or
+// InProcess. Run's goroutine owns its state, in the controller: others send it events and read what
+// it publishes.
 type Supervisor struct {
 	control *controller
-	// running counts the functions that run beside the loop.
+	// running counts the functions that run outside the loop.
 	running int
-	// root is nil for plugins of this process.
+	// root is nil if all plugins are in-process.
 	root *sandbox.Root
 
 	ran              atomic.Bool
@@ -42,16 +42,15 @@ type Supervisor struct {
 	shown   atomic.Pointer[snapshot]
 }
 
-// An event is something that the loop is to do.
+// An event is a function for the loop to call.
 type event struct {
 	do func()
-	// done is closed when it was done and what follows from it published; it may be
-	// nil.
+	// done, if not nil, is closed when do has returned and its consequences are published.
 	done chan struct{}
 }
 
-// New returns a supervisor of the plugins in o.Dir, none of them started. It is
-// an error if the directory is missing or others could put plugins into it.
+// New returns a supervisor of the plugins in o.Dir without starting any. It returns an error if the
+// directory is missing or others could put plugins into it.
 func New(o Options) (*Supervisor, error) {
 	socketRoot, err := checkSocketRoot(o.SocketRoot)
 	root := sandbox.NewRoot(socketRoot, tell(o.Log))
@@ -60,7 +59,7 @@ func New(o Options) (*Supervisor, error) {
 	return s, errors.Join(plugindir.Check(o.Dir), err)
 }
 
-// tell logs the reports about sandboxes.
+// tell returns callbacks that log reports about sandboxes.
 func tell(log *slog.Logger) sandbox.Tell {
 	return sandbox.Tell{
 		Unlimited: func(name string, err error) {
@@ -94,7 +93,7 @@ func newSupervisor(o Options, l launcher) *Supervisor {
 	return s
 }
 
-// checkSocketRoot returns the absolute path of the directory of the sockets.
+// checkSocketRoot returns the absolute path of the socket directory.
 func checkSocketRoot(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -109,7 +108,7 @@ func checkSocketRoot(dir string) (string, error) {
 	return abs, nil
 }
 
-// CheckSocketPath reports that plugins' sockets below dir would have too long a path.
+// CheckSocketPath returns an error if paths of plugin sockets below dir would be too long.
 func CheckSocketPath(dir string) error {
 	if len(dir) > maxSocketRoot {
 		return fmt.Errorf("socket directory %s: %d bytes, want at most %d: a socket's path must not exceed 107; want a shorter runDir", dir, len(dir), maxSocketRoot)
@@ -117,25 +116,23 @@ func CheckSocketPath(dir string) error {
 	return nil
 }
 
-// SetNode has this node sent to plugins in place of Options.Node. It is for the time before
-// Run; later it is Reconfigure's.
+// SetNode replaces Options.Node before Run; later use Reconfigure.
 func (s *Supervisor) SetNode(node eviction.NodeFacts) { s.control.Node = node }
 
-// Started is closed when every plugin found at start serves or has failed its
-// first attempt, after Timeouts.Start at the latest.
+// Started is closed when every plugin found at the start serves or has failed its first attempt,
+// after Timeouts.Start at the latest.
 func (s *Supervisor) Started() <-chan struct{} { return s.started }
 
-// Changed delivers a value after the set of usable instances has changed, one
-// for several changes.
+// Changed delivers a value after the set of serving instances has changed, one for several changes.
 func (s *Supervisor) Changed() <-chan struct{} { return s.changed }
 
-// Pin starts a pass. It must be released.
+// Pin pins the serving instances for a pass. The caller must release it.
 func (s *Supervisor) Pin() *registry.Pin { return s.current.Pin() }
 
-// Run starts the plugins and keeps them running until ctx ends; then it ends
-// them all. It returns when nothing is left of them, and an error for each
-// process that could not be killed. Plugins of this process are configured
-// instead, and one that refuses is an error at once. A Supervisor runs once.
+// Run starts the plugins and keeps them running until ctx ends; then it ends them all. It returns
+// after the last one is gone, with an error for each process that could not be killed. It
+// configures in-process plugins, and returns an error at once if one refuses. A Supervisor runs
+// once.
 func (s *Supervisor) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("supervisor ran before, want a new one")
@@ -164,8 +161,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return errors.Join(append(s.control.undead, failed...)...)
 }
 
-// run has a function run beside the loop, and what it returns in it. What is returned
-// cancels its context.
+// run calls work outside the loop, and the function that it returns in the loop. The returned
+// function cancels work's context.
 func (s *Supervisor) run(ctx context.Context, work func(context.Context) func()) context.CancelFunc {
 	ctx, cancel := context.WithCancel(ctx)
 	s.running++
@@ -180,8 +177,8 @@ func (s *Supervisor) run(ctx context.Context, work func(context.Context) func())
 	return cancel
 }
 
-// until runs until ctx ends and nothing is left, or the plugins of this process do not
-// start: why is what it returns then, after it has called unwatch.
+// until runs the loop until ctx ends and all plugins are gone, or an in-process plugin fails to
+// start, which it returns as failed. It calls unwatch before it returns.
 func (s *Supervisor) until(ctx context.Context, unwatch func()) (failed []error) {
 	announced := false
 	over := ctx.Done()
@@ -205,7 +202,7 @@ func (s *Supervisor) until(ctx context.Context, unwatch func()) (failed []error)
 		}
 		if s.control.stopping && s.running == 0 {
 			if ctx.Err() != nil {
-				return nil // What failed was cut short by the end.
+				return nil // Errors due to the shutdown do not count.
 			}
 			return failed
 		}
@@ -219,7 +216,7 @@ func (s *Supervisor) until(ctx context.Context, unwatch func()) (failed []error)
 	}
 }
 
-// look looks at the directory, beside the loop: it may hang.
+// look scans the directory, outside the loop: it may hang.
 func (s *Supervisor) look() {
 	files, err := s.control.launcher.look()
 	s.call(func(c *controller) {
@@ -231,8 +228,8 @@ func (s *Supervisor) look() {
 	})
 }
 
-// call has f done in the loop and returns when what follows from it is published. It
-// reports false if the loop has ended.
+// call calls f in the loop and returns when its consequences are published. It reports false if the
+// loop has ended.
 func (s *Supervisor) call(f func(*controller)) bool {
 	e := event{do: func() { f(s.control) }, done: make(chan struct{})}
 	select {
@@ -244,7 +241,7 @@ func (s *Supervisor) call(f func(*controller)) bool {
 	}
 }
 
-// after has f done in the loop after some time.
+// after calls f in the loop after some time.
 func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() {
 		select {
@@ -254,7 +251,7 @@ func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	})
 }
 
-// publish makes the state of the controller visible outside of the loop.
+// publish publishes the state of the controller.
 func (s *Supervisor) publish() {
 	r := s.control.registry()
 	s.current.Publish(r)

@@ -12,10 +12,10 @@ import (
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 )
 
-// Try starts the plugins as Run would, confined as they would be and each in a process of its
-// own, tells them their configuration, calls use with the supervisor, and ends them. The errors are
-// of those that do not start. Those that Check refuses are not started, which is an error if they
-// have a configuration. o needs no SocketRoot.
+// Try starts the plugins as Run would, with the same confinement and each in its own process,
+// configures them, calls use with the supervisor, and ends them. The errors are about those that do
+// not start. Plugins that Check refuses are not started, which is an error if they have a
+// configuration. o needs no SocketRoot.
 func Try(ctx context.Context, o Options, use func(*Supervisor)) []error {
 	o.Settings = maps.Clone(o.Settings)
 	if o.Settings == nil {
@@ -48,10 +48,10 @@ func Try(ctx context.Context, o Options, use func(*Supervisor)) []error {
 }
 
 func try(ctx context.Context, o Options, names []string, use func(*Supervisor)) []error {
-	if err := os.Chmod(o.SocketRoot, 0o711); err != nil { // plugins' users must get through
+	if err := os.Chmod(o.SocketRoot, 0o711); err != nil { // plugins' users must be able to traverse it
 		return []error{err}
 	}
-	// No eviction waits meanwhile.
+	// No eviction waits for this.
 	t := o.Timeouts.WithDefaults()
 	o.Timeouts.Start = t.Handshake + t.Describe + t.Configure
 	s, err := New(o)
@@ -76,7 +76,7 @@ func try(ctx context.Context, o Options, names []string, use func(*Supervisor)) 
 	return append(errs, <-ended)
 }
 
-// reasons says why those of the plugins do not run that do not.
+// reasons returns why plugins do not run.
 func reasons(all []Status, names []string) []error {
 	var errs []error
 	for _, p := range all {

@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Amount returns n in the unit of a signal, whose definition is custom if it is not the kubelet's.
+// Amount formats n in the unit of a signal; custom defines the signal if it is not the kubelet's.
 func Amount(custom *decision.CustomSignal, signal eviction.Signal, n int64) string {
 	d, _ := eviction.Builtin(signal)
 	switch {
@@ -29,7 +29,7 @@ func Amount(custom *decision.CustomSignal, signal eviction.Signal, n int64) stri
 	return text + " " + string(custom.Unit)
 }
 
-// AmountIn returns n in the unit of a signal of d.
+// AmountIn formats n in the unit of a signal of d.
 func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 	for i := range d.Thresholds {
 		if t := &d.Thresholds[i]; t.Signal == signal {
@@ -39,7 +39,7 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 	return Amount(nil, signal, n)
 }
 
-// atLeast returns bytesText rounded up: a request of so much is enough.
+// atLeast is like bytesText, but rounds up: a request of that amount is enough.
 func atLeast(n int64) string {
 	unit, name := int64(1), ""
 	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi"} {
@@ -52,7 +52,7 @@ func atLeast(n int64) string {
 	return strconv.FormatFloat(float64(hundredths)/100, 'f', -1, 64) + name
 }
 
-// bytesText has at most two digits after the point.
+// bytesText formats n with at most two decimals.
 func bytesText(n int64) string {
 	value, unit := float64(n), ""
 	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/host/internal/decision"
 )
 
-// Followed says what came of a decision, or why no pod goes.
+// Followed describes the outcome of a decision, or why no pod is evicted.
 func Followed(h *decision.Head) string {
 	o := h.Outcome
 	switch {
@@ -22,7 +22,7 @@ func Followed(h *decision.Head) string {
 	}
 }
 
-// shortly rounds milliseconds for people.
+// shortly rounds milliseconds for display.
 func shortly(ms float64) time.Duration {
 	d := time.Duration(ms * float64(time.Millisecond))
 	if d < time.Second {

@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// Order tells the order in which pods would go now, for people.
+// Order describes the order in which pods would be evicted now.
 func Order(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.now()
@@ -16,8 +16,8 @@ func Order(r *decision.Decision) []byte {
 	return w.b.Bytes()
 }
 
-// Now tells for each threshold how far it is from being acted on and who would go then,
-// for people. There is a ranking for each signal, by the same evictd.
+// Now describes for each threshold how far it is from being acted on and which pod would then be
+// evicted. There is one ranking per signal, all by the same evictd.
 func Now(rankings []*decision.Decision) []byte {
 	var out []byte
 	for _, r := range rankings {
@@ -43,7 +43,7 @@ func (w *text) wouldGo() string {
 	}
 }
 
-// now tells how the signal of a ranking stands.
+// now describes the state of a ranking's signal.
 func (w *text) now() {
 	signal := w.signal()
 	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s on %s", stamp(w.r.Time), signal, w.r.Node)) + "\n")

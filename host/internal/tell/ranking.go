@@ -17,12 +17,13 @@ import (
 // rankedShown bounds the pods of a ranking that are shown.
 const rankedShown = 10
 
-// A ranked is a candidate in its place.
+// A ranked is a candidate with its place.
 type ranked struct {
 	*decision.Candidate
 
-	// request is in the unit of the signal, 0 where it has none. subtracted is what the kubelet's
-	// order takes off the use: for inodes that is bytes, the request for ephemeral storage.
+	// request is in the unit of the signal, 0 if that has no requests. subtracted is what the
+	// kubelet's order subtracts from the use: for inodes this is bytes, the request for ephemeral
+	// storage.
 	request, subtracted int64
 }
 
@@ -38,8 +39,8 @@ func ranking(d *decision.Decision) (signal eviction.Signal, rows []ranked) {
 	return signal, rows
 }
 
-// Ranking returns the first candidates in their order as lines of a table, with what put each before
-// the next one.
+// Ranking returns the first candidates in their order as lines of a table, each with the reason why
+// it precedes the next one.
 func Ranking(d *decision.Decision) (lines []string) {
 	signal, rows := ranking(d)
 	if len(rows) == 0 {
@@ -72,7 +73,7 @@ func Ranking(d *decision.Decision) (lines []string) {
 	return lines
 }
 
-// first says why the first of the order is, empty if there is none.
+// first explains why the first pod of the order is first, empty if there is none.
 func first(d *decision.Decision) string {
 	signal, rows := ranking(d)
 	switch len(rows) {
@@ -85,14 +86,15 @@ func first(d *decision.Decision) string {
 	}
 }
 
-// A key is one of the criteria that rankers compare in turn: the first pod goes first by it if
-// order is negative.
+// A key is one of the criteria that rankers compare in turn: a negative order puts the first pod
+// first.
 type key struct {
 	name  string
 	order int
 }
 
-// deciding names the first of the kubelet's keys that tells a from b. Other rankers have reasons of their own.
+// deciding names the first of the kubelet's keys that distinguishes a from b. Other rankers have
+// their own reasons.
 func deciding(d *decision.Decision, signal eviction.Signal, a, b ranked) string {
 	const own = "the ranker's own choice"
 	if d.Ranker != nil && d.Ranker.Custom {
@@ -125,7 +127,7 @@ func keys(signal eviction.Signal, a, b ranked) []key {
 	exceeds := key{"uses more than it requests", policy.TrueFirst(a.Usage > a.request, b.Usage > b.request)}
 	excess := key{"more usage beyond its request", cmp.Compare(b.Usage-b.subtracted, a.Usage-a.subtracted)}
 	if inodes(signal) {
-		// The kubelet has no requests of inodes and takes off the one of bytes.
+		// The kubelet has no inode requests and subtracts the request in bytes.
 		exceeds.name, excess.name = "uses inodes", "more inodes less its request of bytes"
 	}
 	return []key{known, exceeds, priority, measured, excess}

@@ -15,14 +15,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// The picture in pixels, and the part of it that has the plot.
+// Size of the picture and position of the plot, in pixels.
 const (
 	pictureWidth, pictureHeight              = 960, 400
 	plotLeft, plotRight, plotTop, plotBottom = 110, 930, 132, 360
 	lineHeight                               = 16
 )
 
-// Plain colours, on white: style sheets are a browser's.
+// Plain colours on white, because not every viewer supports style sheets.
 const (
 	black = "#1f2328"
 	blue  = "#0969da"
@@ -30,11 +30,12 @@ const (
 	grey  = "#59636e"
 )
 
-// maxPlotted bounds how far from the decision anything is drawn, in seconds: a file may say anything.
+// maxPlotted bounds the time from the decision that is drawn, in seconds: a file may contain
+// anything.
 const maxPlotted = 3600
 
-// SVG draws how the signal that a decision is about went before and after it, with its thresholds and
-// what followed. It has an error if the record has no samples of it.
+// SVG draws the signal of a decision before and after it, with its thresholds and events. It
+// returns an error if the record has no samples.
 func SVG(r *decision.Decision) ([]byte, error) {
 	w := &text{r: r}
 	signal := eviction.Signal(r.Head().Signal)
@@ -58,13 +59,13 @@ func SVG(r *decision.Decision) ([]byte, error) {
 	return p.Bytes(), nil
 }
 
-// A plot is of one signal. Seconds are from the decision on, negative before it.
+// A plot shows one signal. Seconds count from the decision, negative before it.
 type plot struct {
 	bytes.Buffer
 
 	r           *decision.Decision
 	samples     []sample
-	from, end   float64 // what is drawn, in seconds
+	from, end   float64 // the drawn range, in seconds
 	low, high   float64 // the amounts at the bottom and at the top
 	thresholdAt []mark  // the lowest first
 }
@@ -113,7 +114,7 @@ func samples(s *decision.Series) []sample {
 	return all
 }
 
-// scale takes in the samples and the thresholds that are not far from them. Others are shown at the edge.
+// scale fits the plot to the samples and the thresholds near them. Others are drawn at the edge.
 func (p *plot) scale() {
 	least, most := p.samples[0].amount, p.samples[0].amount
 	for _, s := range p.samples {
@@ -129,7 +130,7 @@ func (p *plot) scale() {
 			p.low, p.high = min(p.low, m.amount), max(p.high, m.amount)
 		}
 	}
-	// At least a hundredth of the amounts is shown, so that each tick has another text.
+	// The range is at least a hundredth of the amounts, so that each tick has a different text.
 	margin := max(1, (p.high-p.low)/20, math.Abs(p.low)/200, math.Abs(p.high)/200)
 	p.low, p.high = p.low-margin, p.high+margin
 	if least >= 0 {
@@ -162,10 +163,10 @@ func (p *plot) label(x, y float64, anchor, colour, text string) {
 	p.printf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, colour, escaped(text))
 }
 
-// mostTicks bounds the times below the plot, except for the longest.
+// mostTicks bounds the times below the plot, except for the longest range.
 const mostTicks = 20
 
-// axes have a few round amounts, and the time before and after the decision.
+// axes draws a few round amounts, and the time before and after the decision.
 func (p *plot) axes(signal eviction.Signal) {
 	p.line(plotLeft, plotTop, plotLeft, plotBottom, black, "none")
 	p.line(plotLeft, plotBottom, plotRight, plotBottom, black, "none")
@@ -194,8 +195,8 @@ func (p *plot) axes(signal eviction.Signal) {
 	}
 }
 
-// roundStep returns a round amount of at least so much, and less than twice as much: a power of two of bytes,
-// else 1, 2, 4 or 5 times a power of ten.
+// roundStep returns a round amount of at least least: a power of two for bytes, else 1, 2, 4 or 5
+// times a power of ten.
 func roundStep(least float64, isBytes bool) float64 {
 	if isBytes {
 		return math.Exp2(math.Ceil(math.Log2(max(1, least))))
@@ -209,8 +210,8 @@ func roundStep(least float64, isBytes bool) float64 {
 	}
 }
 
-// thresholds draws dashed lines, each with its text above the text of the one below it. One that
-// is far from all that was available is at the edge.
+// thresholds draws dashed lines, each with its text above the text of the one below it. A threshold
+// far from all samples is drawn at the edge.
 func (p *plot) thresholds() {
 	row := float64(plotBottom + lineHeight)
 	for _, m := range p.thresholdAt {
@@ -229,9 +230,8 @@ func (p *plot) points() string {
 	return strings.TrimSpace(all.String())
 }
 
-// events draws lines across, each up to its label in a row above the plot, on the side that has
-// more room. The rows rise to that side, so that lines next to each other do not cross the
-// labels.
+// events draws vertical lines, each up to its label in a row above the plot, on the side with more
+// room. The rows rise to that side, so that adjacent lines do not cross the labels.
 func (p *plot) events() {
 	all := happened(p.r)
 	for i, e := range all {
@@ -248,7 +248,7 @@ func (p *plot) events() {
 	}
 }
 
-// An event marks a second from the decision on.
+// An event marks a second relative to the decision.
 type event struct {
 	what   string
 	second float64

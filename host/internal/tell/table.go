@@ -10,8 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// Same is a cell that repeats the one above it, which shows as empty; what is
-// empty itself shows as "-".
+// Same is a cell that repeats the one above it and shows as empty; an empty cell shows as "-".
 const Same = " "
 
 // Table aligns rows, the first of which is the heading.
@@ -30,7 +29,7 @@ func Table(rows [][]string) []byte {
 	return b.Bytes()
 }
 
-// FurtherTable returns a table that stands below another one, if there is anything in it.
+// FurtherTable returns a table to follow another one, nil if it has no rows.
 func FurtherTable(heading []string, rows [][]string) []byte {
 	if len(rows) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package tell shows a decision to people: as text and as a picture. It is pure.
+// Package tell presents a decision to people: as text and as a picture. It is pure.
 package tell
 
 import (
@@ -22,7 +22,7 @@ const (
 	protectedShown = 5
 )
 
-// Text tells a decision for people.
+// Text describes a decision in words.
 func Text(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.headline()
@@ -39,10 +39,10 @@ func Text(r *decision.Decision) []byte {
 type text struct {
 	r     *decision.Decision
 	b     bytes.Buffer
-	label string // of the line before
+	label string // of the previous line
 }
 
-// line writes a line. A label stands once above lines that share it.
+// line writes a line. Consecutive lines with the same label show it once.
 func (w *text) line(label, format string, args ...any) {
 	shown := label
 	if label == w.label {
@@ -79,7 +79,7 @@ func (w *text) headline() {
 	}
 }
 
-// cause names the pod that took most of what is missing, if that is a third of it or more.
+// cause names the pod that took most of what is missing, if that is at least a third.
 func (w *text) cause() string {
 	g := w.r.Growth
 	if g == nil {
@@ -101,7 +101,7 @@ func (w *text) cause() string {
 	return took
 }
 
-// grew tells who took what is missing.
+// grew lists which pods took what is missing.
 func (w *text) grew() {
 	g := w.r.Growth
 	if g == nil {
@@ -121,7 +121,7 @@ func (w *text) grew() {
 	}
 }
 
-// failed reports whether a pod was not seen to end.
+// failed reports whether a kill failed and the pod was not seen to end.
 func failed(o *decision.Outcome) bool { return o != nil && o.Err != "" && o.GoneMS == 0 }
 
 func (w *text) whyNow() {
@@ -153,7 +153,7 @@ func (w *text) whyNow() {
 	w.line("why now", "%s", looked)
 }
 
-// stands describes how a threshold stands. It fails if t is damaged.
+// stands describes the state of a threshold. It fails if t is damaged.
 func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	p, err := t.Policy()
 	if err != nil {
@@ -228,7 +228,7 @@ func (w *text) whyIt() {
 	}
 }
 
-// signal returns the signal of the threshold that was acted on, empty if there is none.
+// signal returns the signal of the threshold acted on, empty if there is none.
 func (w *text) signal() eviction.Signal {
 	if t := w.r.Acted(); t != nil {
 		return t.Signal
@@ -276,7 +276,7 @@ func (w *text) followed() {
 		return
 	}
 	defer w.shadows(o.Shadows)
-	if o.State == "" { // but for the dry run
+	if o.State == "" { // except for the dry run
 		return
 	}
 	killed := "killed after"
@@ -321,7 +321,7 @@ func (w *text) shadows(opinions []decision.Opinion) {
 	}
 }
 
-// stamp returns a time with its zone.
+// stamp formats a time with its zone.
 func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

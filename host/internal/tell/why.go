@@ -12,12 +12,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// maxWhy bounds the reason of a ranker, so that the whole line fits into an annotation.
+// maxWhy bounds the reason of a ranker, in bytes, so that the whole line fits into an annotation.
 const maxWhy = 120
 
-// Why returns in one line for the owner of the pod that goes first why it does: how much more it took
-// in a time, 0 if that is not known, what its request has to do with it, and which one would have spared
-// it. It names no other pod, which may be another owner's.
+// Why explains the eviction of the first pod to its owner in one line: how much its usage grew in a
+// time (0 if unknown), the role of its request, and which request would have spared it. It names no
+// other pod, which may have another owner.
 func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	acted := d.Acted()
 	if acted == nil || len(d.Order) == 0 {
@@ -48,8 +48,9 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// sparedBy names the request that would have spared the first pod, if one of all that it uses would. It
-// looks at the second pod alone, as the others stay behind that one: the kill waits for this.
+// sparedBy names the request that would have spared the first pod, if one up to its whole usage
+// would. It compares with the second pod only, as the others stay behind that one: the kill waits
+// for this.
 func sparedBy(d *decision.Decision, signal eviction.Signal) string {
 	if len(d.Order) < 2 {
 		return ""
@@ -57,7 +58,7 @@ func sparedBy(d *decision.Decision, signal eviction.Signal) string {
 	pod := d.Candidates[d.Order[0]]
 	pod.MemoryRequest, pod.StorageRequest = pod.Usage, pod.Usage
 	two := []eviction.Candidate{pod.Ranked(signal), d.Candidates[d.Order[1]].Ranked(signal)}
-	if d.Order[0] > d.Order[1] { // pods that rank equal go in the order of their source
+	if d.Order[0] > d.Order[1] { // pods of equal rank stay in the order of their source
 		slices.Reverse(two)
 	}
 	if rank.Kubelet(two, signal)[0].UID == pod.UID {

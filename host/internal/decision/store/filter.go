@@ -11,16 +11,15 @@ import (
 	"github.com/evictd/evictd/host/internal/decision"
 )
 
-// A Filter says which records are listed: those of the pod that What names, if it is not empty,
-// and so on.
+// A Filter selects records. Empty fields match all; What names a pod or a record.
 type Filter struct {
 	What, Signal, Namespace string
 	Since                   time.Duration
-	// All is with decisions not to evict.
+	// All includes decisions not to evict.
 	All bool
 }
 
-// Takes reports whether the record of h is listed.
+// Takes reports whether the filter selects the record of h.
 func (f *Filter) Takes(h *decision.Head, now time.Time) bool {
 	return (f.All || h.UID != "") &&
 		(f.What == "" || h.Named(f.What)) &&
@@ -29,7 +28,7 @@ func (f *Filter) Takes(h *decision.Head, now time.Time) bool {
 		(f.Namespace == "" || strings.HasPrefix(h.Pod, f.Namespace+"/"))
 }
 
-// WhyNone says why none of heads, which are all that dir has, is listed.
+// WhyNone explains why none of heads, which are all in dir, is selected.
 func (f *Filter) WhyNone(dir string, heads []decision.Head, now time.Time) string {
 	if len(heads) == 0 {
 		return fmt.Sprintf("no decision is on record in %s", dir)
@@ -50,10 +49,10 @@ func (f *Filter) WhyNone(dir string, heads []decision.Head, now time.Time) strin
 	return fmt.Sprintf("no %s since %s is on record in %s%s", what, since.UTC().Format(time.DateTime), dir, hint)
 }
 
-// An Age is a flag's value: a duration, which may be given in days.
+// An Age is a flag value: a duration that may be given in days.
 type Age time.Duration
 
-// Set reads an age such as 36h or 7d.
+// Set parses an age such as 36h or 7d.
 func (a *Age) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -68,7 +67,7 @@ func (a *Age) Set(text string) error {
 	return nil
 }
 
-// String returns "" for none, so that help shows no default.
+// String returns "" for zero, so that help shows no default.
 func (a *Age) String() string {
 	if *a == 0 {
 		return ""
@@ -76,5 +75,5 @@ func (a *Age) String() string {
 	return time.Duration(*a).String()
 }
 
-// Type names the value in help.
+// Type is the type of the value in help texts.
 func (*Age) Type() string { return "duration" }

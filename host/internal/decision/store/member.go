@@ -13,24 +13,22 @@ import (
 )
 
 const (
-	// maxMember and maxDocument are how large what is kept of a decision may be, in the file
-	// and unpacked.
+	// maxMember and maxDocument bound the size of a document in bytes, in the file and unpacked.
 	maxMember   = 4 << 20
 	maxDocument = 64 << 20
-	// fixedHeader is the size of a gzip header before its extra field, including that field's
+	// fixedHeader is the size of a gzip header up to its extra field, including that field's
 	// length.
 	fixedHeader = 12
-	// lengthAt is where the length of a member stands in it.
+	// lengthAt is the offset of a member's length.
 	lengthAt = fixedHeader + 4
 )
 
-// errTorn is a member that ends early: evictd died while it was written, or it is just
-// being written.
+// errTorn reports an incomplete member: evictd died while writing it, or is still writing.
 var errTorn = errors.New("ends early")
 
-// encode makes a member of a segment: a gzip member, so that a segment can be read with
-// zcat. Its extra field has the length of the whole and the head, so that a reader
-// finds a record without unpacking those before it.
+// encode returns a member of a segment: a gzip member, so that zcat can read a segment. Its extra
+// field holds the length of the member and the head, so that a reader finds a record without
+// unpacking those before it.
 func encode(head decision.Head, document any) ([]byte, error) {
 	text, err := json.Marshal(head)
 	if err != nil {
@@ -64,9 +62,9 @@ type member struct {
 	passedOver bool
 }
 
-// members calls use for one member after the other, of which only the headers are
-// read, and returns where the last good one ends. The error says what follows there. A head is decoded
-// if its text matters: to decode all of them takes longer than all else.
+// members calls use for each member, reading only headers, and returns the end of the last valid
+// one. The error describes what follows there. It decodes a head only if its text matters: decoding
+// all of them would dominate the time.
 func members(f io.ReaderAt, size int64, matters func(text []byte) bool, use func(member) error) (end int64, err error) {
 	buf := make([]byte, 1<<10)
 	for end < size {
@@ -123,14 +121,14 @@ func memberAt(f io.ReaderAt, at, size int64, matters func(text []byte) bool, buf
 	switch {
 	case err == nil:
 		return m, nil
-	case at+length == size: // it was not written to its end
+	case at+length == size: // incomplete
 		return member{}, errTorn
 	default:
 		return member{}, err
 	}
 }
 
-// document returns the document in a member, if its checksum is right.
+// document returns the document in a member after checking its checksum.
 func document(f io.ReaderAt, m member) ([]byte, error) {
 	z, err := gzip.NewReader(io.NewSectionReader(f, m.at, m.length))
 	if err != nil {

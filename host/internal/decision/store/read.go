@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/decision"
 )
 
-// An Entry is a record that is kept. It can be read as long as Each calls with it.
+// An Entry is a stored record. It can be read only during the call by Each.
 type Entry struct {
 	decision.Head
 
@@ -21,7 +21,7 @@ type Entry struct {
 	at   member
 }
 
-// Decision unpacks it.
+// Decision unpacks and decodes the record.
 func (e *Entry) Decision() (*decision.Decision, error) {
 	data, err := document(e.file, e.at)
 	if err != nil {
@@ -30,7 +30,7 @@ func (e *Entry) Decision() (*decision.Decision, error) {
 	return decision.Decode(data)
 }
 
-// each does as Each with outcomes too, which come after their records.
+// each is like Each, but includes outcomes, which come after their records.
 func each(dir string, matters func(text []byte) bool, use func(*Entry) error) error {
 	names, passedOver, err := segmentNames(dir)
 	if err != nil {
@@ -50,7 +50,7 @@ func each(dir string, matters func(text []byte) bool, use func(*Entry) error) er
 func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error) (stop, damaged error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) { // has become too old
+		if errors.Is(err, os.ErrNotExist) { // pruned meanwhile
 			err = nil
 		}
 		return nil, err
@@ -70,9 +70,9 @@ func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error)
 	return nil, fmt.Errorf("%s: what follows byte %d %w", name, end, err)
 }
 
-// Each calls use for each record in a directory, the oldest first. An error of use ends it;
-// segments that are damaged are passed over from there on, and reported at the end. A record
-// that is just being written is not seen.
+// Each calls use for each record in a directory, the oldest first, until use returns an error. It
+// skips the rest of a damaged segment, and reports that at the end. It does not see a record that
+// is still being written.
 func Each(dir string, use func(*Entry) error) error {
 	return each(dir, all, func(e *Entry) error {
 		if e.Outcome != nil {
@@ -89,21 +89,21 @@ func Heads(dir string) ([]decision.Head, error) {
 	err := each(dir, all, func(e *Entry) error {
 		at, ok := places[e.ID]
 		switch {
-		case e.Outcome == nil && ok: // the stub of a kill that was resumed, whose record is there
+		case e.Outcome == nil && ok: // the stub of a resumed kill whose record exists
 		case e.Outcome == nil:
 			places[e.ID] = len(heads)
 			heads = append(heads, e.Head)
 		case ok:
 			heads[at].Outcome = e.Outcome.With(heads[at].Outcome)
-			heads[at].Outcome.After = nil // it is for the picture of one
+			heads[at].Outcome.After = nil // only for the picture of one record
 		}
 		return nil
 	})
 	return heads, err
 }
 
-// Find returns the records that what names: by their id, or by the pod's uid, namespace/name
-// or name; the oldest first. The error tells of those that cannot be read, the others are there.
+// Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the
+// oldest first. The error reports unreadable ones, the others are returned.
 func Find(dir, what string) ([]*decision.Decision, error) {
 	text, err := json.Marshal(what)
 	if err != nil || what == "" {
@@ -114,12 +114,12 @@ func Find(dir, what string) ([]*decision.Decision, error) {
 
 func all([]byte) bool { return true }
 
-// Select does as Find by the heads of the records.
+// Select is like Find, but selects by the heads of the records.
 func Select(dir string, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	return find(dir, nil, takes)
 }
 
-// find does as Select for records with a text in their heads.
+// find is like Select, for records whose heads contain a text.
 func find(dir string, text []byte, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	var found []*decision.Decision
 	outcomes := map[string]*decision.Outcome{}

@@ -11,21 +11,22 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// maxFile keeps a file that is no record out of memory.
+// maxFile bounds the size of a file that is read into memory, in bytes.
 const maxFile = 64 << 20
 
-// ErrNone is in the error of a name that no record has.
+// ErrNone is wrapped by the error for a name without a record.
 var ErrNone = errors.New("no record")
 
-// A Resolver finds the decisions that a command line names, in files and in the directory of the
+// A Resolver finds the decisions named on a command line, in files and in the directory of the
 // records.
 type Resolver struct {
 	Dir func() (string, error)
-	// Say tells which records are damaged, and which was taken of a file and a pod.
+	// Say is called with a message about damaged records, and about the choice between a file and a
+	// pod of the same name.
 	Say func(text string)
 }
 
-// Find returns the record in a file of that name, else the last one of an eviction that what names.
+// Find returns the record in the file what, else the last eviction that matches what.
 func (r *Resolver) Find(what string) (*decision.Decision, error) {
 	dir, noDir := r.Dir()
 	found, err := []*decision.Decision(nil), noDir
@@ -54,7 +55,7 @@ func (r *Resolver) Find(what string) (*decision.Decision, error) {
 	return found[last], nil
 }
 
-// Newest returns the records of the evictions of the last so long.
+// Newest returns the records of evictions up to age old.
 func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 	dir, err := r.Dir()
 	if err != nil {
@@ -70,7 +71,8 @@ func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 	return found, nil
 }
 
-// An unreadError says why a file could not be read, nil if its name is not that of a record.
+// An unreadError says why a file could not be read; it wraps nil if its name is not that of a
+// record.
 type unreadError struct{ error }
 
 // InFile returns the record in a file whose name ends in .json.

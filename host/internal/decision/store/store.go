@@ -1,9 +1,8 @@
-// Package store keeps records of decisions in files: segments of gzip members, one for
-// each decision and one for what followed it, bounded by size and age. What was written
-// to the end stays whole whatever happens to who writes: a torn end is cut.
+// Package store stores records of decisions in files: segments of gzip members, one for each
+// decision and one for each outcome, bounded by size and age. A complete member survives any crash
+// of the writer: an incomplete end is cut.
 //
-// One process writes; others may read at the same time. What the records say is
-// package record's.
+// One process writes; others may read at the same time. Package decision defines the records.
 package store
 
 import (
@@ -24,12 +23,13 @@ import (
 )
 
 const (
-	// segments is into how many parts the size is cut: the oldest goes as a whole.
+	// segments is the number of segments that share the size limit: the oldest is removed as a
+	// whole.
 	segments = 16
-	// segmentAge is the time for which a segment is written to, so that records go when they are
-	// old and not much later.
+	// segmentAge is how long a segment is written to, so that records are removed not much later
+	// than their age demands.
 	segmentAge = 24 * time.Hour
-	// maxSegment bounds a segment, by the most that may be configured.
+	// maxSegment is the largest segment in bytes, from the largest limit that can be configured.
 	maxSegment = 16 << 30 / segments
 	suffix     = ".json.gz"
 	lockName   = "lock"
@@ -37,42 +37,41 @@ const (
 
 // Options configures a Store.
 type Options struct {
-	// Dir is made if it is not there.
+	// Dir is created if missing.
 	Dir string
 	// MaxBytes bounds the size of the store, MaxAge the age of its records.
 	MaxBytes int64
 	MaxAge   time.Duration
 }
 
-// Below returns the directory of the records in evictd's directory of states.
+// Below returns the directory of the records in evictd's state directory.
 func Below(stateDir string) string { return filepath.Join(stateDir, "records") }
 
-// A Store is written to. One goroutine uses it.
+// A Store writes records. It belongs to one goroutine.
 type Store struct {
 	Options
 
 	lock *os.File
-	// file is the segment that is written to, nil before the first record.
+	// file is the segment being written, nil before the first record.
 	file  *os.File
 	size  int64
 	began time.Time
-	// Age goes by when the store was opened, and the latest record was written before: a clock
-	// that jumps makes no record old.
+	// Ages count from when the store was opened, or from the latest record before that, so that a
+	// clock that jumps does not make records old.
 	opened, latest time.Time
-	// now is time.Now but for tests of such clocks.
+	// now is time.Now, except in tests.
 	now func() time.Time
-	// write is (*os.File).Write but for tests of a full disk.
+	// write is (*os.File).Write, except in tests of a full disk.
 	write func(f *os.File, data []byte) (int, error)
 }
 
-// New returns a store that is not open yet: it may take a disk that hangs for ever.
+// New returns a store that is not open yet: opening it may hang on a disk.
 func New(o Options) *Store {
 	return &Store{Options: o, now: time.Now, write: (*os.File).Write}
 }
 
-// Open opens the store for writing, if it is not open, and cuts what a former writer did not
-// write to the end. Its writer calls it; what makes it fail may pass. It is an error if
-// another process has the store open.
+// Open opens the store for writing, if it is not open, and cuts an incomplete end. The writer calls
+// it; a failure may be temporary. It returns an error if another process has the store open.
 func (s *Store) Open() error {
 	if s.lock != nil {
 		return nil
@@ -109,8 +108,8 @@ func (s *Store) lastWrite() (last time.Time) {
 	return last
 }
 
-// cutLast cuts the end of the last segment if it is torn. The former ones were ended in
-// order. What is damaged otherwise stays, for others to look at: nothing is written there.
+// cutLast cuts an incomplete end of the last segment. The earlier ones were completed. Other damage
+// stays for inspection: nothing is written there.
 func (s *Store) cutLast() error {
 	names, _, err := segmentNames(s.Dir)
 	if err != nil || len(names) == 0 {
@@ -129,19 +128,19 @@ func (s *Store) cutLast() error {
 		if m.at+m.length < at.Size() {
 			return nil
 		}
-		if _, err := document(f, m); err != nil { // it may have its length and not its content
+		if _, err := document(f, m); err != nil { // its length may be complete, but not its content
 			return errTorn
 		}
 		return nil
 	})
-	// After a power failure a record may be zeros before it has all of its length.
+	// After a power failure the end of a record may be zeros.
 	if errors.Is(wrong, errTorn) || wrong != nil && at.Size()-end <= maxMember && zeros(f, end+lengthAt+4, at.Size()) {
 		return errors.Join(f.Truncate(end), f.Sync())
 	}
 	return nil
 }
 
-// zeros reports whether there is nothing but zeros up to size.
+// zeros reports whether all bytes between from and size are zero.
 func zeros(f io.ReaderAt, from, size int64) bool {
 	buf := make([]byte, 32<<10)
 	for ; from < size; from += int64(len(buf)) {
@@ -153,11 +152,10 @@ func zeros(f io.ReaderAt, from, size int64) bool {
 	return true
 }
 
-// Append writes a record and returns when it is on disk. One that could not be written
-// leaves nothing behind.
+// Append writes a record and returns when it is on disk. A failed write leaves nothing behind.
 func (s *Store) Append(r *decision.Decision) error { return s.append(r.Head(), r) }
 
-// AppendOutcome writes what followed a decision.
+// AppendOutcome writes the outcome of a decision.
 func (s *Store) AppendOutcome(o *decision.Outcome) error {
 	return s.append(decision.Head{ID: o.ID, Outcome: o}, o)
 }
@@ -187,7 +185,7 @@ func (s *Store) append(head decision.Head, document any) error {
 	return nil
 }
 
-// room has a segment ready for n more bytes, and removes old ones.
+// room prepares a segment for n more bytes, and removes old segments.
 func (s *Store) room(n int64) error {
 	if s.file != nil && !s.removed() && s.size+n <= s.MaxBytes/segments && time.Since(s.began) < segmentAge {
 		return nil
@@ -208,14 +206,14 @@ func (s *Store) room(n int64) error {
 	return syncDir(s.Dir)
 }
 
-// removed reports whether the segment was removed, so that what is written to it
-// would be lost.
+// removed reports whether the segment was removed, so that writes to it would be lost.
 func (s *Store) removed() bool {
 	var at unix.Stat_t
 	return unix.Fstat(int(s.file.Fd()), &at) != nil || at.Nlink == 0
 }
 
-// Prune removes what is too old, and tells of what it passes over. It is called now and then.
+// Prune removes old segments, and returns an error about files it skips. It must be called
+// periodically.
 func (s *Store) Prune() error {
 	if err := s.Open(); err != nil {
 		return err
@@ -237,7 +235,7 @@ func (s *Store) endSegment() error {
 	return f.Close()
 }
 
-// prune removes the oldest segments, until a new one fits and none is too old.
+// prune removes the oldest segments until a new one fits and none is too old.
 func (s *Store) prune(n int64) (passedOver, err error) {
 	names, passedOver, err := segmentNames(s.Dir)
 	if err != nil {
@@ -269,7 +267,7 @@ func (s *Store) prune(n int64) (passedOver, err error) {
 	return passedOver, nil
 }
 
-// Close ends the store. It may be called twice.
+// Close closes the store. It may be called twice.
 func (s *Store) Close() error {
 	err := s.endSegment()
 	if s.lock != nil {
@@ -279,8 +277,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// segmentNames returns the paths of the segments, the oldest first. What is too large for one is
-// passed over: it may be read for hours.
+// segmentNames returns the paths of the segments, the oldest first. It skips files too large for a
+// segment, which might take hours to read.
 func segmentNames(dir string) (names []string, passedOver, err error) {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

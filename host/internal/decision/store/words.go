@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// Words returns words, and after them those that of returns for each record, the newest first; of
-// all of them those that begin with what was typed, each once.
+// Words returns completions: words, followed by those that of returns for each record, the newest
+// first; only those that begin with typed, without duplicates.
 func Words(dir, typed string, of func(*decision.Head) []string, words ...string) []string {
 	heads, _ := Heads(dir) // those that can be read
 	words = slices.Clone(words)
@@ -24,13 +24,13 @@ func Words(dir, typed string, of func(*decision.Head) []string, words ...string)
 	})
 }
 
-// Names lists the pod, its uid and the id of the record.
+// Names returns the pod, its uid and the id of the record.
 func Names(h *decision.Head) []string { return []string{h.Pod, h.UID, h.ID} }
 
-// Signals lists the signal of the decision.
+// Signals returns the signal of the decision.
 func Signals(h *decision.Head) []string { return []string{h.Signal} }
 
-// Namespaces lists the namespace of the pod.
+// Namespaces returns the namespace of the pod.
 func Namespaces(h *decision.Head) []string {
 	namespace, _, _ := strings.Cut(h.Pod, "/")
 	return []string{namespace}

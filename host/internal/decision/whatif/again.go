@@ -1,6 +1,5 @@
-// Package whatif makes a recorded decision again from its record alone, as it was and
-// otherwise: what would have spared the pod that went, and who would have gone
-// instead. It is pure: records in, values out.
+// Package whatif repeats a recorded decision from its record alone, unchanged or varied: what would
+// have spared the evicted pod, and which pod would have been evicted instead. It is pure.
 package whatif
 
 import (
@@ -22,18 +21,17 @@ var (
 	ErrAnotherVictim = errors.New("what is recorded has another pod go first")
 )
 
-// A Result is which threshold a record has acted on, and the order of the candidates.
+// A Result is the threshold that a record acted on, and the order of the candidates.
 type Result struct {
-	// Acted is the place of the threshold that is acted on, -1 if none is.
+	// Acted is the index of the threshold acted on, -1 if none is.
 	Acted int
-	// Order has the places of the candidates, the first to go first. It is empty if none
-	// goes, or Unknown: the figures of the threshold's signal are not in the record.
+	// Order holds the indexes of the candidates, the first to be evicted first. It is empty if none
+	// is evicted, or if Unknown: the record lacks figures of the threshold's signal.
 	Order   []int
 	Unknown bool
 }
 
-// Again makes the decision of a record again: which threshold is acted on, and who goes in
-// which order.
+// Again repeats the decision of a record: which threshold is acted on, and the order of the pods.
 func Again(r *decision.Decision) (Result, error) {
 	acted := slices.IndexFunc(r.Thresholds, func(t decision.Threshold) bool { return t.Acted })
 	if acted < 0 || len(r.Candidates) == 0 {
@@ -46,15 +44,15 @@ func Again(r *decision.Decision) (Result, error) {
 	return c.decide(), nil
 }
 
-// A situation is a record in the words of policy and rank, of which parts can be changed.
+// A situation is a record converted to inputs of policy and rank, which can be varied.
 type situation struct {
 	record     *decision.Decision
 	acted      int
 	thresholds []policy.Threshold
 	observed   map[eviction.Signal]eviction.Observation
 	candidates []eviction.Candidate
-	// held are thresholds that were more urgent and not acted on all the same: something was
-	// done for them already.
+	// held marks thresholds that were more urgent but not acted on: an action for them was already
+	// under way.
 	held []bool
 }
 
@@ -108,7 +106,7 @@ func (s *situation) decide() Result {
 	return d
 }
 
-// chosen returns the threshold that is acted on, -1 if none is.
+// chosen returns the index of the threshold acted on, -1 if there is none.
 func (s *situation) chosen() int {
 	var actionable []policy.Threshold
 	var places []int
@@ -124,12 +122,12 @@ func (s *situation) chosen() int {
 	return places[slices.IndexFunc(actionable, func(u policy.Threshold) bool { return u.Key() == t.Key() })]
 }
 
-// actionable assesses one threshold, in the pass that first saw it met and in that of the
-// record.
+// actionable assesses one threshold, first in the pass that first saw it met and then in that of
+// the record.
 func (s *situation) actionable(i int) bool {
 	was, t := &s.record.Thresholds[i], s.thresholds[i]
 	o := s.observed[t.Signal]
-	if o.State != eviction.Observed || was.GraceOver && !was.Actionable { // its figures were no newer
+	if o.State != eviction.Observed || was.GraceOver && !was.Actionable { // its figures were not newer
 		return false
 	}
 	now := s.record.Now
@@ -153,8 +151,7 @@ func assess(s policy.State, t policy.Threshold, o eviction.Observation, now time
 	return policy.Assess(s, policy.Input{Now: now, Thresholds: []policy.Threshold{t}, Observations: map[eviction.Signal]eviction.Observation{t.Signal: o}})
 }
 
-// prolonged reports whether a threshold was met by what is to be reclaimed beyond its value
-// alone.
+// prolonged reports whether a threshold was still met only because of its minimum reclaim.
 func (s *situation) prolonged(i int) bool {
 	t, err := s.record.Thresholds[i].Policy() // as it was
 	if err != nil || s.record.Thresholds[i].Since == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// What may be changed of a decision.
+// The parts of a decision that can be varied.
 const (
 	Request    = "request"
 	Priority   = "priority"
@@ -19,30 +19,31 @@ const (
 )
 
 const (
-	// mostRequest and mostPriority are what is looked for at most: more is no request, and
-	// makes a pod critical (scheduling.HighestUserDefinablePriority).
+	// mostRequest and mostPriority bound the search: higher requests do not exist, and a higher
+	// priority makes a pod critical (scheduling.HighestUserDefinablePriority).
 	mostRequest  = 1 << 60
 	mostPriority = 1_000_000_000
 )
 
-// A Change is a change that would have spared the victim, by the least that does: one
-// step less does not.
+// A Change is the smallest change of one value that would have spared the victim: one step less
+// would not.
 type Change struct {
-	// What is changed: one of the above; Of the resource or threshold that it is of.
+	// What is one of the names above; Of names its resource or threshold.
 	What string `json:"change"`
 	Of   string `json:"of,omitempty"`
-	// Value is in bytes, in the signal's unit, or a priority; Step is one of it.
+	// Value is in bytes, in the signal's unit, or a priority; Step is its smallest step.
 	Value int64 `json:"value"`
 	Step  int64 `json:"step"`
 	// NextVictim names the pod that would have been evicted, empty for none.
 	NextVictim string `json:"instead,omitempty"`
 }
 
-// A variable changes a situation: the victim's row or the threshold that was acted on.
+// A variable is a value of a situation that can vary: of the victim's row or the threshold acted
+// on.
 type variable struct {
 	name, of string
-	// from is the value as it was, to the one that is furthest from it. Whatever spares
-	// at a value does so from there on.
+	// from is the original value, to the most distant one. If a value spares the victim, so do
+	// those beyond it.
 	from, to int64
 	apply    func(s *situation, value int64)
 }
@@ -71,7 +72,7 @@ func Changes(r *decision.Decision) ([]Change, error) {
 		}
 		does, _ := Spares(r, found, found.Value)
 		less, _ := Spares(r, found, found.Value-found.Step)
-		if does && !less { // else its order is not the kubelet's
+		if does && !less { // otherwise its order is not the kubelet's
 			out = append(out, found)
 		}
 	}
@@ -97,8 +98,8 @@ func Spares(r *decision.Decision, w Change, value int64) (bool, error) {
 	return false, fmt.Errorf("change: %q, which has no effect on the decision", w.What)
 }
 
-// changes returns the changes that may have an effect for as long as the pressure lasts. A lower
-// threshold, or a longer grace period, would have spared the pod in this pass alone.
+// changes returns the variables whose effect lasts as long as the pressure. A lower threshold, or a
+// longer grace period, would have spared the pod in this pass only.
 func (s *situation) changes(victim int) []variable {
 	t, pod := s.thresholds[s.acted], s.candidates[victim].Pod
 	o, signal := s.observed[t.Signal], t.Signal
@@ -115,7 +116,7 @@ func (s *situation) changes(victim int) []variable {
 		}
 		all = append(all, variable{Priority, "", int64(pod.Priority), mostPriority, func(s *situation, v int64) { s.candidates[victim].Pod.Priority = int32(v) }})
 	}
-	if s.prolonged(s.acted) { // without it the pressure was over
+	if s.prolonged(s.acted) { // otherwise the pressure was over
 		least := t.MinReclaim.Of(o.Capacity)
 		all = append(all, variable{MinReclaim, string(signal), least.Value(), 0, func(s *situation, v int64) {
 			s.thresholds[s.acted].MinReclaim = &policy.Value{Quantity: *resource.NewQuantity(v, resource.BinarySI)}
@@ -124,18 +125,18 @@ func (s *situation) changes(victim int) []variable {
 	return all
 }
 
-// least finds the value nearest to what it was from which on the victim is spared.
+// least finds the value nearest to the original from which on the victim is spared.
 func (s *situation) least(c variable, victim int) (Change, bool) {
 	step := int64(1)
 	if c.to < c.from {
 		step = -1
 	}
-	far := step * (c.to - c.from) // negative if it does not fit
+	far := step * (c.to - c.from) // negative on overflow
 	ok, _ := s.spared(c, victim, c.to)
 	if already, _ := s.spared(c, victim, c.from); !ok || already || far <= 0 {
 		return Change{}, false
 	}
-	// Not spared at no, spared at yes, both as distances from what it was.
+	// Invariant: not spared at no, spared at yes, both as distances from the original value.
 	no, yes := int64(0), far
 	for yes-no > 1 {
 		middle := no + (yes-no)/2
@@ -154,8 +155,8 @@ func (s *situation) least(c variable, victim int) (Change, bool) {
 	return found, true
 }
 
-// spared reports whether the victim does not go if a change has a value, and what is
-// decided then.
+// spared reports whether the victim is spared with a changed value, and returns the resulting
+// decision.
 func (s *situation) spared(c variable, victim int, value int64) (bool, Result) {
 	changed := *s
 	changed.candidates, changed.thresholds = slices.Clone(s.candidates), slices.Clone(s.thresholds)

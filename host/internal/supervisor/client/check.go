@@ -13,15 +13,14 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// checkObservations returns what of a reply may be used, and an error about the
-// rest: an observation that cannot be is unknown, one that was not asked for is
-// dropped.
+// checkObservations returns the usable part of a reply, and an error about the rest: an impossible
+// observation becomes unknown, one that was not asked for is dropped.
 //
-// Below zero is possible: limits can be set under what is used, and more of a
-// vendor's resource be in use than there is.
+// Negative values are possible: limits can be set below the usage, and more of a vendor's resource
+// can be in use than there is.
 //
-// relayed figures are those of the kubelet's summary, which its eviction manager
-// believes however much more is available than there is.
+// relayed figures are those of the kubelet's summary, which its eviction manager accepts even if
+// more is available than the capacity.
 func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply eviction.ObserveReply) (eviction.ObserveReply, error) {
 	var errs []error
 	kept := make([]eviction.Observation, 0, len(reply.Observations))
@@ -33,7 +32,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 		bad := ""
 		switch i := slices.IndexFunc(kept, func(k eviction.Observation) bool { return k.Signal == o.Signal }); {
 		case i >= 0:
-			// Which of the two is right cannot be known.
+			// It is unknown which of the two is right.
 			bad = "observed twice in one reply"
 			kept = slices.Delete(kept, i, i+1)
 		case o.State > eviction.Absent:
@@ -63,7 +62,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 	return reply, errors.Join(errs...)
 }
 
-// sinceBoot returns the age of a sample by its boot time, negative if it is yet to come.
+// sinceBoot returns the age of a sample from its boot time, negative if that is in the future.
 func sinceBoot(nanos int64) time.Duration {
 	now := nodefs.BootNanos()
 	if nanos < now-math.MaxInt64 { // the difference must fit into an int64
@@ -78,7 +77,7 @@ func builtinSignal(s eviction.Signal) bool {
 	return ok
 }
 
-// What is kept of names and of texts for people.
+// Limits of names and of texts for people.
 const (
 	maxNameBytes   = 4 << 10
 	maxReasonBytes = 1 << 10
@@ -92,8 +91,7 @@ func tidyObservation(o *eviction.Observation) {
 	}
 }
 
-// shorten shortens s at a character's border. What it returns keeps no more than that
-// in memory.
+// shorten cuts s at a character boundary. The result does not keep the rest in memory.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -104,9 +102,8 @@ func shorten(s string, most int) string {
 	return strings.Clone(s[:most])
 }
 
-// checkRanking checks that each entry is a different one of n pods, whose uids at
-// gives, and tidies them up. A plugin that names others cannot be believed in what
-// it says of the rest.
+// checkRanking checks that each entry is a different one of n pods, whose uids at returns, and
+// clips the reasons. A ranking that names unknown pods is not trusted at all.
 func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 	open := make(map[string]bool, n)
 	for i := range n {
@@ -122,14 +119,14 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 			return fmt.Errorf("%w: pod uid %.64q is in the ranking twice", eviction.ErrInvalidReply, uid)
 		}
 		open[uid] = false
-		// One entry of the history would keep the whole message that it came in, which
-		// may have megabytes.
+		// Copy, because a substring in the history would keep the whole message in memory, which
+		// may be megabytes.
 		ranked[i] = eviction.Ranked{UID: strings.Clone(uid), Reason: strings.Clone(shorten(ranked[i].Reason, maxReasonBytes))}
 	}
 	return nil
 }
 
-// checkMeasurement makes a measurement unknown that has a figure below zero.
+// checkMeasurement marks a measurement with a negative figure as unknown.
 func checkMeasurement(m *eviction.Measurement) error {
 	for i := range m.Usage {
 		if u := m.Usage[i]; u.Value < 0 {
@@ -142,8 +139,8 @@ func checkMeasurement(m *eviction.Measurement) error {
 	return nil
 }
 
-// checkReclaimed makes amounts that cannot be zero. What else is said of them
-// is for the log: whether a step was enough is seen at the node.
+// checkReclaimed sets impossible amounts to zero. The reply is only logged: whether a step was
+// enough is observed on the node.
 func checkReclaimed(r eviction.Reclaimed) eviction.Reclaimed {
 	r.Bytes, r.Inodes, r.Message = max(0, r.Bytes), max(0, r.Inodes), shorten(r.Message, maxReasonBytes)
 	return r

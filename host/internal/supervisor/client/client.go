@@ -17,27 +17,26 @@ import (
 var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
 
 const (
-	// mostWakes bounds the wakes per second of a plugin. The host looks twenty times a second at
-	// most, however many it receives.
+	// mostWakes bounds the wakes per second of a plugin. The host reacts to at most twenty per
+	// second anyway.
 	mostWakes = 500
 	// mostProgress bounds the progress messages per second of a reclaim step.
 	mostProgress = 10_000
 )
 
-// errFlood reports too many messages of one stream, which is not listened to any
-// longer: reading costs the host as much as sending costs the plugin, and what has been
-// sent would be read for minutes after.
+// errFlood reports too many messages on a stream, which is then closed: reading costs the host as
+// much as sending costs the plugin, and reading the backlog would take minutes.
 func errFlood(of string, most int) error {
 	return fmt.Errorf("%w: more than %d %s within a second", eviction.ErrInvalidReply, most, of)
 }
 
-// A Report is sent after a call, with its effect on the plugin's standing.
+// A Report describes a call's effect on the standing of the plugin.
 type Report struct {
-	// Failed is the latest thing that went wrong.
+	// Failed is the latest error.
 	Failed error
-	// Unresponsive is set when too many calls in a row had no answer.
+	// Unresponsive is set after too many consecutive calls without an answer.
 	Unresponsive error
-	// Delayed is the time that the host has waited for an answer beyond the usual.
+	// Delayed is how long the host waited for an answer beyond the usual.
 	Delayed time.Duration
 }
 
@@ -45,22 +44,22 @@ type Report struct {
 type Config struct {
 	Name     string
 	Timeouts Timeouts
-	// Doublings is the number of times that the limits of the calls at its start are doubled.
+	// Doublings is how often the time limits of its first calls are doubled.
 	Doublings int
 	// Builtin plugins may relay the kubelet's figures.
 	Builtin bool
-	// Ending returns how the plugin's process has ended, after a moment for it to
-	// do so; "" if it has not. It is nil for a plugin of the host's own process.
+	// Ending describes how the plugin's process has ended, after waiting briefly for that; "" if it
+	// has not. It is nil for an in-process plugin.
 	Ending func() string
-	// Report is called from the goroutines of those who call.
+	// Report is called from the callers' goroutines.
 	Report func(Report)
 	// Asked is shared by all clients.
 	Asked *Asked
 	Log   *slog.Logger
 }
 
-// A Client calls one process of a plugin, or one of the host's own. It has the
-// methods of all capabilities.
+// A Client calls one process of a plugin, or an in-process plugin. It has the methods of all
+// capabilities.
 type Client struct {
 	Config
 
@@ -72,17 +71,18 @@ type Client struct {
 
 	mu     sync.Mutex
 	misses misses
-	// failure is the last one, for each to be reported once.
+	// failure is the last error, so that each is reported once.
 	failure string
 }
 
-// New returns a client. Its plugin is not known before Describe.
+// New returns a client. Its plugin is unknown until Describe.
 func New(c Config) *Client { return &Client{Config: c} }
 
-// Plugin returns the plugin with calls through the client for what it offers.
+// Plugin returns the plugin's description with the client as the implementation of its
+// capabilities.
 func (c *Client) Plugin() *eviction.Plugin {
 	p := c.remote
-	// Configuring belongs to the supervisor.
+	// Only the supervisor configures plugins.
 	p.Configurer = nil
 	if p.Observer != nil {
 		p.Observer = c
@@ -102,14 +102,13 @@ func (c *Client) Plugin() *eviction.Plugin {
 	return &p
 }
 
-// do makes one call with a deadline and takes note of how it went.
+// do makes one call with a deadline and records the result.
 func (c *Client) do(ctx context.Context, kind string, limit time.Duration, f func(context.Context) error) error {
 	took, err := c.timed(ctx, limit, f)
 	return c.conclude(kind, err, took, limit)
 }
 
-// timed makes one call with a deadline and takes note of how long the host has waited
-// for the answer.
+// timed makes one call with a deadline and reports how long the host waited.
 func (c *Client) timed(ctx context.Context, limit time.Duration, f func(context.Context) error) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -122,7 +121,7 @@ func (c *Client) timed(ctx context.Context, limit time.Duration, f func(context.
 	return took, err
 }
 
-// conclude counts a call for or against the plugin and names both in its error.
+// conclude counts a call for or against the plugin and adds the plugin and the call to the error.
 func (c *Client) conclude(kind string, err error, took, limit time.Duration) error {
 	v := judge(err, took, limit)
 	c.count(kind, v)
@@ -139,7 +138,7 @@ func (c *Client) conclude(kind string, err error, took, limit time.Duration) err
 	return err
 }
 
-// count takes note of whether a call was answered.
+// count records whether a call was answered.
 func (c *Client) count(kind string, v verdict) {
 	c.mu.Lock()
 	tooMany := c.misses.add(kind, v)
@@ -149,7 +148,7 @@ func (c *Client) count(kind string, v verdict) {
 	}
 }
 
-// failed takes note of what went wrong, and reports whether it is something new.
+// failed reports an error, and returns whether it is a new one.
 func (c *Client) failed(err error) bool {
 	c.Report(Report{Failed: err})
 	c.mu.Lock()
@@ -159,7 +158,7 @@ func (c *Client) failed(err error) bool {
 	return isNew
 }
 
-// Observe asks for figures and keeps those that can be.
+// Observe asks for figures and returns the plausible ones.
 func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	c.Asked.Store(&req.PassView)
 	var reply eviction.ObserveReply
@@ -180,15 +179,15 @@ func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	return reply, nil
 }
 
-// Measure passes answers on as they come. Those that came before the deadline
-// count, and one of them is enough of a sign of life.
+// Measure passes answers on as they arrive. Those before the deadline count, and a single one shows
+// that the plugin is alive.
 func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	return c.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) error {
 		return c.remote.Measurer.Measure(ctx, req, emit)
 	})
 }
 
-// measure makes one call that measures.
+// measure makes one call that measures pods.
 func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false
@@ -208,9 +207,9 @@ func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), c
 	return c.conclude("measure", errors.Join(err, wrong), took, c.Timeouts.Measure)
 }
 
-// MeasureAndRank does Measure and Rank in one call, each with its own checks. Once
-// all pods are answered the ranking has the time of Rank, as long as Measure's own
-// lasts. A ranking that did not come for another reason is left to Rank.
+// MeasureAndRank combines Measure and Rank in one call, each with its own checks. Once all pods are
+// measured the ranking may take as long as Rank, within the deadline of Measure. If the ranking is
+// missing for another reason the caller uses Rank.
 func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
 	remote, ok := c.remote.Measurer.(eviction.MeasureRanker)
 	if !ok {
@@ -219,7 +218,7 @@ func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 	var (
 		ranking  eviction.Ranking
 		left     = len(req.Pods)
-		measured time.Time // when left came to be 0
+		measured time.Time // when left became 0
 		limit    = c.Timeouts.Rank
 		hangs    bool
 	)
@@ -235,7 +234,7 @@ func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 			}
 		})
 		hangs = late != nil && !late.Stop() && ranking.Order == nil
-		if hangs { // The measurements are all there.
+		if hangs { // All measurements have arrived.
 			return nil
 		}
 		return err
@@ -250,9 +249,8 @@ func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest
 	return ranking, err
 }
 
-// Watch passes on wakes for signals that were asked for until ctx ends, or the
-// plugin sends too many. It has no deadline: a quiet
-// node has no wakes.
+// Watch passes on wakes for the requested signals until ctx ends, or the plugin sends too many. It
+// has no deadline: a quiet node has no wakes.
 func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	asked := make(map[eviction.Signal]bool, len(req.Thresholds))
 	for _, t := range req.Thresholds {
@@ -276,7 +274,7 @@ func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 	}
 	if err != nil {
 		err = fmt.Errorf("plugin %s: watch: %w", c.Name, err)
-		if ctx.Err() == nil || errors.Is(err, eviction.ErrInvalidReply) { // not the host's own wish
+		if ctx.Err() == nil || errors.Is(err, eviction.ErrInvalidReply) { // the host did not end it
 			c.failed(err)
 		}
 		return err
@@ -284,8 +282,7 @@ func (c *Client) Watch(ctx context.Context, req eviction.WatchRequest, wake func
 	return nil
 }
 
-// Rank asks for an order and refuses one that names a pod that is no candidate,
-// or one twice.
+// Rank asks for an order and rejects one that contains a pod twice, or one that is not a candidate.
 func (c *Client) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	var ranked []eviction.Ranked
 	err := c.do(ctx, "rank", c.Timeouts.Rank, func(ctx context.Context) (err error) {
@@ -300,7 +297,7 @@ func (c *Client) Rank(ctx context.Context, req eviction.RankRequest) ([]eviction
 	return ranked, nil
 }
 
-// Reclaim runs a step for as long as it makes progress.
+// Reclaim runs a step as long as it makes progress, within its deadline.
 func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	idle, limit := c.Timeouts.ReclaimIdle, c.Timeouts.Reclaim
 	ctx, stop := context.WithTimeout(ctx, limit)

@@ -1,7 +1,6 @@
-// Package client calls a running plugin for the host: with deadlines, with checks of
-// every reply, and with a count of the calls that had no answer or a slow one. What
-// follows from that is for host/internal/supervisor, which receives reports.
+// Package client calls a running plugin for the host: with deadlines, checks of every reply, and
+// counts of unanswered and slow calls. It reports these to host/internal/supervisor, which acts on
+// them.
 //
-// A plugin is never waited for without a deadline, whether it is a process or of the
-// host's own.
+// Every wait for a plugin has a deadline, also for an in-process one.
 package client

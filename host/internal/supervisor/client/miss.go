@@ -8,20 +8,20 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// missesToKill is the number of calls in a row without an answer after which a plugin is killed.
+// missesToKill is the number of consecutive unanswered calls after which a plugin is killed.
 const missesToKill = 3
 
-// A verdict says whether one call shows the plugin alive.
+// A verdict says whether a call shows that the plugin is alive.
 type verdict uint8
 
 const (
-	// excused says nothing: the caller gave up early, or the host was late itself.
+	// excused is neutral: the caller gave up early, or the host itself was late.
 	excused verdict = iota
 	answered
 	missed
 )
 
-// judge judges a call that ended with err after took and had limit to answer.
+// judge classifies a call that ended with err after took, with a time limit of limit.
 func judge(err error, took, limit time.Duration) verdict {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -38,15 +38,14 @@ func judge(err error, took, limit time.Duration) verdict {
 	}
 }
 
-// misses counts calls without an answer, all together and each kind of its own:
-// a plugin that always hangs in Rank must not be saved by its observations in
-// between.
+// misses counts unanswered calls, in total and per kind: a plugin that always hangs in Rank must
+// not be saved by its observations in between.
 type misses struct {
 	all  int
 	kind map[string]int
 }
 
-// add counts one call and reports whether that makes too many in a row.
+// add counts one call and reports whether there were too many consecutive misses.
 func (m *misses) add(kind string, v verdict) bool {
 	if m.kind == nil {
 		m.kind = map[string]int{}

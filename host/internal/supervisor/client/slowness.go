@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// promptShare is the part of its deadline within which an answer costs nothing.
+	// promptShare: an answer within this fraction of its deadline costs nothing.
 	promptShare = 10
-	// SlowWindow is a minute; mostDelay is what slow answers may cost in it, a twentieth; slowCalls
-	// is how many there must have been: one of them is no habit.
+	// SlowWindow is a minute; mostDelay is how much slow answers may cost in it, a twentieth;
+	// slowCalls is their minimum number, since a single one is no pattern.
 	SlowWindow = time.Minute
 	mostDelay  = SlowWindow / 20
 	slowCalls  = 2
-	// StandbyFor is the time for which a plugin is then asked after all others.
+	// StandbyFor is how long a slow plugin is then asked after all others.
 	StandbyFor = 10 * time.Minute
 )
 
@@ -23,12 +23,11 @@ func delayCost(took, limit time.Duration) time.Duration {
 	return max(0, min(took, limit)-limit/promptShare)
 }
 
-// A Slowness sums up the recent delays of one plugin's answers: the host waits for them before
-// it evicts. One that stays just below its deadlines costs as much as one that hangs, and is
-// never missed.
+// A Slowness sums up the recent delays of one plugin's answers, which evictions wait for. A plugin
+// that stays just below its deadlines costs as much as one that hangs, but never counts as missed.
 type Slowness struct {
 	delays []delay // of SlowWindow
-	// Until is the end of standby, zero for none; Cost is what led to it.
+	// Until is the end of standby, zero for none; Cost is the delay that caused it.
 	Since, Until time.Time
 	Cost         time.Duration
 }
@@ -38,8 +37,7 @@ type delay struct {
 	cost time.Duration
 }
 
-// Add counts an answer at now that the host has waited for at that cost, and
-// reports whether that puts the plugin on standby.
+// Add counts an answer with that delay at now, and reports whether it puts the plugin on standby.
 func (s *Slowness) Add(now time.Time, cost time.Duration) bool {
 	if cost <= 0 || s.Standby() {
 		return false
@@ -57,10 +55,10 @@ func (s *Slowness) Add(now time.Time, cost time.Duration) bool {
 	return true
 }
 
-// Standby reports whether the plugin is to be asked after all others.
+// Standby reports whether the plugin is asked after all others.
 func (s *Slowness) Standby() bool { return !s.Until.IsZero() }
 
-// Over ends a standby whose time is over, and reports whether it did.
+// Over ends a standby that has expired, and reports whether it did.
 func (s *Slowness) Over(now time.Time) bool {
 	if !s.Standby() || now.Before(s.Until) {
 		return false
@@ -69,15 +67,15 @@ func (s *Slowness) Over(now time.Time) bool {
 	return true
 }
 
-// tardy reports whether something of this process that was due after limit came much
-// too late: it did not run, being stopped, suspended or thrashing. Neither did the plugin,
-// then, or its answer lies unread in the socket.
+// tardy reports whether an action of this process that was due after limit came much too late: the
+// process was stopped, suspended or thrashing. Then neither did the plugin run, or its answer is
+// unread in the socket.
 func tardy(took, limit time.Duration) bool {
 	return took > limit+max(limit/4, 50*time.Millisecond)
 }
 
-// A stopwatch times a call, and sees whether this process runs meanwhile: what a slow
-// machine does is not the plugin's fault.
+// A stopwatch times a call, and detects whether this process ran meanwhile: a slow machine is not
+// the plugin's fault.
 type stopwatch struct {
 	start time.Time
 	due   time.Duration
@@ -91,7 +89,7 @@ func startWatch(limit time.Duration) *stopwatch {
 	return w
 }
 
-// stop returns how long the call took, and whether this process was late itself.
+// stop returns the duration of the call, and whether this process itself was late.
 func (w *stopwatch) stop(limit time.Duration) (took time.Duration, late bool) {
 	took = time.Since(w.start)
 	pending := w.timer.Stop()

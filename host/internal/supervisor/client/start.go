@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Describe asks the plugin what it is.
+// Describe asks the plugin for its description.
 func (c *Client) Describe(ctx context.Context, describe func(context.Context) (eviction.Plugin, error)) error {
 	return c.ask(ctx, "describe", c.Timeouts.Describe, func(ctx context.Context) (err error) {
 		c.remote, err = describe(ctx)
@@ -21,7 +21,7 @@ func (c *Client) Describe(ctx context.Context, describe func(context.Context) (e
 	})
 }
 
-// Configure tells the plugin its configuration and remembers what it accepted.
+// Configure sends the plugin its configuration and remembers the accepted one.
 func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
 	if c.remote.Configurer == nil && len(req.Config) > 0 {
 		return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
@@ -39,20 +39,20 @@ func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 	return nil
 }
 
-// Knows reports whether that is what the plugin was configured with last.
+// Knows reports whether req is the plugin's current configuration.
 func (c *Client) Knows(req eviction.ConfigureRequest) bool {
 	reported := c.reported.Load()
 	return reported != nil && reported.Node == req.Node && bytes.Equal(reported.Config, req.Config)
 }
 
-// late is a call without an answer in time.
+// late is the error of a call that was not answered in time.
 type late struct{ text string }
 
 func (l late) Error() string { return l.text }
 
 func (late) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// ask makes one of the calls that decide on whether the plugin serves at all.
+// ask makes one of the calls that decide whether the plugin serves at all.
 func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
 	limit <<= c.Doublings
 	own, cancel := context.WithTimeout(ctx, limit)
@@ -71,22 +71,22 @@ func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f fu
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Asked is the pass and the view that plugins were last asked to observe for.
+// Asked is the pass and view of the latest observe request.
 type Asked = atomic.Pointer[eviction.PassView]
 
-// NewAsked returns the view before reclaim of no pass: nothing was asked yet.
+// NewAsked returns the initial Asked: the view before reclaim, of no pass.
 func NewAsked() *Asked {
 	a := new(Asked)
 	a.Store(&eviction.PassView{View: eviction.ViewBefore})
 	return a
 }
 
-// probeTries bounds the tries to probe a new process: with the summary as the source, a pass may
-// end while it answers.
+// probeTries bounds the attempts to probe a new process: with the summary as the source, a pass may
+// end during the answer.
 const probeTries = 3
 
-// Probe lets a new process observe once what it would observe. What it does not
-// know must not be known to the one that serves.
+// Probe lets a new process observe its signals once. It fails if the new process cannot observe a
+// signal that the serving one can.
 func (c *Client) Probe(ctx context.Context, serves *Client) error {
 	signals := c.remote.Observes()
 	if len(signals) == 0 {
@@ -119,7 +119,7 @@ func (c *Client) Probe(ctx context.Context, serves *Client) error {
 	return errors.Join(errs...)
 }
 
-// probe asks for signals as in the latest pass.
+// probe observes signals as of the latest pass.
 func (c *Client) probe(ctx context.Context, signals []eviction.Signal) (reply eviction.ObserveReply, err error) {
 	for range probeTries {
 		at := *c.Asked.Load()
@@ -134,7 +134,7 @@ func (c *Client) probe(ctx context.Context, signals []eviction.Signal) (reply ev
 	return reply, err
 }
 
-// unknown says why a reply has no figure for signals, by signal.
+// unknown returns the reasons why signals have no figure in a reply.
 func unknown(signals []eviction.Signal, reply eviction.ObserveReply) map[eviction.Signal]string {
 	why := map[eviction.Signal]string{}
 	for _, s := range signals {

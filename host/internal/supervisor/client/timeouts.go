@@ -7,30 +7,28 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Timeouts are the deadlines of calls. A caller's earlier deadline wins. Zero
-// fields have the defaults of package eviction.
+// Timeouts are the deadlines of calls. A caller's earlier deadline wins. Zero fields take the
+// defaults of package eviction.
 type Timeouts struct {
-	// Handshake is from the start of the process until it can be called. It
-	// doubles, and so do Describe and Configure, with each start in a row that was
-	// late, three times at most.
+	// Handshake is the time from the start of the process until it can be called. Like Describe and
+	// Configure it doubles with each consecutive late start, three times at most.
 	Handshake time.Duration
-	// Start is the time that the host waits for the plugins that it finds at its start, and
-	// custom ones for each other: 3 s. One that hangs is not to hold up the rest until its
-	// handshake is overdue.
+	// Start is how long the host waits for the plugins found at its start, and custom ones for each
+	// other: 3 s. One that hangs must not delay the rest until its handshake times out.
 	Start     time.Duration
 	Describe  time.Duration
 	Configure time.Duration
 	Observe   time.Duration
 	Measure   time.Duration
 	Rank      time.Duration
-	// ReclaimIdle bounds the time without progress of a reclaim step, Reclaim its time in all.
+	// ReclaimIdle bounds the time without progress of a reclaim step, Reclaim its total time.
 	ReclaimIdle time.Duration
 	Reclaim     time.Duration
-	// Stop is from SIGTERM to SIGKILL.
+	// Stop is the time between SIGTERM and SIGKILL.
 	Stop time.Duration
 }
 
-// AtLeast gives every call of a plugin this long, and its start.
+// AtLeast raises every deadline, including that of the start, to at least d.
 func (t Timeouts) AtLeast(d time.Duration) Timeouts {
 	t = t.WithDefaults()
 	for _, limit := range []*time.Duration{&t.Handshake, &t.Start, &t.Describe, &t.Configure, &t.Observe, &t.Measure, &t.Rank} {

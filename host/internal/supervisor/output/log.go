@@ -1,5 +1,5 @@
-// Package output passes on what a plugin writes: to the host's log, bounded, and to its
-// status. Reading it is for shared/launch.
+// Package output passes a plugin's output on to the host's log, rate-limited, and keeps its last
+// lines for the status. Package shared/launch reads it.
 package output
 
 import (
@@ -17,23 +17,23 @@ const (
 	// maxTextBytes bounds the logged part of a line that is not in hclog's format, and the kept
 	// part of any line.
 	maxTextBytes = 2 << 10
-	// tailLines are logged with the failure of a start.
+	// tailLines is the number of lines logged with a failed start.
 	tailLines = 3
-	// maxLinesPerSecond and maxBytesPerSecond are more than a plugin has to say, and
-	// little enough for the host's log when it goes wild.
+	// maxLinesPerSecond and maxBytesPerSecond are more than a plugin needs, and little enough for
+	// the host's log if it floods it.
 	maxLinesPerSecond = 200
 	maxBytesPerSecond = 256 << 10
 )
 
-// A Log passes a plugin's output on to the host's log and keeps the last lines of it,
-// also beyond the life of the process.
+// A Log passes a plugin's output on to the host's log and keeps its last lines, also after the end
+// of the process.
 type Log struct {
 	kept launch.Log
 	log  *slog.Logger
 	name string
 
 	lines, bytes *rate.Limiter
-	// dropped counts the lines beyond these limits since the last report of them.
+	// dropped counts the lines beyond these limits since they were last reported.
 	dropped  atomic.Int64
 	throttle rate.Sometimes
 }
@@ -58,8 +58,8 @@ func (l *Log) Line(line []byte, cut bool) {
 	}
 }
 
-// pass logs a record at its own level. Its fields are in a group of their own:
-// a plugin cannot pass them off as the host's.
+// pass logs a record at its level. Its fields are in a group, so that a plugin cannot fake the
+// host's.
 func (l *Log) pass(r record) {
 	log := l.log.Info
 	switch r.level {
@@ -77,7 +77,7 @@ func (l *Log) pass(r record) {
 	log("plugin log", "plugin", l.name, "text", r.message, "fields", slog.GroupValue(r.fields...))
 }
 
-// Text logs a line as it is.
+// Text logs a line unchanged.
 func (l *Log) Text(line []byte, cut bool) {
 	if len(line) == 0 {
 		return
@@ -95,8 +95,7 @@ func clip(line []byte, cut bool) string {
 	return fmt.Sprintf("%s... (cut)", line[:min(len(line), maxTextBytes)])
 }
 
-// keep keeps a line and reports whether it may be logged as well, with so many
-// bytes.
+// keep keeps a line and reports whether it may also be logged, with size bytes.
 func (l *Log) keep(line string, size int) bool {
 	l.kept.Add(line)
 	now := time.Now()
@@ -113,12 +112,11 @@ func (l *Log) keep(line string, size int) bool {
 	return true
 }
 
-// Mark remembers the present end of the output for Since.
+// Mark returns the current end of the output, for Since.
 func (l *Log) Mark() int { return l.kept.Mark() }
 
-// Since returns the last few lines written after mark, and before them why it
-// crashed.
+// Since returns the last few lines written after mark, preceded by the reason of a crash.
 func (l *Log) Since(mark int) []string { return l.kept.Since(mark, tailLines) }
 
-// Last returns all lines that are kept, oldest first.
+// Last returns all kept lines, oldest first.
 func (l *Log) Last() []string { return l.kept.Last(launch.KeptLines) }

@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// stillFor is for how long a file must not have changed to be started, where
-	// there is no way to ask whether it is complete.
+	// stillFor is how long a file must be unchanged before it is started, if the kernel cannot tell
+	// whether it is complete.
 	stillFor = 100 * time.Millisecond
-	// Poll is between two looks at a file that is being written.
+	// Poll is the interval between checks of a file that is being written.
 	Poll = 100 * time.Millisecond
 )
 
-// ErrIncomplete is about a file that must not be started yet.
+// ErrIncomplete reports a file that must not be started yet.
 var ErrIncomplete = errors.New("still being written")
 
-// Complete returns the file at path when it is not open for writing, and ErrIncomplete if
-// it is. What it cannot look at, or is no regular file, it leaves to
-// Executable to refuse.
+// Complete returns the identity of the file at path, and ErrIncomplete if it is open for writing.
+// Files that are unreadable or not regular are left to Executable to refuse.
 func Complete(ctx context.Context, path string) (ID, error) {
 	id, err := Identify(path)
 	if err != nil {
-		return ID{}, nil // Executable says it better
+		return ID{}, nil // Executable gives a better error
 	}
-	// By the time of the change, and not by a second look, so that files that have
-	// been there for long start at once. A clock that was set back waits for nothing.
+	// It uses the change time instead of a second look, so that old files start at once. After a
+	// clock was set back it does not wait.
 	if age := time.Since(time.Unix(0, id.ctime)); age >= 0 && age < stillFor {
 		select {
 		case <-time.After(stillFor - age):
@@ -39,7 +38,7 @@ func Complete(ctx context.Context, path string) (ID, error) {
 			return ID{}, ctx.Err()
 		}
 	}
-	// Not blocking: it may have become a pipe.
+	// Non-blocking: it may have become a pipe.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return id, nil // Executable says it better
@@ -47,7 +46,7 @@ func Complete(ctx context.Context, path string) (ID, error) {
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return id, nil // Executable says it better
+		return id, nil // Executable gives a better error
 	}
 	if now := IDOf(info); now != id {
 		return ID{}, fmt.Errorf("%w: it changes", ErrIncomplete)
@@ -55,8 +54,7 @@ func Complete(ctx context.Context, path string) (ID, error) {
 	return id, completeFile(f)
 }
 
-// completeFile returns ErrIncomplete if the file is also open for
-// writing, or if it obviously lacks its end.
+// completeFile returns ErrIncomplete if the file is also open for writing, or obviously truncated.
 func completeFile(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -65,8 +63,8 @@ func completeFile(f *os.File) error {
 	if info.Size() == 0 {
 		return fmt.Errorf("%w: it is empty", ErrIncomplete)
 	}
-	// The kernel grants a read lease only while the file is not open for writing. Where there
-	// are no leases, or they are not for us, executing it fails (ETXTBSY) instead.
+	// The kernel grants a read lease only while the file is not open for writing. If leases are not
+	// available or not permitted, executing it fails instead (ETXTBSY).
 	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case errors.Is(err, unix.EAGAIN):

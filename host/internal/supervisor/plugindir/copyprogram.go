@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shebangBytes is the length of a script's beginning that the kernel reads (BINPRM_BUF_SIZE).
+// shebangBytes is how much of a script's beginning the kernel reads (BINPRM_BUF_SIZE).
 const shebangBytes = 256
 
 // shebang is the first line of a script: its interpreter and perhaps one argument.
 type shebang []string
 
-// readShebang returns nil for a file that is no script.
+// readShebang returns nil for a file that is not a script.
 func readShebang(file *os.File) (shebang, error) {
 	start := make([]byte, shebangBytes)
 	n, err := file.ReadAt(start, 0)
@@ -28,7 +28,7 @@ func readShebang(file *os.File) (shebang, error) {
 	return parseShebang(start[:n])
 }
 
-// parseShebang takes a line apart as the kernel does (fs/binfmt_script.c).
+// parseShebang parses a line like the kernel (fs/binfmt_script.c).
 func parseShebang(start []byte) (shebang, error) {
 	line, ok := bytes.CutPrefix(start, []byte("#!"))
 	if !ok {
@@ -50,8 +50,7 @@ func parseShebang(start []byte) (shebang, error) {
 	return s, nil
 }
 
-// copyBinary has the program executed from memory that cannot be written to any
-// more, and returns its hash.
+// copyBinary copies the program to sealed memory, to be executed from there, and returns its hash.
 func (p *program) copyBinary(path string) (string, error) {
 	name := filepath.Base(path)
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
@@ -68,7 +67,7 @@ func (p *program) copyBinary(path string) (string, error) {
 		_, err = unix.FcntlInt(sealed.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
 	}
 	if err == nil {
-		// A descriptor that may write would keep the kernel from executing it.
+		// The kernel refuses to execute a file while a descriptor can write to it.
 		var again *os.File
 		if again, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", sealed.Fd())); err == nil {
 			_ = p.File.Close()
@@ -78,8 +77,8 @@ func (p *program) copyBinary(path string) (string, error) {
 	return found, errors.Join(err, sealed.Close())
 }
 
-// copyScript has the interpreter read a copy that only the host could change, and
-// returns its hash.
+// copyScript copies the script to a place that only the host can change, for the interpreter to
+// read, and returns its hash.
 func (p *program) copyScript(path string, line shebang) (string, error) {
 	if _, _, err := Trusted(line[0]); err != nil {
 		return "", fmt.Errorf("its interpreter: %w", err)

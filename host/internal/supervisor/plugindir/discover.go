@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A Refusal is a reason not to run a plugin that trying again does not remove.
+// A Refusal is a reason not to run a plugin that retrying does not remove.
 type Refusal struct {
 	Err error
-	// MayPass: it may go away with the file as it is, as the rights of a directory above
-	// it or its absence for a while.
+	// MayPass: it may disappear without a change of the file, like the permissions of a directory
+	// above it, or a temporary absence.
 	MayPass bool
 }
 
@@ -34,14 +34,14 @@ func Check(dir string) error {
 	return nil
 }
 
-// missing is a plugin directory that is not there.
+// missing is the error of a missing plugin directory.
 type missing string
 
 func (m missing) Error() string {
 	return "plugin directory " + string(m) + ": does not exist, want a directory with the plugins' executables (pluginDir)"
 }
 
-// Is reports whether target is what the system says of such a file.
+// Is makes missing match fs.ErrNotExist.
 func (missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Names checks the plugin directory and returns the names of the plugins in it, sorted.
@@ -62,8 +62,8 @@ func Names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// pluginName reports whether a file of that name may be a plugin: one that dpkg or rpm is
-// about to put there, or has kept beside it, is not.
+// pluginName reports whether a file of that name may be a plugin: temporary and backup files of
+// dpkg or rpm are not.
 func pluginName(name string) bool {
 	switch filepath.Ext(name) {
 	case ".tmp", ".dpkg-new", ".dpkg-tmp", ".dpkg-old", ".dpkg-dist", ".rpmnew", ".rpmsave", ".rpmorig":
@@ -77,11 +77,11 @@ type File struct {
 	ID ID
 	// Dangling is a link to nothing: the plugin itself was removed.
 	Dangling bool
-	// Fit to be run, as far as its rights go.
+	// Fit: its permissions allow running it.
 	Fit bool
 }
 
-// Look returns what is in the plugin directory, by name.
+// Look returns the files in the plugin directory, by name.
 func Look(dir string) (map[string]File, error) {
 	names, err := Names(dir)
 	if err != nil {

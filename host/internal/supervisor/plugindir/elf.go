@@ -7,13 +7,12 @@ import (
 	"io"
 )
 
-// truncated reports whether a file is an ELF file that has less than its own
-// headers speak of. It says nothing about whether the file is right otherwise: that
-// is for the kernel.
+// truncated reports whether an ELF file is shorter than its headers claim. It checks nothing else:
+// the kernel does.
 func truncated(r io.ReaderAt, size int64) bool {
 	magic := make([]byte, min(size, int64(len(elf.ELFMAG))))
 	if _, err := r.ReadAt(magic, 0); err != nil || !bytes.HasPrefix([]byte(elf.ELFMAG), magic) {
-		return false // or it has just become shorter, which the next look finds
+		return false // or it has just become shorter, which the next check finds
 	}
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -24,7 +23,7 @@ func truncated(r io.ReaderAt, size int64) bool {
 		least = max(least, p.Off+p.Filesz)
 	}
 	for _, s := range f.Sections {
-		if s.Type != elf.SHT_NOBITS { // which takes no room in the file
+		if s.Type != elf.SHT_NOBITS { // which occupies no space in the file
 			least = max(least, s.Offset+s.FileSize)
 		}
 	}

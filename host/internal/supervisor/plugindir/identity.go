@@ -6,16 +6,15 @@ import (
 	"syscall"
 )
 
-// An ID tells one content of a path from the next: hardly anything that
-// replaces a file, or writes into it, leaves all of this as it was. The zero value
-// is a file that cannot be looked at.
+// An ID identifies the content of a path: hardly any replacement of a file, or write to it, leaves
+// all fields unchanged. The zero value is a file that cannot be examined.
 type ID struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime int64 // nanoseconds
 }
 
-// Identify looks at the file that path leads to, through links.
+// Identify returns the ID of the file that path leads to, following links.
 func Identify(path string) (ID, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -24,7 +23,7 @@ func Identify(path string) (ID, error) {
 	return IDOf(info), nil
 }
 
-// IDOf returns the identity of a file that was looked at.
+// IDOf returns the ID of a file from its info.
 func IDOf(info fs.FileInfo) ID {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

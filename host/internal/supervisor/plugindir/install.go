@@ -8,11 +8,11 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// maxProgram is far more than a plugin has.
+// maxProgram bounds the size of a plugin, generously.
 const maxProgram = 1 << 30
 
-// Install copies an executable, or a symbolic link as a link, to a path: whole or not at all.
-// The path's directory is made if it is not there.
+// Install copies an executable, or a symbolic link as a link, to a path atomically. It creates the
+// path's directory if missing.
 func Install(from, to string) error {
 	info, err := os.Lstat(from)
 	if err != nil {
@@ -32,13 +32,13 @@ func Install(from, to string) error {
 	return replace(to, func(aside string) error { return os.WriteFile(aside, program, 0o755) })
 }
 
-// Link makes a path a symbolic link to target.
+// Link atomically makes a path a symbolic link to target.
 func Link(target, to string) error {
 	return replace(to, func(aside string) error { return os.Symlink(target, aside) })
 }
 
-// Layer makes dir with links to the plugins in layers, as far as these are there: of those of
-// one name to the first.
+// Layer creates dir with links to the plugins in layers that exist. For plugins of the same name
+// the first layer wins.
 func Layer(dir string, layers ...string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err

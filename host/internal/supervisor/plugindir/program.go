@@ -13,11 +13,11 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// Open opens the program at path, which has no links in it and is to be the one
-// that was looked at, checks it once more and, if there is a pin, that it has that
-// hash. copies makes a directory, by the end of its name, that only the host can change.
+// Open opens the program at path, which has no symbolic links and must still be the file looked,
+// checks it again and, if there is a pin, compares its hash. copies creates a directory that only
+// the host can change; what ends its name.
 func Open(path string, looked ID, pin string, copies func(what string) (string, error)) (sandbox.Program, error) {
-	// Without O_NONBLOCK it would wait for the writer of a pipe.
+	// Without O_NONBLOCK opening a pipe would wait for its writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return sandbox.Program{}, err
@@ -31,7 +31,7 @@ func Open(path string, looked ID, pin string, copies func(what string) (string, 
 	return p.Program, nil
 }
 
-// TryOpen does what Open does, without effect.
+// TryOpen makes the checks of Open without keeping the program open.
 func TryOpen(path string, looked ID, pin string) error {
 	program, err := Open(path, looked, pin, func(string) (string, error) { return os.MkdirTemp("", "evictd-check-") })
 	if err == nil {
@@ -41,7 +41,7 @@ func TryOpen(path string, looked ID, pin string) error {
 	return err
 }
 
-// A program is one that is checked.
+// A program is a program that has been checked.
 type program struct {
 	sandbox.Program
 
@@ -56,14 +56,14 @@ func (p *program) check(path string, looked ID, pin string) error {
 	if err := errors.Join(checkOwner(path, info, uint32(os.Geteuid()), true), checkExecutable(path, info)); err != nil {
 		return Refusal{Err: err}
 	}
-	// A read lease is refused while the file is open for writing, and makes a writer
-	// wait. Not every filesystem has them.
+	// A read lease is refused while the file is open for writing, and makes a writer wait. Not
+	// every filesystem supports leases.
 	_, err = unix.FcntlInt(p.File.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if errors.Is(err, unix.EAGAIN) {
 		return fmt.Errorf("%w: %s is open for writing", ErrIncomplete, path)
 	}
 	leased := err == nil
-	// The time of the last change is that of the lease or before.
+	// The change time is that of the lease, or earlier.
 	if info, err = p.File.Stat(); err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func (p *program) check(path string, looked ID, pin string) error {
 	return p.verify(path, pin, leased)
 }
 
-// verify checks the hash of what will be executed. A binary under a lease is
-// executed as it is. One that could be written to meanwhile is copied first, and so
-// is a script: its interpreter reads it when the lease is gone, perhaps by name.
+// verify checks the hash of what will be executed. A binary under a lease is executed in place. One
+// that could be modified meanwhile is copied first, and so is a script: its interpreter reads it
+// after the lease has ended, perhaps by name.
 func (p *program) verify(path, pin string, leased bool) error {
 	script, err := readShebang(p.File)
 	if err != nil {
@@ -102,10 +102,10 @@ func (p *program) verify(path, pin string, leased bool) error {
 	return nil
 }
 
-// hashOf returns the hash of a file's content, which it copies to w.
+// hashOf returns the hash of a file's content, and copies the content to w.
 func hashOf(file *os.File, w io.Writer) (string, error) {
 	h := sha256.New()
-	// By position: the descriptor's own is shared with the process.
+	// By position: the process shares the descriptor's offset.
 	if _, err := io.Copy(io.MultiWriter(h, w), io.NewSectionReader(file, 0, 1<<62)); err != nil {
 		return "", err
 	}

@@ -15,9 +15,9 @@ import (
 // maxLinks is the kernel's limit of symbolic links in one path.
 const maxLinks = 40
 
-// Trusted resolves the symbolic links in path and checks, for everything on the
-// way, that none but root and the host's user could have put it there or can
-// change it. It returns the path without links and what was found at its end.
+// Trusted resolves the symbolic links in path and checks that only root and the host's user could
+// have created or can change anything on the way. It returns the path without links and the info of
+// its target.
 func Trusted(path string) (string, fs.FileInfo, error) {
 	self := uint32(os.Geteuid())
 	abs, err := filepath.Abs(path)
@@ -54,14 +54,14 @@ func Trusted(path string) (string, fs.FileInfo, error) {
 		}
 		rest = append(split(target), rest...)
 	}
-	// The last look may have been at a directory that ".." led to.
+	// The last component may have been "..".
 	if info, err = os.Lstat(at); err != nil {
 		return "", nil, err
 	}
 	return at, info, errors.Join(errs...)
 }
 
-// TrustedDir checks a directory as Trusted does.
+// TrustedDir checks a directory like Trusted.
 func TrustedDir(path string) error {
 	_, info, err := Trusted(path)
 	if err == nil && !info.IsDir() {
@@ -70,9 +70,8 @@ func TrustedDir(path string) error {
 	return err
 }
 
-// Executable checks that path may be run as a plugin and returns it without
-// symbolic links; an error is a Refusal. It is asked before every start: the file may
-// have changed.
+// Executable checks that path may be run as a plugin and returns it without symbolic links; an
+// error is a Refusal. It must be called before every start: the file may have changed.
 func Executable(path string) (string, error) {
 	resolved, info, err := Trusted(path)
 	if err != nil {
@@ -98,9 +97,8 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// checkOwner checks one file or directory. last is the one that the path names:
-// a sticky bit is enough for its parents only, since it protects what is in a
-// directory but lets others add to it.
+// checkOwner checks one file or directory. last is the target of the path: a sticky bit suffices
+// for its parents only, since it protects the entries of a directory but lets others add to it.
 func checkOwner(path string, info fs.FileInfo, self uint32, last bool) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

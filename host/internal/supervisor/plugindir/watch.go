@@ -12,27 +12,26 @@ import (
 )
 
 const (
-	// debounce is the time without a change after which the plugin directory is scanned,
-	// maxDebounce the time after which it is scanned anyway.
+	// debounce is how long the plugin directory must be unchanged before it is scanned; after
+	// maxDebounce it is scanned anyway.
 	debounce    = 20 * time.Millisecond
 	maxDebounce = 200 * time.Millisecond
-	// slowRescan finds what no event tells: targets of links that change elsewhere,
-	// events that were lost, file systems that have none. blindRescan is for when
-	// there are no events at all.
+	// slowRescan finds changes without events: targets of links elsewhere, lost events, filesystems
+	// that have none. blindRescan applies if there are no events at all.
 	slowRescan  = 10 * time.Second
 	blindRescan = time.Second
 )
 
-// A Watch tells when something may have changed in the plugin directory. It
-// also watches the directory above it, since another one may be put in its place.
+// A Watch reports when something may have changed in the plugin directory. It also watches the
+// parent directory, since the directory may be replaced.
 type Watch struct {
 	dir string
 	log *slog.Logger
-	// events is nil if the kernel gives none.
+	// events is nil if the kernel provides none.
 	events *fsnotify.Watcher
 }
 
-// NewWatch begins to watch, so that no change after it is missed. Run must follow.
+// NewWatch starts watching, so that no later change is missed. Run must follow.
 func NewWatch(dir string, log *slog.Logger) *Watch {
 	w := &Watch{dir: filepath.Clean(dir), log: log}
 	events, err := fsnotify.NewWatcher()
@@ -49,27 +48,26 @@ func NewWatch(dir string, log *slog.Logger) *Watch {
 	return w
 }
 
-// follow watches the directory that is there now.
+// follow watches the present directory.
 func (w *Watch) follow() {
 	if w.events == nil {
 		return
 	}
-	// It may be another one by now. What happens in between is seen by the look that
-	// follows, which also says when there is none.
+	// It may have been replaced. The scan that follows sees changes in between, and reports a
+	// missing directory.
 	_ = w.events.Remove(w.dir)
 	if err := w.events.Add(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
 	}
 }
 
-// Run calls look, which looks at the directory, after changes and now and then, until
-// ctx ends.
+// Run calls look, which scans the directory, after changes and periodically, until ctx ends.
 func (w *Watch) Run(ctx context.Context, look func()) {
 	var (
 		events <-chan fsnotify.Event
 		errs   <-chan error
 		every  = blindRescan
-		latest time.Time // when a look is due, zero if none is
+		latest time.Time // when the next scan is due, zero if none is
 	)
 	if w.events != nil {
 		defer func() { _ = w.events.Close() }()
@@ -91,7 +89,7 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 			return
 		case e, ok := <-events:
 			switch {
-			case !ok: // The kernel gives no more.
+			case !ok: // The kernel sends no more events.
 				events = nil
 				slow.Reset(blindRescan)
 			case w.concerns(e.Name):
@@ -115,8 +113,7 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 	}
 }
 
-// concerns reports whether an event is about the plugin directory itself or a
-// plugin in it.
+// concerns reports whether an event is about the plugin directory or a plugin in it.
 func (w *Watch) concerns(name string) bool {
 	return name == w.dir || filepath.Dir(name) == w.dir && pluginName(filepath.Base(name))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Conflict returns why a and b cannot both serve, nil if they can: what is assigned
-// is not fought for. Both are named.
+// Conflict returns why a and b cannot both serve, nil if they can: assigned capabilities cannot
+// conflict. The error names both.
 func (r *Registry) Conflict(a, b *Instance) error {
 	if r.isShadow(a.Name) || r.isShadow(b.Name) {
 		return nil
@@ -47,12 +47,11 @@ func (r *Registry) isShadow(name string) bool {
 	return slices.ContainsFunc(r.plugins, func(p Plugin) bool { return p.Name == name && p.Shadow })
 }
 
-// SameOffers reports whether two plugins offer the same.
+// SameOffers reports whether two plugins have the same offers.
 func SameOffers(a, b *eviction.Plugin) bool { return slices.Equal(offers(a), offers(b)) }
 
-// Conflicting returns the instances that an assignment had let serve beside others in
-// the former registry and that conflict without it, with why: the plugin that was in charge
-// stays.
+// Conflicting returns the instances, with the reason, that only a former assignment allowed to
+// serve together and that conflict now: the plugin that was in charge stays.
 func (r *Registry) Conflicting(former *Registry) map[*Instance]error {
 	losers := map[*Instance]error{}
 	for n, a := range r.instances {
@@ -73,7 +72,7 @@ func (r *Registry) Conflicting(former *Registry) map[*Instance]error {
 	return losers
 }
 
-// before reports whether a is in charge of something that b offers, too.
+// before reports whether a is in charge of something that b offers too.
 func (r *Registry) before(a, b *Instance) bool {
 	return slices.ContainsFunc(offers(b.Plugin), func(o offer) bool {
 		who := r.providers[o]

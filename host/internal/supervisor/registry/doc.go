@@ -1,6 +1,4 @@
-// Package registry says who serves what: which of the running plugins is asked for
-// a capability of a signal, who stands by, who conflicts with whom, and why. It
-// knows nothing of processes; a Registry is made again from values whenever
-// something has changed, and never changes itself. Current counts who still uses
-// the instances of which one.
+// Package registry determines which of the running plugins is asked for a capability of a signal,
+// which are its fallbacks, which conflict, and why. It knows nothing of processes; a Registry is
+// immutable and rebuilt after each change. Current counts the users of its instances.
 package registry

@@ -6,40 +6,39 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Instance is one running process of a plugin, or one of the host's own. Use
-// NewInstance for one that is to be published.
+// An Instance is one running process of a plugin, or an in-process plugin. Use NewInstance for one
+// that will be published.
 type Instance struct {
-	// Name is the plugin's name, that of its file or of its place in a map.
+	// Name is the plugin's name, from its file or its map key.
 	Name string
-	// Generation is different for each start of any plugin and grows.
+	// Generation grows with each start of any plugin.
 	Generation uint64
-	// PID is 0 for a plugin of the host's own process.
+	// PID is 0 for an in-process plugin.
 	PID int
-	// Plugin is the plugin's description of itself. Its capabilities are calls that have
-	// deadlines of their own and whose replies are checked. They may be used as long as the
-	// instance is pinned, and fail afterwards at the latest.
+	// Plugin is the plugin's description of itself. Its capabilities are calls with deadlines and
+	// checked replies. They may be used while the instance is pinned, and fail at some time
+	// afterwards.
 	Plugin *eviction.Plugin
 
 	unused chan struct{}
-	// users are the pins that have it and the current registry, counted by Current.
+	// users counts the pins of it, plus the current registry. Current maintains it.
 	users int
 }
 
-// NewInstance returns an instance that can be published.
+// NewInstance returns an instance for publishing.
 func NewInstance(name string, generation uint64, pid int, p *eviction.Plugin) *Instance {
 	return &Instance{Name: name, Generation: generation, PID: pid, Plugin: p, unused: make(chan struct{})}
 }
 
-// Builtin reports whether a plugin of that name comes with the host. All others
-// are custom and go before them.
+// Builtin reports whether a plugin of that name is built-in. All others are custom and take
+// precedence.
 func Builtin(name string) bool { return len(eviction.SignalsOf(name)) > 0 }
 
-// Builtin reports whether the plugin is one of those that come with the host, by
-// its name.
+// Builtin reports whether the plugin is built-in, by its name.
 func (i *Instance) Builtin() bool { return Builtin(i.Name) }
 
-// Unused is closed when an instance that was published is so no more and no pin has
-// it: no call of it follows.
+// Unused is closed when a published instance is no longer published or pinned: it gets no more
+// calls.
 func (i *Instance) Unused() <-chan struct{} { return i.unused }
 
 // Ended reports whether Unused is closed.
@@ -52,13 +51,13 @@ func (i *Instance) Ended() bool {
 	}
 }
 
-// Current is the registry in force. Make one with NewCurrent.
+// Current holds the registry in force. Make one with NewCurrent.
 type Current struct {
 	mu       sync.Mutex
 	registry *Registry
 }
 
-// NewCurrent returns a registry without plugins, in force.
+// NewCurrent returns a Current with an empty registry.
 func NewCurrent() *Current { return &Current{registry: &Registry{}} }
 
 // Publish puts a registry in force.
@@ -78,7 +77,7 @@ func (c *Current) Registry() *Registry {
 	return c.registry
 }
 
-// Pin starts a pass. It must be released.
+// Pin pins the registry for a pass. The caller must release it.
 func (c *Current) Pin() *Pin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,9 +85,8 @@ func (c *Current) Pin() *Pin {
 	return &Pin{Registry: c.registry, current: c, kept: c.registry.instances}
 }
 
-// A Pin keeps the instances of one moment alive: none of them is ended for its timeouts or
-// replaced until Release, or until Keep says that others are enough. It cannot keep one from
-// crashing.
+// A Pin keeps the instances of one registry alive: none of them is ended or replaced until Release,
+// or until Keep excludes it. They may still crash.
 type Pin struct {
 	*Registry
 
@@ -96,7 +94,7 @@ type Pin struct {
 	kept    []*Instance
 }
 
-// Keep has the pin keep only those that are needed on: the others may be ended at any time.
+// Keep keeps only the needed instances pinned: the others may be ended at any time.
 func (p *Pin) Keep(needed func(*Instance) bool) {
 	p.current.mu.Lock()
 	defer p.current.mu.Unlock()
@@ -111,7 +109,7 @@ func (p *Pin) Keep(needed func(*Instance) bool) {
 	}
 }
 
-// Release ends the pass. Releasing twice is harmless.
+// Release ends the pin. Releasing twice is harmless.
 func (p *Pin) Release() {
 	p.current.mu.Lock()
 	defer p.current.mu.Unlock()
@@ -119,19 +117,17 @@ func (p *Pin) Release() {
 	p.Registry, p.kept = &Registry{}, nil
 }
 
-// MissingObserver returns why no plugin observes sig although one should: a plugin
-// whose file is there, and that observed sig when it last ran, does not run. It
-// is nil if there is no such plugin: none has come, or it was removed or
-// disabled, which is how signals are switched off. One that has come up since the
-// pass began does not serve in it, and is awaited as well.
+// MissingObserver returns why no plugin observes sig although one should: a plugin that has a file,
+// and observed sig when it last ran, does not run. It is nil if there is no such plugin: none was
+// ever there, or it was removed or disabled, which disables the signal. A plugin that started after
+// the pass began counts as missing too.
 func (p *Pin) MissingObserver(sig eviction.Signal) error {
 	return p.current.Registry().awaited(p.Registry, sig, func(Plugin) bool { return true })
 }
 
-// FirstStart reports whether a plugin that should serve sig is still in its first
-// start: it has neither served nor failed by itself. One that was too late is tried
-// again, with more time, and one that has come up since the pass began will serve in
-// the next one.
+// FirstStart reports whether a plugin that should serve sig is still in its first start: it has
+// neither served nor failed by itself. One that was too late is retried with more time, and one
+// that started after the pass began serves in the next one.
 func (p *Pin) FirstStart(sig eviction.Signal) bool {
 	return p.current.Registry().awaited(p.Registry, sig, func(p Plugin) bool { return p.Instance != nil || p.FirstStart }) != nil
 }

@@ -8,43 +8,42 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Assignment says by signal and capability ("observe", "measure", "watch",
-// "rank", "reclaim") which plugin is in charge, whatever else offers the same. The
-// node's filesystem layout comes with observe of nodefs.available.
+// An Assignment names, by signal and capability ("observe", "measure", "watch", "rank", "reclaim"),
+// the plugin in charge, regardless of other offers. Observe of nodefs.available includes the layout
+// of the node's filesystems.
 type Assignment map[eviction.Signal]map[string]string
 
 // A Plugin describes one plugin at one moment.
 type Plugin struct {
 	Name string
-	// State of the plugin, for people.
+	// State of the plugin, for messages.
 	State string
 	// Said is the plugin's last description of itself, nil if it never gave one.
 	Said *eviction.Plugin
-	// Instance that serves, nil if none does.
+	// Instance is the serving instance, nil if there is none.
 	Instance *Instance
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
-	// Shadow plugins rank beside the plugin in charge, and do nothing else.
+	// Shadow plugins rank without effect beside the plugin in charge, and do nothing else.
 	Shadow bool
-	// Unassignable is why it cannot be in charge by an assignment, such as "is
-	// disabled"; "" if it can.
+	// Unassignable is why it cannot be assigned, such as "is disabled"; "" if it can.
 	Unassignable string
-	// Missing is why it does not serve although it should, nil if it does or need not.
-	// One that has come up serves from the next pass on.
+	// Missing is why it does not serve although it should, nil otherwise. A plugin that has just
+	// started serves from the next pass on.
 	Missing error
-	// Observes lists the signals that are missed without it.
+	// Observes lists the signals that are missing without it.
 	Observes []eviction.Signal
 	// FirstStart: it has neither served nor failed by itself.
 	FirstStart bool
 }
 
-// A Registry assigns plugins to signals and capabilities. It never changes.
+// A Registry assigns plugins to signals and capabilities. It is immutable.
 type Registry struct {
 	plugins    []Plugin
 	assignment Assignment
 	instances  []*Instance
 	providers  map[offer][]*Instance
-	// assigned names the plugins in charge by the configuration, of providers.
+	// assigned names the plugins that the configuration puts in charge.
 	assigned map[offer]string
 	// slow holds the plugins asked after all others, shadow those in charge of nothing.
 	slow, shadow map[*Instance]bool
@@ -52,8 +51,8 @@ type Registry struct {
 	layouts []*Instance
 }
 
-// New decides who serves what: who is assigned first, then custom before built-in,
-// then by name. Who is slow is asked last for what the host waits for.
+// New determines the order of plugins for each offer: the assigned one first, then custom before
+// built-in, then by name. Slow ones come last for what the host waits for.
 func New(plugins []Plugin, a Assignment) *Registry {
 	r := &Registry{
 		plugins: plugins, assignment: a,
@@ -88,8 +87,8 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	return r
 }
 
-// order compares plugins that offer c for the same, by the order of asking: slow ones last if
-// the host waits for it, then who is assigned, custom ones before built-in ones, and by name.
+// order compares plugins that offer c: slow ones last if the host waits for c, then the assigned
+// one, custom before built-in, and by name.
 func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Instance) int {
 	return func(a, b *Instance) int {
 		return cmp.Or(
@@ -101,7 +100,7 @@ func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Inst
 	}
 }
 
-// behind sorts a after b if only a comes later.
+// behind sorts a after b if only a is true.
 func behind(a, b bool) int {
 	switch {
 	case a == b:
@@ -113,11 +112,10 @@ func behind(a, b bool) int {
 	}
 }
 
-// Instances returns all that serve, custom ones first. The slice must not be
-// changed.
+// Instances returns all serving instances, custom ones first. The caller must not modify the slice.
 func (r *Registry) Instances() []*Instance { return r.instances }
 
-// Named returns the instance of the plugin of that name, nil if it has none.
+// Named returns the instance of the plugin of that name, nil if there is none.
 func (r *Registry) Named(name string) *Instance {
 	if i := slices.IndexFunc(r.instances, func(i *Instance) bool { return i.Name == name }); i >= 0 {
 		return r.instances[i]
@@ -125,13 +123,13 @@ func (r *Registry) Named(name string) *Instance {
 	return nil
 }
 
-// Providers returns who offers c for sig: the one in charge first, its fallbacks
-// after it. The slice must not be changed.
+// Providers returns the plugins that offer c for sig: the one in charge, then its fallbacks. The
+// caller must not modify the slice.
 func (r *Registry) Providers(sig eviction.Signal, c eviction.Capability) []*Instance {
 	return r.providers[offer{sig, c}]
 }
 
-// Assigned reports whether who is in charge of c for sig is so by the configuration.
+// Assigned reports whether the configuration determines which plugin is in charge of c for sig.
 func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
 	return r.assigned[offer{sig, c}] != ""
 }
@@ -139,15 +137,13 @@ func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
 // A Provider is a plugin that serves a capability of a signal.
 type Provider struct {
 	*Instance
-	// As is the signal to ask it for: another name of the same filesystem if that is
-	// what it offers.
+	// As is the signal to ask it for: possibly another signal of the same filesystem.
 	As eviction.Signal
 }
 
-// Serving returns who does c for sig where the filesystems are laid out as layout
-// says: the one in charge first, its fallbacks after it. Several signals may be one
-// filesystem then, and who offers c for any of them serves them all, so that one
-// plugin is in charge. Of several assignments for one filesystem that of nodefs counts,
+// Serving returns the plugins that serve c for sig in a layout: the one in charge, then its
+// fallbacks. Several signals may be one filesystem, and an offer for any of them serves them all,
+// so that one plugin is in charge. Of several assignments for one filesystem that of nodefs counts,
 // else that of imagefs.
 func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c eviction.Capability) []Provider {
 	var all []Provider
@@ -171,7 +167,7 @@ func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c evicti
 	return all
 }
 
-// Shadows returns the plugins that rank for sig beside the one in charge.
+// Shadows returns the plugins that rank without effect for sig.
 func (r *Registry) Shadows(layout eviction.Layout, sig eviction.Signal) (all []Provider) {
 	for _, i := range r.instances {
 		names := layout.ServedWith(sig, eviction.CanRank)
@@ -182,14 +178,13 @@ func (r *Registry) Shadows(layout eviction.Layout, sig eviction.Signal) (all []P
 	return all
 }
 
-// Layouts returns who reports the node's filesystem layout: the one in charge
-// first, as for signals. Their Observe reports the layout whatever signals it is
-// asked for. The slice must not be changed.
+// Layouts returns the plugins that report the layout of the node's filesystems, the one in charge
+// first. Their Observe reports the layout whatever signals it is asked for. The caller must not
+// modify the slice.
 func (r *Registry) Layouts() []*Instance { return r.layouts }
 
-// Definition returns what the running plugins say that a custom signal is, and false
-// if none of them brings it. Those that say different things do not serve
-// together.
+// Definition returns the running plugins' definition of a custom signal, and false if none defines
+// it. Plugins with different definitions do not serve together.
 func (r *Registry) Definition(sig eviction.Signal) (eviction.Definition, bool) {
 	for _, i := range r.instances {
 		for _, s := range i.Plugin.Signals {
@@ -201,8 +196,8 @@ func (r *Registry) Definition(sig eviction.Signal) (eviction.Definition, bool) {
 	return eviction.Definition{}, false
 }
 
-// awaited returns the first plugin that should observe sig, does not serve in the
-// earlier registry of a pass, and is as ok says.
+// awaited returns the reason of the first plugin that should observe sig, does not serve in pass,
+// and satisfies ok.
 func (r *Registry) awaited(pass *Registry, sig eviction.Signal, ok func(Plugin) bool) error {
 	for _, p := range r.plugins {
 		serves := p.Instance != nil && slices.Contains(pass.instances, p.Instance)
@@ -213,8 +208,7 @@ func (r *Registry) awaited(pass *Registry, sig eviction.Signal, ok func(Plugin) 
 	return nil
 }
 
-// assignee returns who is in charge of o by the configuration, "" if it names
-// no plugin that is there and offers it.
+// assignee returns the assigned plugin for o, "" if there is none or the assignment has no effect.
 func (r *Registry) assignee(o offer) string {
 	name := r.assignment[o.signal][o.capability.String()]
 	if name == "" || r.ineffective(name, o) != "" {
@@ -223,7 +217,7 @@ func (r *Registry) assignee(o offer) string {
 	return name
 }
 
-// ineffective returns why an assignment to a plugin has no effect, "" if it has.
+// ineffective returns why an assignment to a plugin has no effect, "" if it has one.
 func (r *Registry) ineffective(name string, o offer) string {
 	n := slices.IndexFunc(r.plugins, func(p Plugin) bool { return p.Name == name })
 	switch {
@@ -245,7 +239,7 @@ type Ineffective struct {
 	Signal     eviction.Signal
 	Capability string
 	Plugin     string
-	// Because is why, such as "it is not there".
+	// Because is the reason, such as "it is not there".
 	Because string
 }
 
@@ -267,12 +261,12 @@ func (r *Registry) Ineffective() []Ineffective {
 	return all
 }
 
-// waitedFor reports whether the host waits for c before it evicts.
+// waitedFor reports whether an eviction waits for c.
 func waitedFor(c eviction.Capability) bool {
 	return c == eviction.CanObserve || c == eviction.CanMeasure || c == eviction.CanRank
 }
 
-// An offer is one thing that a plugin can do for a signal.
+// An offer is a capability that a plugin offers for a signal.
 type offer struct {
 	signal     eviction.Signal
 	capability eviction.Capability
@@ -280,7 +274,7 @@ type offer struct {
 
 func (o offer) String() string { return o.capability.String() + " " + string(o.signal) }
 
-// layoutOffer is the offer with which the layout of the filesystems is assigned.
+// layoutOffer is the offer that includes reporting the layout of the filesystems.
 var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
 
 // offers lists what p offers, in the order of its signals.

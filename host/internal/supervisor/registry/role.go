@@ -7,8 +7,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Served lists the offers of a plugin for a signal, by this very name, and those of them it is
-// in charge of, by whatever name.
+// Served lists a plugin's offers for exactly this signal, and its roles for it under any signal of
+// the same filesystem.
 type Served struct {
 	Signal   eviction.Signal `json:"signal"`
 	Offers   []string        `json:"offers"`
@@ -19,30 +19,27 @@ type Served struct {
 // The roles of a plugin for one capability of a signal.
 const (
 	RoleInCharge = "in charge"
-	// RoleShadowed is one that runs and is asked when the one in charge fails, or, with
-	// reclaim, after it.
+	// RoleShadowed: it runs and is asked if the one in charge fails, or for reclaim after it.
 	RoleShadowed = "shadowed"
-	// RoleShadow is one that ranks beside the one in charge, without effect.
+	// RoleShadow: it ranks beside the one in charge, without effect.
 	RoleShadow = "shadow"
-	// RoleOut is one that does not run.
+	// RoleOut: it does not run.
 	RoleOut = "out"
-	// RoleNone is one that is not asked with the layout of now.
+	// RoleNone: it is not asked with the present layout.
 	RoleNone = "none"
 )
 
-// A Role is the part of a plugin in one capability of a signal, and the reason.
+// A Role is a plugin's role for one capability of a signal, with the reason.
 type Role struct {
 	Capability string `json:"capability"`
 	Role       string `json:"role"`
-	// As is the signal that it is asked for instead: another name of the same
-	// filesystem.
+	// As is the signal that it is asked for instead: another one of the same filesystem.
 	As  eviction.Signal `json:"as,omitempty"`
 	Why string          `json:"why"`
-	// Layouts with which the plugin is in charge, nil if that does not
-	// depend on the layout.
+	// Layouts in which the plugin is in charge, nil if that does not depend on the layout.
 	Layouts []string `json:"layouts,omitzero"`
-	// Steps that run for the signal, in this order: those of the plugin in charge of reclaim, in
-	// whose role they stand, and of the others, shadowed ones too.
+	// Steps that run for the signal, in order: those of the plugin in charge of reclaim, whose role
+	// lists them, and of the others, including shadowed ones.
 	Steps []RoleStep `json:"steps,omitempty"`
 }
 
@@ -52,14 +49,13 @@ type RoleStep struct {
 	By   string `json:"by"`
 }
 
-// Layouts holds the present layout of the filesystems, 0 if that is not known, and the possible
-// ones.
+// Layouts holds the present layout of the filesystems, 0 if unknown, and the possible ones.
 type Layouts struct {
 	Now      eviction.Layout
 	Possible []eviction.Layout
 }
 
-// Served lists what the plugin of that name is asked for, or would be.
+// Served lists what the plugin of that name is asked for, or would be if it ran.
 func (r *Registry) Served(name string, in Layouts) []Served {
 	n := slices.IndexFunc(r.plugins, func(p Plugin) bool { return p.Name == name })
 	if n < 0 || r.plugins[n].Said == nil {
@@ -92,8 +88,8 @@ func (r *Registry) Served(name string, in Layouts) []Served {
 	return all
 }
 
-// reached lists what p offers and, after it, what that is good for under the other names
-// of a filesystem.
+// reached lists p's offers, followed by those that it serves under other signals of the same
+// filesystem.
 func (in Layouts) reached(p *eviction.Plugin) []offer {
 	all := offers(p)
 	for _, sig := range eviction.BuiltinSignals() {
@@ -146,8 +142,8 @@ func (r *Registry) role(p Plugin, o offer, in Layouts) Role {
 	return role
 }
 
-// layoutsOf returns the layouts with which i is in charge of o, nil if that does not depend on
-// the layout.
+// layoutsOf returns the layouts in which i is in charge of o, nil if that does not depend on the
+// layout.
 func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	first := func(l eviction.Layout) *Instance {
 		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {
@@ -169,7 +165,7 @@ func (r *Registry) layoutsOf(i *Instance, o offer, in Layouts) []string {
 	return mine
 }
 
-// why returns the reason for the first of who to be in charge of o.
+// why returns why the first of who is in charge of o.
 func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
 	why, others := r.precedence(o, who), ""
 	for _, name := range slices.Backward(layout.ServedWith(o.signal, o.capability)) {
@@ -193,7 +189,7 @@ func (r *Registry) why(o offer, who []Provider, layout eviction.Layout) string {
 	return why + others
 }
 
-// unassignedWhy returns why an assignment of o to a plugin does not put it first of who.
+// unassignedWhy returns why an assignment of o to a plugin does not put it in charge.
 func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	n := slices.IndexFunc(who, func(p Provider) bool { return p.Name == name })
 	switch why := r.ineffective(name, o); {
@@ -208,8 +204,7 @@ func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 	}
 }
 
-// precedence returns the reason for the first of who to be in charge of o if none of them is
-// assigned.
+// precedence returns why the first of who is in charge of o if none of them is assigned.
 func (r *Registry) precedence(o offer, who []Provider) string {
 	slow := func(p Provider) bool { return r.slow[p.Instance] }
 	signal, _ := eviction.Builtin(o.signal)
@@ -221,7 +216,7 @@ func (r *Registry) precedence(o offer, who []Provider) string {
 	case o.capability == eviction.CanObserve && signal.FromKernel && !who[0].Builtin():
 		return "custom before built-in; both are asked, the worse figure counts"
 	case who[0].Builtin() == who[1].Builtin():
-		return "by name" // beside an assigned plugin that does not run now
+		return "by name" // beside an assigned plugin that is not running
 	default:
 		return "custom before built-in"
 	}

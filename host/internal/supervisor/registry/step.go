@@ -5,16 +5,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Step is a step of node-level reclaim and who runs it.
+// A Step is a step of node-level reclaim with its plugin.
 type Step struct {
 	policy.Step
 
 	By *Instance
 }
 
-// Steps returns what runs before a pod goes for sig in layout, in this order, by those
-// who serve reclaim: the steps of all of them. One that several have is run by the
-// first.
+// Steps returns the reclaim steps of all serving plugins that run before an eviction for sig in
+// layout, in order. The first plugin runs a step that several have.
 func Steps(serving []Provider, sig eviction.Signal, layout eviction.Layout) []Step {
 	var steps []Step
 	seen := map[string]bool{}

@@ -1,8 +1,8 @@
-// Package startup decides how an attempt to start a plugin goes on. It is pure: the supervisor
-// tells it what happens and does what follows.
+// Package startup is the state machine of an attempt to start a plugin. It is pure: the supervisor
+// passes it events and performs the actions.
 package startup
 
-// A Phase is how far an attempt to start a plugin has come.
+// A Phase is the progress of an attempt to start a plugin.
 type Phase int
 
 // The phases, in their order.
@@ -12,13 +12,13 @@ const (
 	// Ready waits for its turn to be launched.
 	Ready
 	Launching
-	// Trial has a process that can serve. At the host's start it waits for others.
+	// Trial has a process that can serve. At the host's start it waits for other plugins.
 	Trial
-	// Configuring sends the process another configuration than it was started with.
+	// Configuring sends the process a newer configuration than it was started with.
 	Configuring
-	// Ending ends a process that does not come to serve.
+	// Ending ends a process that will not serve.
 	Ending
-	// Over leaves nothing of the attempt but the process that serves.
+	// Over: the attempt is finished.
 	Over
 )
 
@@ -27,13 +27,13 @@ var phaseNames = [...]string{"completing", "ready", "launching", "trial", "confi
 // String implements fmt.Stringer.
 func (p Phase) String() string { return phaseNames[p] }
 
-// A Turn is one of the starts that are made at a time.
+// A Turn is the attempt's place among the starts that are staggered.
 type Turn int
 
 // The turns, in their order.
 const (
 	Waits Turn = iota
-	// Holds keeps others waiting, Passed no longer does.
+	// Holds occupies a start slot, Passed no longer does.
 	Holds
 	Passed
 )
@@ -43,18 +43,18 @@ var turnNames = [...]string{"waits", "holds", "passed"}
 // String implements fmt.Stringer.
 func (t Turn) String() string { return turnNames[t] }
 
-// A State is an attempt between two events. The zero value is its begin.
+// A State is the state of an attempt between two events. The zero value is the initial one.
 type State struct {
 	Phase Phase
 	Turn  Turn
-	// Stale: another file, other settings, or no process at all is wanted.
+	// Stale: the file or the settings have changed, or no process is wanted.
 	Stale bool
 }
 
-// An Event happens to an attempt.
+// An Event changes the state of an attempt.
 type Event int
 
-// The events. After BecomesStale another file, other settings, or no process at all is wanted.
+// The events. BecomesStale: the file or the settings have changed, or no process is wanted.
 const (
 	TurnBegins Event = iota
 	TurnEnds
@@ -63,13 +63,13 @@ const (
 	LaunchSucceeds
 	ConfigureBegins
 	ConfigureSucceeds
-	// ServiceBegins comes with the process in the registry, ServiceDenied with one that conflicts
-	// with another plugin or refuses its configuration.
+	// ServiceBegins when the process enters the registry, ServiceDenied if it conflicts with
+	// another plugin or refuses its configuration.
 	ServiceBegins
 	ServiceDenied
 	ProcessExits
 	BecomesStale
-	// Failed comes when nothing is left of the attempt.
+	// Failed when nothing is left of the attempt.
 	Failed
 )
 
@@ -81,15 +81,15 @@ var eventNames = [...]string{
 // String implements fmt.Stringer.
 func (e Event) String() string { return eventNames[e] }
 
-// An Action follows from an event.
+// An Action is the consequence of an event.
 type Action int
 
 // The actions.
 const (
 	None Action = iota
-	// Cancel ends the work beside the loop, whose result ends the attempt.
+	// Cancel cancels the work outside the loop, whose result ends the attempt.
 	Cancel
-	// Admit puts the process into service, as soon as that can be.
+	// Admit puts the process into service as soon as possible.
 	Admit
 	// Discard ends the process.
 	Discard
@@ -102,7 +102,7 @@ var actionNames = [...]string{"none", "cancel", "admit", "discard", "conclude"}
 // String implements fmt.Stringer.
 func (a Action) String() string { return actionNames[a] }
 
-// Next returns the state after an event, and what is to be done.
+// Next returns the state after an event, and the action to perform.
 func Next(s State, e Event) (State, Action) {
 	switch e {
 	case TurnBegins:
@@ -131,7 +131,7 @@ func Next(s State, e Event) (State, Action) {
 		s.Phase = Ending
 		return s, Discard
 	case ProcessExits:
-		if s.Phase == Trial { // else the work that is under way fails
+		if s.Phase == Trial { // otherwise the work under way fails
 			s.Phase = Ending
 			return s, Discard
 		}
@@ -146,7 +146,7 @@ func Next(s State, e Event) (State, Action) {
 	return s, None
 }
 
-// outdate is Next of BecomesStale.
+// outdate is Next for BecomesStale.
 func outdate(s State) (State, Action) {
 	s.Stale = true
 	switch s.Phase {

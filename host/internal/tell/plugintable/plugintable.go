@@ -1,4 +1,4 @@
-// Package plugintable shows to people which plugins run and what each is in charge of.
+// Package plugintable presents which plugins run and what each is in charge of.
 package plugintable
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Status is the part of the daemon's status that is about plugins.
+// A Status is the part of the daemon's status about plugins.
 type Status struct {
 	Plugins    json.RawMessage `json:"plugins"`
 	Thresholds []struct {
@@ -30,8 +30,8 @@ type Status struct {
 	Shadows        []loop.ShadowStatus
 }
 
-// Text has a table of the plugins, one of what is in whose charge and one of the
-// steps of reclaim.
+// Text returns tables of the plugins, of the plugin in charge of each capability and of the steps
+// of reclaim.
 func Text(t *Status) ([]byte, error) {
 	var plugins []supervisor.Status
 	if err := json.Unmarshal(t.Plugins, &plugins); err != nil {
@@ -45,7 +45,7 @@ func Text(t *Status) ([]byte, error) {
 	return slices.Concat(out, reclaimTable(parts), shadowTable(t.Shadows), layoutLines(t, parts)), nil
 }
 
-// shadowTable says how often shadows would have had the same pod go.
+// shadowTable shows how often shadows would have evicted the same pod.
 func shadowTable(shadows []loop.ShadowStatus) []byte {
 	rows := make([][]string, 0, len(shadows))
 	for _, s := range shadows {
@@ -54,8 +54,7 @@ func shadowTable(shadows []loop.ShadowStatus) []byte {
 	return tell.FurtherTable([]string{"SHADOW", "SIGNAL", "AGREED", "DIFFERED", "FAILED"}, rows)
 }
 
-// pluginTable has a line for each plugin and signal; what is of the plugin
-// stands in its first line.
+// pluginTable has a line for each plugin and signal; facts about the plugin are in its first line.
 func pluginTable(plugins []supervisor.Status) []byte {
 	rows := [][]string{{"PLUGIN", "STATE", "PID", "VERSION", "RESTARTS", "SIGNAL", "OFFERS", "IN CHARGE OF", "WHY"}}
 	for _, p := range plugins {
@@ -70,7 +69,7 @@ func pluginTable(plugins []supervisor.Status) []byte {
 		why := whyOf(p)
 		for _, s := range p.Signals {
 			if len(s.Offers)+len(s.InCharge) == 0 && s.Signal != "" {
-				continue // asked for by another name, at most
+				continue // asked for under another signal, at most
 			}
 			row := slices.Concat(own, []string{string(s.Signal), strings.Join(s.Offers, ","), strings.Join(s.InCharge, ","), why})
 			rows = append(rows, row)
@@ -105,8 +104,7 @@ func whyOf(p supervisor.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// compareSignals has the kubelet's signals first, in their order, and others by
-// name.
+// compareSignals sorts the kubelet's signals first, in their order, and others by name.
 func compareSignals(a, b eviction.Signal) int {
 	known := eviction.BuiltinSignals()
 	place := func(s eviction.Signal) int {
@@ -118,21 +116,20 @@ func compareSignals(a, b eviction.Signal) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
-// A part is one capability of a signal and the plugins that offer it.
+// A part is one capability of a signal with the plugins that offer it.
 type part struct {
 	signal        eviction.Signal
 	capability    string
 	inCharge, why string
 	others        []string
-	// otherwise names the plugins in charge with other layouts than that of now, where that is
-	// another plugin.
+	// otherwise names the plugins in charge in layouts other than the present one, if different.
 	otherwise []string
-	// steps of reclaim run in this order.
+	// steps lists the steps of reclaim in their order.
 	steps []registry.RoleStep
 }
 
-// partsOf says of each signal and capability who is in charge, why, and what of the
-// others. Signals of thresholds that no plugin offers to observe are in it, too.
+// partsOf returns for each signal and capability which plugin is in charge, why, and the role of
+// the others. It includes signals of thresholds that no plugin observes.
 func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	var parts []*part
 	find := func(s eviction.Signal, capability string) *part {
@@ -162,7 +159,7 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	return parts
 }
 
-// add takes what a plugin is to p.
+// add adds the role of a plugin to p.
 func (p *part) add(plugin supervisor.Status, r registry.Role, layout string) {
 	if r.Role == registry.RoleInCharge {
 		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
@@ -183,7 +180,7 @@ func (p *part) add(plugin supervisor.Status, r registry.Role, layout string) {
 	}
 }
 
-// signalRows has a line for each of the parts.
+// signalRows returns a line for each of the parts.
 func signalRows(parts []*part) [][]string {
 	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS", "WITH OTHER LAYOUTS"}}
 	var former eviction.Signal
@@ -203,7 +200,7 @@ func signalRows(parts []*part) [][]string {
 	return rows
 }
 
-// reclaimTable says of each signal which steps run before a pod has to go.
+// reclaimTable shows for each signal which steps run before a pod is evicted.
 func reclaimTable(parts []*part) []byte {
 	var rows [][]string
 	for _, p := range parts {
@@ -218,8 +215,8 @@ func reclaimTable(parts []*part) []byte {
 	return tell.FurtherTable([]string{"SIGNAL", "STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE"}, rows)
 }
 
-// layoutLines say how the filesystems are laid out, if that matters to one of the
-// parts, and which assignments do not go with it.
+// layoutLines shows the layout of the filesystems, if one of the parts depends on it, and which
+// assignments conflict with it.
 func layoutLines(t *Status, parts []*part) []byte {
 	var b strings.Builder
 	ofFilesystem := func(p *part) bool { return len(eviction.LayoutShared.SameFilesystem(p.signal)) > 1 }
