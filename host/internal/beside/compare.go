@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// What findings are about.
+// Topics of findings.
 const (
 	First       = "acts first"
 	Condition   = "condition"
@@ -21,19 +21,18 @@ const (
 	Cgroups     = "cgroups"
 )
 
-// A Finding is one thing that follows from both configurations.
+// A Finding is a consequence of the combination of both configurations.
 type Finding struct {
-	// Signal names the signal, or the condition where several signals have one.
+	// Signal names the signal, or the condition if it concerns several signals.
 	Signal string `json:"signal"`
 	// About is one of First, Condition, Allocatable, Restart and Cgroups.
 	About string `json:"about"`
-	// Fix: the kubelet's settings should be others; Settings has them.
+	// Fix: the kubelet's settings should be changed to Settings.
 	Fix  bool   `json:"fix,omitempty"`
 	Text string `json:"text"`
 }
 
-// Compare returns what follows from the thresholds of evictd and of the kubelet, by
-// signal.
+// Compare returns the consequences of the thresholds of evictd and the kubelet, by signal.
 func Compare(evictd, kubelet []policy.Threshold, n Node) []Finding {
 	c := comparison{ours: levelsOf(evictd), theirs: levelsOf(kubelet), node: n}
 	for _, s := range c.signals() {
@@ -53,8 +52,8 @@ type comparison struct {
 	findings     []Finding
 }
 
-// signals returns the signals of which either side has a threshold: the kubelet's in their
-// order, then vendors' by name.
+// signals returns the signals with a threshold on either side: the kubelet's in their order, then
+// vendors' by name.
 func (c *comparison) signals() []eviction.Signal {
 	has := maps.Clone(c.ours)
 	maps.Copy(has, c.theirs)
@@ -72,7 +71,7 @@ func (c *comparison) add(signal, about string, mend bool, format string, args ..
 	c.findings = append(c.findings, Finding{signal, about, mend, fmt.Sprintf(format, args...)})
 }
 
-// first says who acts first on a signal.
+// first reports which side acts first on a signal.
 func (c *comparison) first(s eviction.Signal) {
 	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
 	highest, builtin := scale.highest(ours), isBuiltin(s)
@@ -114,9 +113,9 @@ func (c *comparison) hardFirst(s eviction.Signal, highest *policy.Threshold) {
 	}
 }
 
-// gap says whether a program that goes on in the second between its SIGTERM and its SIGKILL can
-// cross the kubelet's threshold too. The kubelet then evicts what it has not measured yet, such
-// as the program's replacement.
+// gap reports whether a program that keeps allocating in the second between its SIGTERM and its
+// SIGKILL can cross the kubelet's threshold too. The kubelet would then evict a pod that it has not
+// measured yet, such as the program's replacement.
 func (c *comparison) gap(s eviction.Signal, ours, theirs *policy.Threshold) {
 	fall, scale := c.node.Falls[s], c.node.scale(s)
 	if s != eviction.MemoryAvailable || fall == 0 || !scale.known || !ours.Hard() {
@@ -129,7 +128,7 @@ func (c *comparison) gap(s eviction.Signal, ours, theirs *policy.Threshold) {
 	}
 }
 
-// condition says whether the API server hears of a signal's shortage in time.
+// condition reports whether the API server learns of a shortage in time.
 func (c *comparison) condition(s eviction.Signal) {
 	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
 	wants := scale.highest(ours)
@@ -166,7 +165,7 @@ func (c *comparison) condition(s eviction.Signal) {
 	}
 }
 
-// diskCondition does as condition for a disk, where the kubelet is not to report early.
+// diskCondition is like condition, but for a disk, where the kubelet must not report early.
 func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
 	theirs := c.theirs[s]
 	switch {
@@ -179,7 +178,7 @@ func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
 	}
 }
 
-// allocatable says what the kubelet's hard thresholds take from what pods may request
+// allocatable reports how much the kubelet's hard thresholds subtract from what pods may request
 // (pkg/kubelet/cm/helpers.go:hardEvictionReservation).
 func (c *comparison) allocatable() {
 	c.rests(eviction.MemoryAvailable, "memory", c.node.Reserved.Memory)
@@ -192,7 +191,7 @@ func (c *comparison) allocatable() {
 	}
 }
 
-// rests says how much of a resource is left for pods to request.
+// rests reports how much of a resource is left for pods to request.
 func (c *comparison) rests(s eviction.Signal, name string, reserved resource.Quantity) {
 	scale, hard := c.node.scale(s), c.theirs[s].hard
 	var now *policy.Value
@@ -211,7 +210,7 @@ func (c *comparison) rests(s eviction.Signal, name string, reserved resource.Qua
 	c.add(string(s), Allocatable, false, "%s: %s, of %s less %s reserved and less %s", name, scale.rest(now, reserved), mebi(scale.capacity), &reserved, text)
 }
 
-// rest returns the amount that pods may request with a hard threshold of the kubelet's.
+// rest returns the amount that pods may request with a hard threshold of the kubelet.
 func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 	rest := resource.NewQuantity(s.capacity, resource.BinarySI)
 	rest.Sub(reserved)
@@ -221,11 +220,11 @@ func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 	return mebi(rest.Value())
 }
 
-// mebi formats an amount of bytes in MiB for people.
+// mebi formats bytes in MiB.
 func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 
-// restart says what the kubelet does when it starts while a condition holds: running pods
-// go through admission again (pkg/kubelet/eviction/eviction_manager.go:Admit).
+// restart reports what happens if the kubelet starts while a condition holds: running pods go
+// through admission again (pkg/kubelet/eviction/eviction_manager.go:Admit).
 func (c *comparison) restart() {
 	below := map[eviction.Condition][]string{}
 	var order []eviction.Condition
@@ -252,7 +251,7 @@ func isBuiltin(s eviction.Signal) bool {
 	return ok
 }
 
-// list returns the thresholds of l for people.
+// list formats the thresholds of l.
 func list(l levels) string {
 	var all []string
 	for _, t := range []*policy.Threshold{l.soft, l.hard} {

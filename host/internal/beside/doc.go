@@ -1,6 +1,6 @@
-// Package beside says how evictd and the kubelet of the same node get along: who acts first on which signal, which
-// condition is not reported, what the kubelet's thresholds cost, what its restart under pressure would do, and which
-// settings of the kubelet would be right.
+// Package beside compares the configurations of evictd and the kubelet on the same node: which acts
+// first on which signal, which condition is not reported, what the kubelet's thresholds cost, what
+// its restart under pressure would do, and which settings the kubelet should have.
 //
-// It takes values and returns values. Where the two configurations come from is not its business.
+// It is pure: its callers read the configurations.
 package beside

@@ -13,22 +13,22 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Settings are the keys of a KubeletConfiguration that have to do with evictions, as they
-// would be right beside evictd, or with Node.DropIns a last drop-in that makes them so.
+// Settings are the recommended eviction settings of a KubeletConfiguration beside evictd, or with
+// Node.DropIns a last drop-in that sets them.
 type Settings struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// CgroupsPerQOS is set if the kubelet's configuration must have it.
+	// CgroupsPerQOS is set if the kubelet's configuration must set it.
 	CgroupsPerQOS           bool    `json:"cgroupsPerQOS,omitempty"`
 	EvictionHard            Entries `json:"evictionHard"`
 	EvictionSoft            Entries `json:"evictionSoft"`
 	EvictionSoftGracePeriod Entries `json:"evictionSoftGracePeriod"`
-	// SystemReserved is set if it must be another one.
+	// SystemReserved is set if it must change.
 	SystemReserved map[string]string `json:"systemReserved,omitempty"`
 }
 
-// Entries of a mapping. The empty text is written as null, by which a drop-in takes away an
-// entry of another file.
+// Entries of a mapping. The empty text is written as null, with which a drop-in removes an entry of
+// another file.
 type Entries map[string]string
 
 // MarshalJSON implements json.Marshaler.
@@ -79,14 +79,14 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 			out.keep(s, theirs.soft.Value, theirs.soft.GracePeriod)
 		case keep != nil && b.Filesystem == "":
 			out.keep(s, keep.Value, KeeperGrace)
-		case keep != nil && n.DropIns: // given or not, so that the drop-in stays the same when it is there
+		case keep != nil && n.DropIns: // whether or not it is set, so that the drop-in does not depend on itself
 			out.EvictionSoft[string(s)], out.EvictionSoftGracePeriod[string(s)] = "", ""
 		}
 	}
 	return out
 }
 
-// keep has a soft threshold in s.
+// keep adds a soft threshold to s.
 func (s *Settings) keep(signal eviction.Signal, v policy.Value, grace time.Duration) {
 	s.EvictionSoft[string(signal)] = v.String()
 	text := grace.String()
@@ -96,7 +96,7 @@ func (s *Settings) keep(signal eviction.Signal, v policy.Value, grace time.Durat
 	s.EvictionSoftGracePeriod[string(signal)] = text
 }
 
-// safetyNet returns the kubelet's hard value as it would be right, nil for none.
+// safetyNet returns the recommended hard value of the kubelet, nil for none.
 func safetyNet(ours, theirs levels, s scale) *policy.Value {
 	low := s.lowest(ours)
 	if theirs.hard != nil {
@@ -113,11 +113,11 @@ func safetyNet(ours, theirs levels, s scale) *policy.Value {
 	return half(low.Value)
 }
 
-// sameSum returns the kubelet's hard threshold of memory as it can be, and systemReserved if that
-// must be another one. With the memory manager's policy Static the kubelet starts only if
-// reservedMemory is kubeReserved, systemReserved and the hard threshold together: systemReserved
-// takes what the threshold gives up. reservedMemory stays, because the kubelet would not start with
-// another one either before its memory_manager_state is removed.
+// sameSum returns the kubelet's possible hard memory threshold, and systemReserved if that must
+// change. With the memory manager's policy Static the kubelet starts only if reservedMemory equals
+// the sum of kubeReserved, systemReserved and the hard threshold: systemReserved takes what the
+// threshold gives up. reservedMemory does not change, because with another one the kubelet would
+// not start before its memory_manager_state is removed.
 func (c *comparison) sameSum(net *policy.Value) (hard *policy.Value, system map[string]string) {
 	theirs, r := c.theirs[eviction.MemoryAvailable].hard, c.node.Reserved
 	switch stays := theirs != nil && net == &theirs.Value; {

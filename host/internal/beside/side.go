@@ -9,46 +9,46 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// KeeperGrace is the grace period of a soft threshold that is there to have the kubelet
-// report a condition, and not to evict.
+// KeeperGrace is the grace period of a soft threshold with which the kubelet only reports a
+// condition and does not evict.
 const KeeperGrace = 8760 * time.Hour
 
-// leastKeeperGrace is from where on a grace period is taken for one that is not meant to
-// run out. The kubelet counts it from the crossing, and again after each restart.
+// leastKeeperGrace is the grace period from which on a soft threshold counts as one that only
+// reports. The kubelet counts it from the crossing, and again after each restart.
 const leastKeeperGrace = 30 * 24 * time.Hour
 
-// Node holds the facts of the node that evictd and the kubelet share.
+// Node holds facts about the node of evictd and the kubelet.
 type Node struct {
 	// Capacity of each signal in its unit, the base of percentages; unknown signals are missing.
 	Capacity map[eviction.Signal]int64
-	// Falls are the steepest drops per second seen of signals here; unknown signals are missing.
+	// Falls holds the steepest observed drops of signals per second; unknown signals are missing.
 	Falls    map[eviction.Signal]int64
 	Reserved Reserved
-	// DropIns: the kubelet has a directory of drop-ins, which merge mappings key by key.
+	// DropIns: the kubelet has a drop-in directory, whose files merge mappings key by key.
 	DropIns bool
-	// OwnConditions: evictd writes conditions of disks and of custom signals to the node's
-	// object itself, and OwnTaints: taints of these names too.
+	// OwnConditions: evictd itself writes conditions of disks and custom signals to the Node
+	// object; OwnTaints: also taints with these names.
 	OwnConditions, OwnTaints bool
 }
 
-// Reserved holds the resources that the kubelet keeps from pods for itself and the system.
+// Reserved holds the resources that the kubelet reserves for itself and the system.
 type Reserved struct {
-	// Memory and Storage are kubeReserved and systemReserved together.
+	// Memory and Storage are the sums of kubeReserved and systemReserved.
 	Memory, Storage resource.Quantity
-	// System is systemReserved as it is written.
+	// System is systemReserved as configured.
 	System map[string]string
-	// Static is the memory that systemReserved and the hard threshold have to come to, with the
-	// memory manager's policy Static; else nil.
+	// Static is the required sum of systemReserved and the hard threshold with the memory manager's
+	// policy Static, otherwise nil.
 	Static *resource.Quantity
 }
 
-// levels are the thresholds of one side for one signal.
+// levels holds the thresholds of one side for one signal.
 type levels struct {
 	hard, soft *policy.Threshold
 }
 
-// levelsOf returns the levels of thresholds by signal. The copies for the memory of all pods
-// follow those of the node, on both sides.
+// levelsOf returns the thresholds by signal. Those for the memory of all pods are copies of the
+// node's, on both sides, and are left out.
 func levelsOf(thresholds []policy.Threshold) map[eviction.Signal]levels {
 	all := map[eviction.Signal]levels{}
 	for _, t := range thresholds {
@@ -77,8 +77,8 @@ func (n Node) scale(s eviction.Signal) scale {
 	return scale{c, ok && c > 0}
 }
 
-// compare compares as cmp.Compare, and returns false where one is a percentage, the other not, and
-// its base is unknown.
+// compare is like cmp.Compare, but returns false if only one value is a percentage and its base is
+// unknown.
 func (s scale) compare(a, b policy.Value) (int, bool) {
 	if order, known := a.Compare(b); known || !s.known {
 		return order, known
@@ -87,8 +87,8 @@ func (s scale) compare(a, b policy.Value) (int, bool) {
 	return x.Cmp(y), true
 }
 
-// highest returns the one of l that is crossed first, nil if there is none. Where they cannot
-// be compared it is the soft one, as it is meant to be.
+// highest returns the threshold of l that is crossed first, nil if there is none. If they cannot be
+// compared it is the soft one, as intended.
 func (s scale) highest(l levels) *policy.Threshold {
 	switch {
 	case l.hard == nil:
@@ -102,7 +102,7 @@ func (s scale) highest(l levels) *policy.Threshold {
 	return l.soft
 }
 
-// lowest returns the other one.
+// lowest returns the other threshold.
 func (s scale) lowest(l levels) *policy.Threshold {
 	if l.hard != nil && l.soft != nil && s.highest(l) == l.hard {
 		return l.soft

@@ -11,21 +11,21 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// maxDropIns bounds what there may be below a directory of drop-ins.
+// maxDropIns bounds the files below a drop-in directory.
 const maxDropIns = 256
 
-// kubeletFiles are the --config and --config-dir of a kubelet. Either may be "".
+// kubeletFiles holds the --config and --config-dir of a kubelet. Either may be "".
 type kubeletFiles struct {
 	file, dir string
-	// flag names file in errors, and with -dir dir.
+	// flag is the name of file in errors; dir is the same with -dir appended.
 	flag string
-	// configz: file may be what /configz answers.
+	// configz: file may be a response of /configz.
 	configz bool
 }
 
-// lay lays what a kubelet takes from its files over c (cmd/kubelet/app/server.go:
-// mergeKubeletConfigurations). It returns that as one document, a layer for each file, and what
-// is wrong with single files. err is of what cannot be read.
+// lay applies the kubelet's files to c (cmd/kubelet/app/server.go: mergeKubeletConfigurations). It
+// returns them as one document, a layer per file, and the problems of single files. err reports
+// unreadable files.
 func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err error) {
 	files, err := k.list()
 	if err != nil {
@@ -58,18 +58,19 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 	}
 	whole := &layer{file: k.file, keys: map[string]string{}}
 	if k.dir != "" {
-		// The kubelet does that before it merges, and has paths of drop-ins start where it runs.
+		// The kubelet does this before it merges, and resolves relative paths in drop-ins from its
+		// working directory.
 		delete(doc, "mergeDefaultEvictionSettings")
 		whole.file = ""
 	}
-	_ = layKubelet(c, whole, doc) // what is wrong is in errs
+	_ = layKubelet(c, whole, doc) // problems are in errs
 	if k.dir != "" && c.EvictionHard == nil {
 		c.EvictionHard = map[string]string{}
 	}
 	return doc, ls, errs, nil
 }
 
-// list returns the files in the order in which they are merged.
+// list returns the files in the order of merging.
 func (k kubeletFiles) list() ([]string, error) {
 	var files []string
 	if k.file != "" {
@@ -96,9 +97,9 @@ func (k kubeletFiles) unread(file string, err error) error {
 	}
 }
 
-// underDropIns returns the fields of the kubelet's --config as drop-ins are laid over them: with
-// the default hard thresholds, and without what is no other than its default when it is written
-// again. c has what was read from them.
+// underDropIns returns the fields of the kubelet's --config to which drop-ins are applied: with the
+// default hard thresholds, and without values that are omitted when written again. c holds what was
+// read from them.
 func underDropIns(doc object, c *Config) object {
 	under := maps.Clone(doc)
 	if under == nil {
@@ -116,8 +117,8 @@ func underDropIns(doc object, c *Config) object {
 	return under
 }
 
-// mergePatch lays patch over doc by RFC 7396: mappings key by key, null removes one, all else
-// is replaced.
+// mergePatch applies patch to doc by RFC 7396: mappings key by key, null removes a key, everything
+// else is replaced.
 func mergePatch(doc, patch object) {
 	was, errWas := json.Marshal(doc)
 	over, errOver := json.Marshal(patch)

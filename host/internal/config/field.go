@@ -32,7 +32,7 @@ type field struct {
 	index                                int
 }
 
-// tables has the fields of all structs that a configuration is made of.
+// tables holds the fields of all structs of a configuration.
 var tables = map[reflect.Type][]field{
 	reflect.TypeFor[Config]():       fieldsOf(reflect.TypeFor[Config]()),
 	reflect.TypeFor[Summary]():      fieldsOf(reflect.TypeFor[Summary]()),
@@ -61,7 +61,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// in returns the field in a struct.
+// in returns the field's value in a struct.
 func (f field) in(s reflect.Value) reflect.Value { return s.Field(f.index) }
 
 // want describes a valid value, for the end of an error.
@@ -86,7 +86,7 @@ func kebab(name string) string {
 	return b.String()
 }
 
-// each calls do for the fields of the struct at path and of those in it.
+// each calls do for all fields of the struct at path, recursively.
 func each(path []string, s reflect.Value, do func(path []string, f field, at reflect.Value)) {
 	for _, f := range tables[s.Type()] {
 		here, at := append(slices.Clip(path), f.name), f.in(s)
@@ -97,8 +97,7 @@ func each(path []string, s reflect.Value, do func(path []string, f field, at ref
 	}
 }
 
-// below returns what key is in f, which may be an entry of a mapping, and whether it
-// is anything.
+// below returns the field or mapping entry named key in f, and whether it exists.
 func (f field) below(key string) (field, bool) {
 	fields, isStruct := tables[f.typ]
 	if i := slices.IndexFunc(fields, func(f field) bool { return f.name == key }); i >= 0 {
@@ -114,8 +113,8 @@ func (f field) below(key string) (field, bool) {
 	return entry, true
 }
 
-// lay puts value in place of the one that to has, or for feature gates over it, one
-// by one, as the kubelet does (kubeletConfigFlagPrecedence).
+// lay replaces the field's value in to by value; feature gates are merged one by one, like in the
+// kubelet (kubeletConfigFlagPrecedence).
 func (f field) lay(to, value reflect.Value) {
 	at := f.in(to)
 	gates, ok := reflect.TypeAssert[map[string]bool](at)
@@ -132,13 +131,13 @@ func (f field) lay(to, value reflect.Value) {
 // whole is the configuration as a field.
 var whole = field{typ: reflect.TypeFor[Config]()}
 
-// pathString writes a path as the kubelet's errors do: fields with dots, keys of
-// mappings, which have dots themselves, in brackets.
+// pathString formats a path like the kubelet's errors: fields with dots, and keys of mappings,
+// which may contain dots, in brackets.
 func pathString(path []string) string {
 	var b strings.Builder
 	for i, f := 0, whole; i < len(path); i++ {
 		p := input.Shown(path[i])
-		// The capabilities of an assignment are as good as fields.
+		// The capabilities of an assignment count as fields.
 		dots := tables[f.typ] != nil || i == 2 && path[0] == "assign"
 		switch {
 		case i == 0 && plain(p):
@@ -161,12 +160,12 @@ func plain(s string) bool {
 	})
 }
 
-// wrong returns the error of a place whose value, as it is to be shown, cannot be.
+// wrong returns the error for an invalid value, shown as given.
 func wrong(at, value, want string) error {
 	return fmt.Errorf("%s: %s: want %s", at, input.Shown(value), want)
 }
 
-// unknown returns the error of a name that none of fields has.
+// unknown returns the error for a name that is none of fields.
 func unknown(path []string, fields []field) error {
 	known := make([]string, 0, len(fields))
 	for _, f := range fields {

@@ -17,18 +17,18 @@ import (
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
-// maxErrors bounds what a file of rubbish can make us say.
+// maxErrors bounds the errors reported for an invalid file.
 const maxErrors = 50
 
 type object = map[string]json.RawMessage
 
-// decode lays evictd's own file over c.
+// decode applies evictd's own file to c.
 func decode(c *Config, l *layer, data []byte) []error {
 	doc, errs := fieldsIn(data, "at least one field, or {} for all defaults", `fields and values such as "dryRun: true"`)
 	if doc == nil {
 		return errs
 	}
-	// A key without a value is as good as no key.
+	// A key without a value counts as missing.
 	maps.DeleteFunc(doc, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	for field := range doc {
 		l.keys[field] = field
@@ -36,8 +36,8 @@ func decode(c *Config, l *layer, data []byte) []error {
 	return append(errs, lay(c, l, doc)...)
 }
 
-// fieldsIn returns a file's fields, nil if nothing can be made of it. The last two are
-// wanted of a file that is empty, and of one that is no mapping.
+// fieldsIn returns a file's fields, nil if it cannot be parsed. something is what an error expects
+// in place of an empty file, mapping in place of other documents.
 func fieldsIn(data []byte, something, mapping string) (doc object, errs []error) {
 	asJSON, errs, err := input.YAML(data, maxErrors, pathString)
 	switch {
@@ -54,28 +54,28 @@ func fieldsIn(data []byte, something, mapping string) (doc object, errs []error)
 	return doc, errs
 }
 
-// lay puts the fields of doc in place of c's. What is wrong is reported and left
-// out, so that the rest can still be checked.
+// lay applies the fields of doc to c. It reports and skips invalid ones, so that the rest is still
+// checked.
 func lay(c *Config, l *layer, doc object) []error {
 	s := sieve{layer: l}
 	s.entries(nil, whole, reflect.ValueOf(c).Elem(), doc)
 	return s.errs
 }
 
-// sieve takes from a document what fits into a Config.
+// sieve decodes the valid parts of a document into a Config.
 type sieve struct {
 	layer *layer
 	errs  []error
 }
 
-// entries puts what is in a document at path, which is that of f, into to: the
-// fields of a struct over what is there.
+// entries decodes the entries of a document at path, the path of f, into to: fields of a struct
+// override what is there.
 func (s *sieve) entries(path []string, f field, to reflect.Value, in object) {
 	_, isStruct := tables[f.typ]
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		here := append(slices.Clip(path), key)
 		entry, known := f.below(key)
-		// In a struct a key without a value is as good as none.
+		// In a struct a key without a value counts as missing.
 		if len(s.errs) >= maxErrors || len(path) > 0 && isStruct && string(in[key]) == "null" {
 			continue
 		}
@@ -99,8 +99,8 @@ func (s *sieve) entries(path []string, f field, to reflect.Value, in object) {
 	}
 }
 
-// value reads the value at path, or says why it cannot stand there. One bad entry of
-// it does not hide another.
+// value decodes the value at path, or returns what is wrong with it. One invalid entry does not
+// hide another.
 func (s *sieve) value(path []string, f field, to reflect.Value, value json.RawMessage) error {
 	_, isStruct := tables[f.typ]
 	if isMap := f.typ.Kind() == reflect.Map; isMap || isStruct {
@@ -124,16 +124,15 @@ func (s *sieve) value(path []string, f field, to reflect.Value, value json.RawMe
 	return nil
 }
 
-// What a file of the kubelet says it is.
+// Expected apiVersion and kind of a file of the kubelet.
 const (
 	kubeletVersion = "kubelet.config.k8s.io/v1beta1"
 	kubeletKind    = "KubeletConfiguration"
 )
 
-// decodeKubelet lays what the kubelet's file has of interest over c: the keys of
-// which a field's tag has the name. The rest of the file is for the kubelet alone.
-// It returns all fields of the file, nil if nothing can be made of it. In a drop-in null
-// takes away what other files give.
+// decodeKubelet applies the kubelet's fields that evictd has, by their tags, to c, and ignores the
+// rest of the file. It returns all fields of the file, nil if it cannot be parsed. In a drop-in
+// null removes what other files set.
 func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []error) {
 	doc, errs := fieldsIn(data, "a "+kubeletKind, "a "+kubeletKind)
 	if doc == nil {
@@ -150,7 +149,7 @@ func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []err
 	return doc, append(errs, layKubelet(c, l, given)...)
 }
 
-// kubeletFields returns the fields that a kubelet's file has, by its keys.
+// kubeletFields returns the fields of c by their keys in the kubelet's file.
 func kubeletFields() map[string]field {
 	ours := map[string]field{}
 	for _, f := range tables[reflect.TypeFor[Config]()] {
@@ -161,7 +160,7 @@ func kubeletFields() map[string]field {
 	return ours
 }
 
-// layKubelet lays the fields of a kubelet's file over c.
+// layKubelet applies the fields of a kubelet's file to c.
 func layKubelet(c *Config, l *layer, doc object) []error {
 	ours := kubeletFields()
 	fields := make(object, len(ours))
@@ -175,9 +174,9 @@ func layKubelet(c *Config, l *layer, doc object) []error {
 	return lay(c, l, fields)
 }
 
-// kubeletValue returns the value of a field as evictd has it: with what the kubelet
-// takes for granted, and nil for the empty text, which is none to the kubelet. dir is
-// where the file is.
+// kubeletValue converts a value of the kubelet's file to evictd's: it applies the kubelet's
+// implicit rules, and returns nil for the empty text, which the kubelet takes as unset. dir is the
+// file's directory.
 func kubeletValue(f field, value json.RawMessage, dir string) json.RawMessage {
 	var text string
 	switch {
@@ -187,11 +186,11 @@ func kubeletValue(f field, value json.RawMessage, dir string) json.RawMessage {
 		return value
 	case text == "":
 		return nil
-	case strings.HasSuffix(f.name, "Endpoint") && strings.HasPrefix(text, "/"): // a path is that of a socket
+	case strings.HasSuffix(f.name, "Endpoint") && strings.HasPrefix(text, "/"): // a path means a socket
 		text = "unix://" + text
 	case f.name == "cgroupRoot" && !strings.HasPrefix(text, "/"): // cgroups are named from the root
 		text = "/" + text
-	case f.name == "staticPodPath" && !filepath.IsAbs(text): // from where the file is
+	case f.name == "staticPodPath" && !filepath.IsAbs(text): // relative to the file
 		if abs, err := filepath.Abs(filepath.Join(dir, text)); err == nil {
 			text = abs
 		}
@@ -203,8 +202,8 @@ func kubeletValue(f field, value json.RawMessage, dir string) json.RawMessage {
 	return full
 }
 
-// knownGates leaves out the many gates that are none of evictd's business, so that
-// they do not count as slips.
+// knownGates removes the many gates that do not concern evictd, so that they are not reported as
+// unknown.
 func knownGates(value json.RawMessage) json.RawMessage {
 	var gates object
 	if json.Unmarshal(value, &gates) != nil || gates == nil {
@@ -218,7 +217,7 @@ func knownGates(value json.RawMessage) json.RawMessage {
 	return out
 }
 
-// checkKind keeps another program's file from passing as one without settings.
+// checkKind rejects another program's file, which would otherwise pass as one without settings.
 func checkKind(doc object) []error {
 	var errs []error
 	for _, f := range []struct{ key, want string }{{"apiVersion", kubeletVersion}, {"kind", kubeletKind}} {

@@ -16,16 +16,15 @@ import (
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
-// OwnFile names evictd's own file as packages and the chart install it.
+// OwnFile is the path of evictd's own file in packages and the chart.
 const OwnFile = "/etc/evictd/evictd.yaml"
 
-// Flags are the command line's part of the configuration. Those of the kubelet
-// have the kubelet's names and syntax.
+// Flags holds the configuration from the command line. The kubelet's flags have the kubelet's names
+// and syntax.
 type Flags struct {
 	// file is --config, kubeletFile --kubelet-config, kubeletDir --kubelet-config-dir.
 	file, kubeletFile, kubeletDir source
-	// values and only have what flags were given, by the fields' names; given says which
-	// did.
+	// values and only hold the values of flags, by the fields' names; given says which were set.
 	values map[string]reflect.Value
 	only   kubeletFlags
 	given  layer
@@ -51,7 +50,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	return f
 }
 
-// define defines the flag of a field, if it has one. What it is given goes to at.
+// define defines the flag of a field, if it has one, with its value in at.
 func (f *Flags) define(fs *pflag.FlagSet, row field, at reflect.Value) {
 	if row.usage == "" {
 		return
@@ -62,15 +61,15 @@ func (f *Flags) define(fs *pflag.FlagSet, row field, at reflect.Value) {
 	}
 }
 
-// respell defines a flag that is another one by the name that it has in
-// kubelets, or had in former ones. Errors name it by its present name.
+// respell defines a flag under the name that the kubelet uses, or used, for it. Errors use its
+// present name.
 func respell(fs *pflag.FlagSet, name, former string) {
 	now := fs.Lookup(name)
 	defined := fs.VarPF(now.Value, former, "", "the kubelet's spelling of --"+name)
 	defined.NoOptDefVal = now.NoOptDefVal
 }
 
-// apply lays the flags over what the files say.
+// apply applies the flags over the files.
 func (f *Flags) apply(c *Config) {
 	to := reflect.ValueOf(c).Elem()
 	for _, row := range tables[to.Type()] {
@@ -83,8 +82,8 @@ func (f *Flags) apply(c *Config) {
 	}
 }
 
-// source implements pflag.Value for the name of a file or directory to read. Given twice it
-// is an error, as the last would silently win.
+// source implements pflag.Value for the name of a file or directory. A second value is an error, as
+// the last would silently win.
 type source struct {
 	flags *Flags
 	name  string
@@ -111,13 +110,13 @@ func twice(flag, first, second string) error {
 	return fmt.Errorf("--%s: given twice, %q and %q: want one", flag, input.Shown(first), input.Shown(second))
 }
 
-// flagValue implements pflag.Value. A bad value is noted rather than returned:
-// pflag would stop at the first.
+// flagValue implements pflag.Value. It collects bad values instead of returning errors: pflag would
+// stop at the first.
 type flagValue struct {
 	flags *Flags
 	field field
 	at    reflect.Value
-	// text holds the value that was set last, or the default.
+	// text is the last value that was set, or the default.
 	text string
 }
 
@@ -157,8 +156,8 @@ func (v *flagValue) Set(s string) error {
 // String implements pflag.Value.
 func (v *flagValue) String() string { return v.text }
 
-// parse adds to what is at what s says, as on the command line; at is zero before
-// the first. Of what it cannot read it returns what it wants.
+// parse adds the value s of a flag to at, which is zero before the first. On failure it returns
+// what is expected.
 func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
 	var err error
 	switch value := at.Addr().Interface().(type) {
@@ -185,7 +184,7 @@ func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
 	return f.want(), err == nil
 }
 
-// addItems adds those of a comma-separated list. The empty text makes an empty one.
+// addItems adds the items of a comma-separated list. The empty text makes an empty list.
 func addItems(to []string, s string) []string {
 	all := append([]string{}, to...)
 	for item := range strings.SplitSeq(s, ",") {
@@ -196,10 +195,9 @@ func addItems(to []string, s string) []string {
 	return all
 }
 
-// addPairs adds to a mapping what s says in the kubelet's way: comma-separated,
-// spaces and empty parts ignored, the last one of a key wins
-// (component-base/cli/flag). The empty text makes an empty mapping. If it reports
-// false nothing was added.
+// addPairs adds pairs to a mapping in the kubelet's syntax: comma-separated, spaces and empty parts
+// ignored, the last one of a key wins (component-base/cli/flag). The empty text makes an empty
+// mapping. If it returns false it has added nothing.
 func addPairs[V any](to *map[string]V, s, separator string, read func(string) (V, error)) bool {
 	m := make(map[string]V, len(*to))
 	maps.Copy(m, *to)

@@ -19,34 +19,34 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// A kind describes the values of fields that are alike.
+// A kind describes the valid values of fields of the same kind.
 type kind struct {
-	// wants say what a right value looks like: that of the field, of an entry of it,
-	// of an entry of that. %q stands for the field's default.
+	// wants describes valid values: of the field, of an entry in it, of an entry in that. %q is
+	// replaced by the field's default.
 	wants []string
-	// ok reports whether a value can be, of which the type is right; nil for what
-	// validate.go looks at. one does for the i-th entry of a list.
+	// ok reports whether a value of the right type is valid; nil if validate.go checks it. one is
+	// the same for the i-th entry of a list.
 	ok  func(value any) bool
 	one func(list []string, i int) bool
-	// zeroIsDefault has 0 stand for the default.
+	// zeroIsDefault replaces 0 by the default.
 	zeroIsDefault bool
-	// once has a flag that is given twice be an error.
+	// once makes giving the flag twice an error.
 	once bool
 }
 
 const (
-	// minInterval keeps a wrong unit from making the host busy for ever.
+	// minInterval keeps a wrong unit from causing constant load.
 	minInterval = 10 * time.Millisecond
-	// maxSummaryTimeout is the deadline of an observation: a fetch that may last as
-	// long would make it late without saying why.
+	// maxSummaryTimeout is the deadline of an observation: a longer fetch would make it late
+	// without an explanation.
 	maxSummaryTimeout = time.Second
-	// maxSocketPath is sun_path of unix(7) without its final NUL.
+	// maxSocketPath is the size of sun_path in unix(7) without the final NUL.
 	maxSocketPath = 107
 	maxFileName   = 255
-	// MinMemoryLimit is the least with which a plugin written in Go starts at all, and keeps a
-	// forgotten unit from being a limit of 256 bytes.
+	// MinMemoryLimit is the minimum for a plugin written in Go to start at all; it also catches a
+	// forgotten unit, as in 256 bytes.
 	MinMemoryLimit = 16 << 20
-	// minMilliCPU is the least that the kernel takes: 1 ms of 100.
+	// minMilliCPU is the kernel's minimum: 1 ms per 100 ms.
 	minMilliCPU = 10
 
 	wantSignal = `one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`
@@ -64,7 +64,7 @@ var kinds = map[string]kind{
 
 	"interval":  {wants: []string{`a duration of at least 10ms such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= minInterval })},
 	"frequency": {wants: []string{`a duration above 0 such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 })},
-	// With 0 a condition would never be reported: the kubelet's defaulting
+	// 0 means the default, as in the kubelet, since a condition would never be reported with it
 	// (pkg/kubelet/apis/config/v1beta1/defaults.go).
 	"period":  {wants: []string{`a duration such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= 0 }), zeroIsDefault: true},
 	"age":     {wants: []string{`a duration of at least 1h such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= time.Hour })},
@@ -78,8 +78,7 @@ var kinds = map[string]kind{
 	"reclaim": {wants: []string{`quantities or percentages by signal, such as {"memory.available": "0Mi"}`, `a quantity in quotes such as "0Mi" or a percentage such as "5%"`}},
 	"gates":   {wants: []string{`true or false by feature gate, such as {"PodLevelResources": false}`, `true or false`}},
 	"signals": {wants: []string{`a list of signals such as ["memory.available"]`, wantSignal}, one: func(list []string, i int) bool { return validSignal(list[i]) }},
-	// The kubelet knows these (pkg/kubelet/types/constants.go); only pods means
-	// something here.
+	// The kubelet's values (pkg/kubelet/types/constants.go); only pods has an effect here.
 	"allocatables": {
 		wants: slices.Repeat([]string{`a list of "pods", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible", or "none" alone`}, 2),
 		one: func(list []string, i int) bool {
@@ -111,7 +110,7 @@ var kinds = map[string]kind{
 
 func is[T any](ok func(T) bool) func(any) bool { return func(value any) bool { return ok(value.(T)) } }
 
-// oneOf returns the kind of a field that is one of a few texts.
+// oneOf returns the kind of a field with a few valid texts.
 func oneOf(texts []string, orNothing bool) kind {
 	quoted := make([]string, 0, len(texts))
 	for _, t := range texts {
@@ -124,7 +123,7 @@ func oneOf(texts []string, orNothing bool) kind {
 	return kind{wants: []string{want}, ok: is(func(s string) bool { return slices.Contains(texts, s) || orNothing && s == "" })}
 }
 
-// check reports what is wrong with a value of the field.
+// check returns what is wrong with a value of the field.
 func (f field) check(path []string, at reflect.Value) []error {
 	if at.Kind() == reflect.Pointer {
 		if at.IsNil() {
@@ -169,8 +168,8 @@ func validEndpoint(endpoint string) bool {
 	return ok && filepath.IsAbs(path) && path != "/" && len(path) <= maxSocketPath && !strings.ContainsFunc(path, control)
 }
 
-// validListen takes addresses but no names: to look one up at start could fail
-// or give another address than meant.
+// validListen accepts addresses but no names: resolving one at start could fail or return an
+// unexpected address.
 func validListen(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -192,8 +191,7 @@ func validSignal(name string) bool {
 	return builtin || s.ValidCustom() == nil
 }
 
-// validPluginName reports whether a plugin can have the name, which is a file
-// name.
+// validPluginName reports whether name is a possible file name of a plugin.
 func validPluginName(name string) bool {
 	return name != "" && len(name) <= maxFileName && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") &&
 		!strings.Contains(name, "/") && !strings.ContainsFunc(name, control)

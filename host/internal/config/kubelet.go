@@ -13,8 +13,8 @@ import (
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
-// Kubelet holds the parts of a kubelet's configuration that others beside it must know. Nothing
-// of it becomes evictd's own: see Flags for the file that does.
+// Kubelet holds the parts of a kubelet's configuration that a program beside it must know. They do
+// not become evictd's configuration: see Flags for the file that does.
 type Kubelet struct {
 	Thresholds []policy.Threshold
 	Reserved   beside.Reserved
@@ -22,8 +22,8 @@ type Kubelet struct {
 	CgroupsPerQOS bool
 }
 
-// LoadKubelet reads the file of a kubelet, or what its /configz answers, and the drop-ins
-// in dir, either of which may be "". The error joins all that is wrong, one line each.
+// LoadKubelet reads the file of a kubelet, or a response of its /configz, and the drop-ins in dir,
+// either of which may be "". The error joins all problems, one per line.
 func LoadKubelet(file, dir string) (Kubelet, error) {
 	c := blank()
 	doc, ls, errs, err := kubeletFiles{file: file, dir: dir, configz: true}.lay(&c)
@@ -39,8 +39,8 @@ func LoadKubelet(file, dir string) (Kubelet, error) {
 	return Kubelet{Thresholds: thresholds, Reserved: reserved, CgroupsPerQOS: c.CgroupsPerQOS}, report(errs)
 }
 
-// unwrap takes the answer of /configz out of what it comes in. Before v1.30 or so it does
-// not say what it is.
+// unwrap extracts the configuration from a response of /configz. Before about v1.30 it lacks
+// apiVersion and kind.
 func unwrap(data []byte) []byte {
 	var answer struct {
 		Kubelet object `json:"kubeletconfig"`
@@ -60,8 +60,8 @@ func unwrap(data []byte) []byte {
 	return inner
 }
 
-// reserves reads kubeReserved, systemReserved and, with the policy Static, reservedMemory. evictd
-// itself does not use them.
+// reserves reads kubeReserved, systemReserved and, with the policy Static, reservedMemory, which
+// evictd itself does not use.
 func reserves(doc object) (r beside.Reserved, errs []error) {
 	r.Memory, r.Storage = *resource.NewQuantity(0, resource.BinarySI), *resource.NewQuantity(0, resource.BinarySI)
 	add := func(to *resource.Quantity, key, name string, amounts map[string]string) {

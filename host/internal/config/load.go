@@ -13,26 +13,25 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// graceField is the field that others of the kubelet cannot be without.
+// graceField is the field that the kubelet's soft thresholds require.
 const graceField = "evictionSoftGracePeriod"
 
-// maxFileBytes is far more than a configuration needs.
+// maxFileBytes bounds the size of a configuration file, generously.
 const maxFileBytes = 1 << 20
 
-// Load reads evictd's own file, without flags. An empty name gives the defaults.
-// The error joins all that is wrong, one line each.
+// Load reads evictd's own file, without flags. An empty name returns the defaults. The error joins
+// all problems, one per line.
 func Load(file string) (Config, error) { return (&Flags{file: source{text: file}}).Load() }
 
-// Load reads the files that --kubelet-config, --kubelet-config-dir and --config name, if they
-// do, and lays the flags over them. What a flag gave is reported by the name of the flag, the
-// rest by that of the file.
+// Load reads the files named by --kubelet-config, --kubelet-config-dir and --config, if set, and
+// applies the flags over them. Errors about flags name the flag, others the file.
 func (f *Flags) Load() (Config, error) { return f.load(nil) }
 
-// LoadDaemon does as Load for a program that has no pods, summary or knowledge of
-// filesystems of its own.
+// LoadDaemon is like Load, but for a program that has no pods, summary or filesystem layout to
+// contribute.
 func (f *Flags) LoadDaemon() (Config, error) { return f.load(daemonProblems) }
 
-// load makes also checks that not every user of a Config needs to pass.
+// load also makes the checks in also, which not every user of a Config must pass.
 func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	c := blank()
 	errs := slices.Clone(f.errs)
@@ -66,8 +65,8 @@ func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	return c, nil
 }
 
-// readFiles lays the files over c. It returns a layer for each, what is wrong with single
-// ones, and whether one could not be read.
+// readFiles applies the files to c. It returns a layer per file, the problems of single files, and
+// whether one could not be read.
 func (f *Flags) readFiles(c *Config) (ls layers, errs []error, unread bool) {
 	_, ls, errs, err := kubeletFiles{file: f.kubeletFile.text, dir: f.kubeletDir.text, flag: "--kubelet-config"}.lay(c)
 	if err != nil {
@@ -87,19 +86,19 @@ func (f *Flags) readFiles(c *Config) (ls layers, errs []error, unread bool) {
 	return append(ls, l), errs, unread
 }
 
-// A layer is one of what a configuration is made of: a file, or the flags.
+// A layer is one source of a configuration: a file, or the flags.
 type layer struct {
 	// file is its name, "" for the flags.
 	file string
-	// keys are the fields that it gives, with the keys by which it does.
+	// keys maps the fields that it sets to the keys used for them.
 	keys map[string]string
-	// refused are the paths of what was reported and left out.
+	// refused holds the paths that were reported and skipped.
 	refused []string
-	// merged has the fields of a file whose mappings are laid over those of others key by key.
+	// merged holds the fields of a file whose mappings are merged key by key.
 	merged object
 }
 
-// has reports whether the layer gives what err is about in field.
+// has reports whether the layer sets the part of field that err is about.
 func (l *layer) has(field string, err error) bool {
 	if l.keys[field] == "" && l.merged[field] == nil {
 		return false
@@ -114,7 +113,7 @@ func (l *layer) has(field string, err error) bool {
 	return ok
 }
 
-// named returns err with the layer's name of its field.
+// named returns err with the layer's name for its field.
 func (l *layer) named(err error) error {
 	field := topField(err)
 	rest := strings.TrimPrefix(err.Error(), field)
@@ -128,20 +127,20 @@ func (l *layer) named(err error) error {
 	}
 }
 
-// layers are beaten each by the next.
+// layers are in ascending order of precedence.
 type layers []*layer
 
-// refused reports whether err is about a grace period that was reported already: to
-// say that it is missing would send the reader the wrong way.
+// refused reports whether err is about a grace period that was already reported as invalid:
+// reporting it as missing would mislead.
 func (ls layers) refused(err error) bool {
 	return topField(err) == graceField && slices.ContainsFunc(ls, func(l *layer) bool {
 		return slices.ContainsFunc(l.refused, func(path string) bool { return strings.HasPrefix(err.Error(), path) })
 	})
 }
 
-// blame returns err with the field's name in the layer that gave it; a grace
-// period that nobody gave is missed by who gave the threshold. What nobody gave is
-// looked for in the last file.
+// blame returns err with the field's name in the layer that set it; a missing grace period is
+// attributed to the layer that set the threshold. A field that no layer set is attributed to the
+// last file.
 func (ls layers) blame(err error) error {
 	fields := []string{topField(err)}
 	if fields[0] == graceField {
@@ -162,12 +161,11 @@ func (ls layers) blame(err error) error {
 	return err
 }
 
-// report joins errs, as many and as much of each as someone can read. What the
-// file holds shall not reach a terminal as it is.
+// report joins errs, limited to a readable number and length. Texts from files are escaped for the
+// terminal.
 func report(errs []error) error { return input.ClipAll(errs, maxErrors) }
 
-// split returns the single errors of a joined one. An error that wraps several
-// and has words of its own stays whole.
+// split splits a joined error. An error that wraps several and has its own text stays whole.
 func split(err error) []error {
 	if err == nil {
 		return nil
@@ -183,7 +181,7 @@ func split(err error) []error {
 	return all
 }
 
-// topField returns the field of the file that an error is about: what it begins with.
+// topField returns the field of the file that an error begins with.
 func topField(err error) string {
 	text := err.Error()
 	end := strings.IndexFunc(text, func(r rune) bool { return !plain(string(r)) })

@@ -15,14 +15,14 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Validate reports all that is wrong with c, each line with the field, its value
-// and what would be right.
+// Validate reports everything wrong with c, one line each with the field, its value and what is
+// expected.
 func (c *Config) Validate() error { return errors.Join(problems(c)...) }
 
 func problems(c *Config) []error {
 	var errs []error
 	each(nil, reflect.ValueOf(c).Elem(), func(path []string, f field, at reflect.Value) {
-		// Without one of its own the image endpoint repeats the other, which was reported.
+		// Unless set, the image endpoint repeats the other one, which was already reported.
 		if f.name != "imageEndpoint" || c.ImageEndpoint != c.RuntimeEndpoint {
 			errs = append(errs, f.check(path, at)...)
 		}
@@ -46,8 +46,8 @@ func problems(c *Config) []error {
 	return errs
 }
 
-// assignProblems finds what cannot be a signal, a capability or a plugin. Whether
-// the plugin is there and offers it is known only while evictd runs.
+// assignProblems returns invalid signals, capabilities and plugin names. Whether the plugin exists
+// and offers the capability is known only at run time.
 func assignProblems(assign map[eviction.Signal]map[string]string) []error {
 	var errs []error
 	for _, s := range slices.Sorted(maps.Keys(assign)) {
@@ -66,16 +66,15 @@ func assignProblems(assign map[eviction.Signal]map[string]string) []error {
 	return errs
 }
 
-// summaryProblems looks at a summary that is not used, too: source may be what is
-// forgotten. Without an address there is nothing to hold the rest against, and an
-// embedding program needs none.
+// summaryProblems also checks a summary that is not used: source may have been forgotten. Without
+// an address the rest cannot be checked, and an embedding program needs none.
 func summaryProblems(s *Summary) []error {
 	if s.Address == "" {
 		return nil
 	}
 	o := *s
-	o.Timeout.Duration = 0 // was reported
-	// Open begins nothing, so that there is nothing to close.
+	o.Timeout.Duration = 0 // already reported
+	// Open starts nothing, so there is nothing to close.
 	_, err := summary.Open(o)
 	var errs []error
 	for _, err := range split(err) {
@@ -84,9 +83,9 @@ func summaryProblems(s *Summary) []error {
 	return errs
 }
 
-// daemonProblems reports what a program needs that has no pods, summary or knowledge
-// of filesystems of its own, and what it must not do: what Validate lets pass for the
-// sake of others, which do not listen.
+// daemonProblems returns the problems of a daemon, which has no pods, summary or filesystem layout
+// to contribute, and must not listen publicly. Validate does not report these, for the sake of
+// embedding programs.
 func daemonProblems(c *Config) []error {
 	var errs []error
 	if !c.Loopback() && c.Mode != ModeKubernetes {
@@ -112,12 +111,11 @@ func daemonProblems(c *Config) []error {
 	return errs
 }
 
-// diskSignal returns a signal with a threshold that depends on the layout, "" if
-// there is none.
+// diskSignal returns a signal that has a threshold and depends on the layout, "" if there is none.
 func diskSignal(c *Config) eviction.Signal {
 	thresholds, err := c.Thresholds()
 	if err != nil {
-		return "" // was reported
+		return "" // already reported
 	}
 	for _, t := range thresholds {
 		if b, _ := eviction.Builtin(t.Signal); b.Filesystem != "" {
@@ -127,8 +125,7 @@ func diskSignal(c *Config) eviction.Signal {
 	return ""
 }
 
-// CheckReload reports why b cannot take the place of a while evictd runs. Then
-// nothing of b is to be applied.
+// CheckReload returns why b cannot replace a while evictd runs. Then no part of b may be applied.
 func CheckReload(a, b Config) error {
 	changed := changed(a, b)
 	if len(changed) == 0 {
@@ -137,8 +134,8 @@ func CheckReload(a, b Config) error {
 	return fmt.Errorf("%s changed, which needs a restart; nothing was applied", strings.Join(changed, ", "))
 }
 
-// changed returns the fields in which b differs from a and that cannot change while
-// evictd runs: other parts hold what they name open, locked or listened on.
+// changed returns the differing fields that cannot change while evictd runs: what they name is
+// open, locked or listened on.
 func changed(a, b Config) []string {
 	var changed []string
 	for _, f := range tables[reflect.TypeFor[Config]()] {

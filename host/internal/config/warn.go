@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Warnings returns what is legal, as it is in the kubelet, and yet hardly meant.
+// Warnings returns settings that are valid, as in the kubelet, but probably unintended.
 func (c *Config) Warnings() []string {
 	var warnings []string
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
@@ -38,10 +38,10 @@ func (c *Config) Warnings() []string {
 	return warnings
 }
 
-// WithoutPodCgroups says why a kubelet has to give pods cgroups.
+// WithoutPodCgroups explains why a kubelet must create cgroups for pods.
 const WithoutPodCgroups = "pods have no cgroups of their own, so what they use of memory and processes is not known, they are evicted by priority alone, and processes that outlive their grace are left to the container runtime"
 
-// thresholdWarnings finds what has no effect on when pods are evicted, or a harsh one.
+// thresholdWarnings returns settings that have no effect on evictions, or a harsh one.
 func thresholdWarnings(c *Config) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
@@ -89,23 +89,23 @@ func loopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// The kubelet's feature gates that evictd looks at.
+// The kubelet's feature gates that affect evictd.
 const (
-	// FeaturePodLevelResources has requests of whole pods count.
+	// FeaturePodLevelResources makes pod-level resource requests count.
 	FeaturePodLevelResources = "PodLevelResources"
-	// FeatureSeparateDiskGC tells the filesystem of containers from that of images.
+	// FeatureSeparateDiskGC distinguishes the filesystem of containers from that of images.
 	FeatureSeparateDiskGC = "KubeletSeparateDiskGC"
-	// FeatureFixQOSClass has empty resources at pod level not decide the class of a pod.
+	// FeatureFixQOSClass ignores empty pod-level resources when determining the QoS class.
 	FeatureFixQOSClass = "PodLevelResourcesFixKubeletQOSClass"
-	// FeatureMemoryVolumes leaves emptyDirs in memory to the size of their tmpfs.
+	// FeatureMemoryVolumes limits emptyDirs in memory by the size of their tmpfs only.
 	FeatureMemoryVolumes = "InPlacePodVerticalScalingMemoryBackedVolumes"
 
 	allAlpha = "AllAlpha"
-	// allBeta switches all beta features that are not named themselves.
+	// allBeta sets all beta features that are not set themselves.
 	allBeta = "AllBeta"
 )
 
-// newFeatures are the gates that a version of Kubernetes has brought. Alpha ones are off by
+// newFeatures lists the gates by the Kubernetes version that introduced them. Alpha ones are off by
 // default.
 var newFeatures = map[string]struct {
 	since string
@@ -115,10 +115,9 @@ var newFeatures = map[string]struct {
 	FeatureMemoryVolumes: {since: Kubernetes137, alpha: true},
 }
 
-// features are the gates of the kubelet that have to do with evictions. Those
-// without a constant change nothing that evictd does: they are locked, or off and
-// of no consequence (a toleration cannot compare the empty value of a pressure
-// taint), or about things that evictd does not have.
+// features lists the kubelet's gates that concern evictions. Those without a constant do not affect
+// evictd: they are locked, or off and without consequence (a toleration cannot compare the empty
+// value of a pressure taint), or about things that evictd does not have.
 var features = []string{
 	FeaturePodLevelResources,
 	FeatureSeparateDiskGC,
@@ -134,7 +133,7 @@ var features = []string{
 	"TaintTolerationComparisonOperators",
 }
 
-// featureWarnings finds gates that do not do what their giver may think.
+// featureWarnings returns gates that do not have the expected effect.
 func featureWarnings(c *Config) []string {
 	var warnings []string
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {

@@ -14,19 +14,19 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Beside says how evictd and the kubelet of its node get along.
+// Beside reports how the configurations of evictd and of its node's kubelet fit together.
 type Beside struct {
 	Findings []beside.Finding `json:"findings"`
-	// Settings are right for the kubelet, YAML has them as a file.
+	// Settings are the recommended ones for the kubelet, YAML is their file.
 	Settings beside.Settings `json:"kubeletConfiguration"`
 	YAML     []byte          `json:"-"`
 }
 
-// Records of the last fallsSince say how fast memory goes here.
+// Records of the last fallsSince show how fast memory falls on this node.
 const fallsSince = 7 * 24 * time.Hour
 
-// falls returns the fastest falls of memory in the records. Records that cannot be read are left
-// out: evictd evictions reports them.
+// falls returns the fastest falls of memory in the records. It skips unreadable ones: evictd
+// evictions reports them.
 func falls(stateDir string) map[eviction.Signal]int64 {
 	if stateDir == "" {
 		return nil
@@ -41,9 +41,9 @@ func falls(stateDir string) map[eviction.Signal]int64 {
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
 }
 
-// CheckBeside compares the thresholds of c with the kubelet's that c.BesideKubelet and
-// c.BesideKubeletDir name. It returns nil if they name none. What this node has of memory, disk and
-// tasks is read as far as it can be.
+// CheckBeside compares the thresholds of c with those of the kubelet in c.BesideKubelet and
+// c.BesideKubeletDir. It returns nil if these are empty. It reads the node's memory, disk and tasks
+// as far as possible.
 func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
 	if c.BesideKubelet == "" && c.BesideKubeletDir == "" {
 		return nil, nil

@@ -19,8 +19,8 @@ import (
 // apiTimeout bounds all requests to the API server together.
 const apiTimeout = 15 * time.Second
 
-// tryAPI asks the API server for the pods of this node, and with a dry run whether one of them
-// could be evicted.
+// tryAPI lists the pods of this node, and checks with a dry run whether one of them could be
+// evicted.
 func tryAPI(ctx context.Context, n *node, f *Findings) {
 	c := n.c
 	if c.Mode != config.ModeKubernetes {
@@ -53,7 +53,7 @@ func tryAPI(ctx context.Context, n *node, f *Findings) {
 	}
 }
 
-// wantReachable adds what to change to the error of an API server that has not answered a pod.
+// wantReachable adds advice to the error of an API server that is not reachable from a pod.
 func wantReachable(kubeconfig string, err error) error {
 	if kubeconfig != "" || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return err

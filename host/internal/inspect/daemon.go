@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// tryRunDir reports what would keep the daemon from using the run directory.
+// tryRunDir reports what prevents the daemon from using the run directory.
 func tryRunDir(_ context.Context, n *node, f *Findings) {
 	if n.c.RunDir == "" {
 		return
@@ -38,7 +38,7 @@ func tryStateDir(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-// writable reports why no file can be made in dir, or dir itself where it is not there yet.
+// writable returns why no file can be created in dir, or dir itself if it does not exist.
 func writable(dir string) error {
 	for {
 		info, err := os.Stat(dir)
@@ -61,7 +61,8 @@ func writable(dir string) error {
 	}
 }
 
-// tryListen listens and ends at once. Where a daemon holds the run directory the address is its.
+// tryListen listens and stops at once. If a daemon uses the run directory the address is taken by
+// it.
 func tryListen(ctx context.Context, n *node, f *Findings) {
 	if n.c.RunDir != "" && rundir.InUse(n.c.RunDir) {
 		f.addAll(Fatal, httpserver.CheckFiles(n.c.TLSCertFile, n.c.TLSPrivateKeyFile))
@@ -76,11 +77,11 @@ func tryListen(ctx context.Context, n *node, f *Findings) {
 	f.addAll(Fatal, err, endpoint.Close())
 }
 
-// fewShares is half of the shares of the CPU that a cgroup has by default: below it 2 ms of work
-// took seconds at worst on a node whose CPUs were busy (docs/operations.md).
+// fewShares is half of a cgroup's default CPU shares: below it 2 ms of work took up to seconds on a
+// node with busy CPUs (docs/operations.md).
 const fewShares = 512
 
-// tryCPU warns of a cgroup that is starved when the node is busy, which is when evictd is
+// tryCPU warns of a cgroup that gets too little CPU when the node is busy, which is when evictd is
 // needed.
 func tryCPU(_ context.Context, n *node, f *Findings) {
 	share, err := nodefs.OwnCPUShare(n.fs)

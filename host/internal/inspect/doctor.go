@@ -23,32 +23,32 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A Diagnosis describes a node as evictd sees it.
+// A Diagnosis describes a node as seen by evictd.
 type Diagnosis struct {
 	Node     []NodeFact         `json:"node"`
 	Features []features.Feature `json:"features"`
 	Signals  []SignalSource     `json:"signals"`
 }
 
-// A NodeFact is one thing that is so on this node.
+// A NodeFact is one property of this node.
 type NodeFact struct {
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
-	// Detail says where that is from, or why there is no value.
+	// Detail is the source of the value, or why there is none.
 	Detail string `json:"detail,omitempty"`
 }
 
-// A SignalSource says which plugin would observe a signal that has a threshold, and how.
+// A SignalSource names the plugin that observes a signal with a threshold, and its source.
 type SignalSource struct {
 	Signal eviction.Signal `json:"signal"`
 	By     string          `json:"by"`
 	How    string          `json:"how"`
-	// Available and Capacity are as the host reads them by itself, nil where it cannot.
+	// Available and Capacity are the host's own figures, nil if it cannot read them.
 	Available *int64 `json:"available,omitempty"`
 	Capacity  *int64 `json:"capacity,omitempty"`
 }
 
-// Amounts returns Available and Capacity as quantities, empty where they are nil.
+// Amounts returns Available and Capacity as quantities, "" for nil.
 func (s *SignalSource) Amounts() (available, capacity string) {
 	if s.Available == nil || s.Capacity == nil {
 		return "", ""
@@ -56,13 +56,13 @@ func (s *SignalSource) Amounts() (available, capacity string) {
 	return amount(s.Signal, *s.Available), amount(s.Signal, *s.Capacity)
 }
 
-// amount writes an amount of a signal as a quantity.
+// amount formats an amount of a signal as a quantity.
 func amount(s eviction.Signal, n int64) string {
 	b, _ := eviction.Builtin(s)
 	return resource.NewQuantity(n, resource.Format(b.Format)).String()
 }
 
-// Diagnose looks at this node with c and changes nothing. Run says what is wrong.
+// Diagnose examines this node with c and changes nothing. Run reports problems.
 func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
 	n := newNode(ctx, Options{Config: c})
 	defer n.close()
@@ -92,7 +92,7 @@ func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
 	}
 }
 
-// fact returns a fact with a value, or with the reason why there is none.
+// fact returns a fact with its value, or with the reason why there is none.
 func fact(name, value, detail string, err error) NodeFact {
 	if status.Code(err) == codes.Unavailable { // Run says more
 		return NodeFact{Name: name, Detail: "container runtime does not answer"}
@@ -103,7 +103,7 @@ func fact(name, value, detail string, err error) NodeFact {
 	return NodeFact{name, value, detail}
 }
 
-// signalSources has a row for each signal with a threshold. The figures are those of the host.
+// signalSources returns a row for each signal with a threshold, with the host's own figures.
 func (n *node) signalSources(ctx context.Context, plugins []string, layout eviction.Layout) (all []SignalSource) {
 	reader := fallback.New(parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver), ""))
 	read := slices.DeleteFunc(eviction.BuiltinSignals(), func(s eviction.Signal) bool { return !reader.Reads(s) })

@@ -1,6 +1,6 @@
-// Package inspect tries on this node what evictd needs of it, with the code of the daemon:
-// evictd check and doctor print what it finds, the daemon refuses to start for what is fatal
-// and shows the rest in /status. It changes nothing on the node.
+// Package inspect probes on this node what evictd needs, with the daemon's code: evictd check and
+// doctor print the findings; the daemon refuses to start on fatal ones and shows the rest in
+// /status. It changes nothing on the node.
 package inspect
 
 import (
@@ -17,23 +17,23 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// deadline bounds each probe, but for those that ask an API server or start plugins.
+// deadline bounds each probe, except those that call an API server or start plugins.
 const deadline = 5 * time.Second
 
-// A Level says how bad a finding is.
+// A Level is the severity of a finding.
 type Level string
 
 // The levels of findings.
 const (
-	// Fatal keeps the daemon from starting.
+	// Fatal prevents the daemon from starting.
 	Fatal Level = "fatal"
-	// Error leaves pods that cannot be evicted, or thresholds without effect.
+	// Error means that some pods cannot be evicted, or some thresholds have no effect.
 	Error Level = "error"
-	// Warning marks settings that are allowed and hardly meant.
+	// Warning marks settings that are valid but probably unintended.
 	Warning Level = "warning"
 )
 
-// A Finding is one thing that is wrong: the field or file, its value, what would be right.
+// A Finding is one problem: the field or file, its value, and what is expected.
 type Finding struct {
 	// Probe names the probe that found it.
 	Probe string `json:"probe"`
@@ -48,7 +48,7 @@ func (f *Findings) add(l Level, format string, args ...any) {
 	*f = append(*f, Finding{Level: l, Text: fmt.Sprintf(format, args...)})
 }
 
-// addAll adds errors, each of a joined one by itself. Nil errors are left out.
+// addAll adds errors, splitting joined ones. It ignores nil errors.
 func (f *Findings) addAll(l Level, errs ...error) {
 	for _, err := range errs {
 		if err != nil {
@@ -57,7 +57,7 @@ func (f *Findings) addAll(l Level, errs ...error) {
 	}
 }
 
-// Errors returns the texts of those that are fatal or errors.
+// Errors returns the texts of fatal findings and errors.
 func (f Findings) Errors() (errs []error) {
 	for _, one := range f {
 		if one.Level != Warning {
@@ -67,7 +67,7 @@ func (f Findings) Errors() (errs []error) {
 	return errs
 }
 
-// Warnings returns the texts of the others.
+// Warnings returns the texts of warnings.
 func (f Findings) Warnings() (texts []string) {
 	for _, one := range f {
 		if one.Level == Warning {
@@ -77,33 +77,33 @@ func (f Findings) Warnings() (texts []string) {
 	return texts
 }
 
-// Options say what is inspected.
+// Options configures an inspection.
 type Options struct {
 	Config *config.Config
-	// Version names the build of evictd to plugins.
+	// Version is the build of evictd, for plugins.
 	Version string
-	// StartPlugins has the plugins started, confined as by the daemon, asked for the signals of
-	// all thresholds and ended.
+	// StartPlugins starts the plugins with the daemon's confinement, asks them for the signals of
+	// all thresholds, and ends them.
 	StartPlugins bool
 
-	// left has the probes of former looks that still hang: they are not tried again meanwhile.
+	// left holds the probes of former inspections that still hang: they are not repeated meanwhile.
 	left *hang.Left
 }
 
-// A probe tries one thing that the daemon needs.
+// A probe checks one prerequisite of the daemon.
 type probe struct {
 	name string
-	// daemon: the daemon tries it again and again. It notices the rest by itself, in each pass
-	// and in its own looks at plugins, cgroups and pods.
+	// daemon: the daemon repeats it. It notices other problems by itself, in each pass and by
+	// watching plugins, cgroups and pods.
 	daemon bool
-	// once: not again after it has found nothing, as it writes to the API server, if only as a dry
-	// run.
+	// once: not repeated after a run without findings, because it sends a write to the API server,
+	// though only as a dry run.
 	once     bool
 	deadline time.Duration
 	try      func(ctx context.Context, n *node, f *Findings)
 }
 
-// KubeletConfiguration is the probe that compares both configurations.
+// KubeletConfiguration is the name of the probe that compares both configurations.
 const KubeletConfiguration = "kubelet's configuration"
 
 var probes = []probe{
@@ -126,7 +126,7 @@ var probes = []probe{
 	{"CPU", true, false, deadline, tryCPU},
 }
 
-// Run makes all probes at the same time.
+// Run runs all probes in parallel.
 func Run(ctx context.Context, o Options) Findings {
 	o.left = new(hang.Left)
 	return run(ctx, o, func(probe) bool { return true })
@@ -152,11 +152,11 @@ func run(ctx context.Context, o Options, wanted func(probe) bool) (all Findings)
 	return all
 }
 
-// run leaves a probe behind that is late, as on a filesystem that hangs.
+// run abandons a probe that is late, as on a filesystem that hangs.
 func (p probe) run(ctx context.Context, n *node) Findings {
 	limited, cancel := context.WithTimeout(ctx, p.deadline)
 	defer cancel()
-	// Most calls end with the context and say more than ErrHangs does.
+	// Most calls end with the context, and with a better error than ErrHangs.
 	late, stop := context.WithTimeout(ctx, p.deadline+time.Second)
 	defer stop()
 	found, err := hang.DoAs(n.left, p.name, late.Done(), func() (f Findings, err error) {
@@ -172,7 +172,7 @@ func (p probe) run(ctx context.Context, n *node) Findings {
 	return found
 }
 
-// away reports that a server does not answer at all, which the probe of the server reports.
+// away reports whether a server does not answer at all, which that server's own probe reports.
 func away(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled

@@ -22,18 +22,17 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A node is this node as probes share it: what several of them ask for is asked once.
+// A node caches what several probes need.
 type node struct {
 	Options
 
 	c          *config.Config
 	fs         nodefs.FS
 	thresholds []policy.Threshold
-	// running and images are nil where the endpoint can never work, which is reported by the
-	// configuration.
+	// running and images are nil if the endpoint is invalid, which the configuration reports.
 	running, images *grpc.ClientConn
 
-	// layout asks for the layout of the filesystems.
+	// layout determines the layout of the filesystems.
 	layout func() (eviction.Layout, error)
 	// driver finds the cgroup driver of this node.
 	driver func() cgroups.Found
@@ -43,7 +42,7 @@ type node struct {
 
 func newNode(ctx context.Context, o Options) *node {
 	n := &node{Options: o, c: o.Config, fs: nodefs.FS{Root: o.Config.RootDir}}
-	n.thresholds, _ = n.c.Thresholds() // a configuration with wrong ones is not inspected
+	n.thresholds, _ = n.c.Thresholds() // an invalid configuration is not inspected
 	n.running, _ = criclient.Dial(n.c.RuntimeEndpoint)
 	n.images, _ = criclient.Dial(n.c.ImageEndpoint)
 	n.layout = sync.OnceValues(func() (eviction.Layout, error) {
@@ -70,7 +69,7 @@ func (n *node) runtime() runtimeapi.RuntimeServiceClient {
 	return runtimeapi.NewRuntimeServiceClient(n.running)
 }
 
-// hasThreshold reports whether a signal has a threshold.
+// hasThreshold reports whether a signal matched by of has a threshold.
 func (n *node) hasThreshold(of func(eviction.Signal) bool) bool {
 	return slices.ContainsFunc(n.thresholds, func(t policy.Threshold) bool { return of(t.Signal) })
 }
@@ -83,8 +82,8 @@ func onFilesystem(names ...eviction.Filesystem) func(eviction.Signal) bool {
 	}
 }
 
-// diskLevel is the level of a finding because of which signals of filesystems are not observed.
-// Without the disk plugin they are switched off.
+// diskLevel returns the level of a finding that prevents observing filesystem signals. Without the
+// disk plugin these are disabled.
 func (n *node) diskLevel(of ...eviction.Filesystem) Level {
 	const disk = "disk"
 	plugins, _ := plugindir.Names(n.c.PluginDir) // an error is another probe's
@@ -94,7 +93,7 @@ func (n *node) diskLevel(of ...eviction.Filesystem) Level {
 	return Warning
 }
 
-// isDir reports why path is not a directory.
+// isDir returns an error if path is not a directory.
 func isDir(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -108,5 +107,5 @@ func isDir(path string) error {
 	return nil
 }
 
-// kubeletDir is the kubelet's root directory as this process sees it.
+// kubeletDir returns the kubelet's root directory as seen by this process.
 func (n *node) kubeletDir() string { return filepath.Join(n.c.RootDir, n.c.KubeletRootDir) }

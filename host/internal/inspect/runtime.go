@@ -24,15 +24,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// callTimeout bounds a call of the container runtime on its local socket.
+// callTimeout bounds a call to the container runtime on its local socket.
 const callTimeout = 2 * time.Second
 
-// calls are those of the daemon and of the disk plugin that only read.
+// calls lists the read-only runtime calls of the daemon and the disk plugin.
 var calls = []struct {
 	name string
-	// without says which part of evictd's work cannot be done if the call fails.
+	// without describes what evictd cannot do if the call fails.
 	without string
-	// disks: it is made for thresholds of filesystems.
+	// disks: only needed for thresholds of filesystems.
 	disks bool
 	call  func(ctx context.Context, n *node) error
 }{
@@ -52,7 +52,7 @@ var calls = []struct {
 
 func failure[T any](_ T, err error) error { return err }
 
-// tryRuntime connects, asks for the version and makes the calls that only read.
+// tryRuntime connects, asks for the version and makes the read-only calls.
 func tryRuntime(ctx context.Context, n *node, f *Findings) {
 	endpoint := fmt.Sprintf("runtimeEndpoint: %q", n.c.RuntimeEndpoint)
 	if n.c.ImageEndpoint != n.c.RuntimeEndpoint {
@@ -104,9 +104,9 @@ func checkSocket(ctx context.Context, endpoint string) error {
 	return conn.Close()
 }
 
-// tryLayout asks where images are, as the disk plugin does, and finds what the configuration
-// assigns of one filesystem to two plugins: an error in the layout of now, as at a reload, and a
-// warning for each possible layout where it is not known.
+// tryLayout determines where images are, like the disk plugin, and finds assignments that give one
+// filesystem to two plugins: an error for the present layout, as at a reload, or a warning for each
+// possible layout if the present one is unknown.
 func tryLayout(_ context.Context, n *node, f *Findings) {
 	for _, possible := range n.c.PossibleLayouts() {
 		if err := policy.Split(n.c.Assigned, possible); err != nil {
@@ -129,7 +129,7 @@ func tryLayout(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-// tryPodDirs looks for the directories in which the disk plugin measures pods.
+// tryPodDirs checks the directories in which the disk plugin measures pods.
 func tryPodDirs(_ context.Context, n *node, f *Findings) {
 	if !n.hasThreshold(onFilesystem(eviction.NodeFs)) || n.c.Source == config.SourceSummary {
 		return
@@ -159,7 +159,7 @@ func tryPodDirs(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-// tryCgroups looks at the cgroups of the running pods as the daemon does each minute.
+// tryCgroups checks the cgroups of the running pods, like the daemon each minute.
 func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	watch := parts.WatchCgroups(n.c, n.running, cgroups.Options{
 		Tell: func(context.Context, string) error { return nil }, Tally: func(int) {}, Log: slog.New(slog.DiscardHandler),
@@ -184,8 +184,8 @@ func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	}
 }
 
-// tryKubeletPods looks for pods that a kubelet has from its API server, and of which no manifest
-// is on the node.
+// tryKubeletPods finds pods that a kubelet has from its API server, and that have no manifest on
+// the node.
 func tryKubeletPods(ctx context.Context, n *node, f *Findings) {
 	if n.c.Mode != config.ModeCRI || n.running == nil {
 		return
@@ -222,7 +222,7 @@ func tryManifests(_ context.Context, n *node, f *Findings) {
 	}
 	if err := isDir(n.c.PodManifestDir); err != nil {
 		level := Error
-		if n.c.StaticPodPath != "" { // which has manifests, too
+		if n.c.StaticPodPath != "" { // which contains manifests, too
 			level = Warning
 		}
 		f.add(level, "podManifestDir: %q: %v, want a directory of v1.Pod manifests, as a pod without one is never evicted", n.c.PodManifestDir, err)

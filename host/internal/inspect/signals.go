@@ -26,13 +26,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Capacity reports thresholds above the capacity of this node, as far as the host reads it: every
-// pod would be evicted. A kubelet does not start with such a hard threshold
+// Capacity returns an error for thresholds above the capacity of this node, as far as the host can
+// read it: every pod would be evicted. A kubelet does not start with such a hard threshold
 // (pkg/kubelet/cm/node_container_manager_linux.go:validateNodeAllocatable).
 func Capacity(ctx context.Context, c *config.Config) error {
 	var f Findings
 	n := &node{Options: Options{Config: c}, c: c}
-	n.thresholds, _ = c.Thresholds() // a configuration with wrong ones is refused before
+	n.thresholds, _ = c.Thresholds() // an invalid configuration was refused before
 	tryCapacity(ctx, n, &f)
 	return errors.Join(f.Errors()...)
 }
@@ -59,7 +59,7 @@ func (f *Findings) aboveCapacity(t policy.Threshold, capacity int64) {
 	}
 }
 
-// tryPluginDir finds a plugin directory without a plugin in it.
+// tryPluginDir reports a plugin directory without plugins.
 func tryPluginDir(_ context.Context, n *node, f *Findings) {
 	if err := CheckPluginDir(n.c.PluginDir); err != nil {
 		level := Error
@@ -70,7 +70,7 @@ func tryPluginDir(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-// CheckPluginDir reports why no plugin can be found in dir.
+// CheckPluginDir returns why dir contains no usable plugin.
 func CheckPluginDir(dir string) error {
 	const want = "want a directory of plugin executables"
 	if err := isDir(dir); err != nil {
@@ -88,7 +88,7 @@ func CheckPluginDir(dir string) error {
 	return errors.New("has no executable in it, want at least one plugin, else no signal is observed")
 }
 
-// tryPluginFiles looks at the plugins' files and settings, and starts none.
+// tryPluginFiles checks the plugins' files and settings without starting any.
 func tryPluginFiles(_ context.Context, n *node, f *Findings) {
 	if isDir(n.c.PluginDir) != nil { // another probe reports that
 		return
@@ -100,9 +100,9 @@ func tryPluginFiles(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-// tryPlugins starts the plugins, confined as by the daemon, and has them observe the signals of
-// all thresholds as in a pass. With a summary as source they are not asked: only the daemon
-// serves it.
+// tryPlugins starts the plugins with the daemon's confinement, and has them observe the signals of
+// all thresholds as in a pass. With a summary as source they are not asked: only the daemon serves
+// it.
 func tryPlugins(ctx context.Context, n *node, f *Findings) {
 	if !n.StartPlugins || isDir(n.c.PluginDir) != nil {
 		return
@@ -118,7 +118,7 @@ func tryPlugins(ctx context.Context, n *node, f *Findings) {
 	f.addAll(Error, errs...)
 }
 
-// tryObserve makes the first half of a pass.
+// tryObserve performs the observing part of a pass.
 func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Findings) {
 	o := observe.New(observe.Options{Metrics: metrics.New("", ""), Log: slog.New(slog.DiscardHandler), Now: time.Now, CheckSampleTimes: true})
 	o.Configure(observe.Config{Thresholds: n.thresholds, Assigned: n.c.Assigned})
@@ -140,14 +140,14 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 		last, signal := o.Last(status.Signal), status.Signal
 		b, _ := eviction.Builtin(signal)
 		for _, t := range n.thresholds {
-			if t.Signal == signal && last.State == eviction.Observed && !reader.Reads(signal) { // else the probe of capacity has it
+			if t.Signal == signal && last.State == eviction.Observed && !reader.Reads(signal) { // otherwise the capacity probe covers it
 				f.aboveCapacity(t, last.Capacity)
 			}
 		}
 		of, there := state[b.Plugin]
 		switch {
 		case last.State != eviction.Unknown, n.reported(b.Filesystem), there && of != supervisor.Running && of != supervisor.Disabled:
-			// All is well, or another probe or supervisor.Try has reported why not.
+			// No problem, or another probe or supervisor.Try has reported it.
 		case last.Err == observe.NoObserver && !slices.Contains(n.c.RequiredSignals, string(signal)):
 			off = append(off, string(signal))
 		default:
@@ -163,7 +163,7 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 	}
 }
 
-// reported: another probe reports why signals of a filesystem are not observed.
+// reported reports whether another probe explains why signals of a filesystem are not observed.
 func (n *node) reported(of eviction.Filesystem) bool {
 	if of == "" {
 		return false
@@ -172,7 +172,7 @@ func (n *node) reported(of eviction.Filesystem) bool {
 	return err != nil || isDir(n.kubeletDir()) != nil
 }
 
-// trySummary gets the kubelet's summary once.
+// trySummary fetches the kubelet's summary once.
 func trySummary(ctx context.Context, n *node, f *Findings) {
 	if n.c.Source != config.SourceSummary {
 		return

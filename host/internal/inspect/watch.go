@@ -13,43 +13,43 @@ import (
 )
 
 const (
-	// watchEvery is the time between two looks of a Watch. After one that found errors it is as
-	// long as the newest of them has lasted, watchAgain at least and watchAgainMost at most.
+	// watchEvery is the interval between inspections of a Watch. After errors it is as long as the
+	// newest error has lasted, between watchAgain and watchAgainMost.
 	watchEvery     = time.Hour
 	watchAgain     = 10 * time.Second
 	watchAgainMost = time.Minute
 )
 
-// A Lasting is a finding of a daemon.
+// A Lasting is a finding of a daemon, with its time.
 type Lasting struct {
 	Finding
 
-	// Since is the time of the first of the looks in which the probe has always found something of
+	// Since is the time of the first inspection from which on the probe has always had a finding of
 	// this level.
 	Since time.Time `json:"since"`
 }
 
-// A Watch repeats the probes while a daemon runs, but for those of what the daemon notices by
-// itself. Found and Healthy may be called by any goroutine, also of a nil Watch.
+// A Watch repeats the probes while a daemon runs, except for those whose problems the daemon
+// notices anyway. Found and Healthy may be called from any goroutine, also on a nil Watch.
 type Watch struct {
 	options func() Options
 	log     *slog.Logger
 	again   chan struct{}
 	found   atomic.Pointer[[]Lasting]
 	left    hang.Left
-	// first takes the findings of the first look.
+	// first receives the findings of the first inspection.
 	first func([]Lasting)
-	// looked: Run has looked since the start or the last Again.
+	// looked: Run has inspected since the start or the last Again.
 	looked bool
 }
 
-// NewWatch returns a watch that has found nothing yet. options is called before each look, first
-// with the findings of the first one.
+// NewWatch returns a watch without findings. options is called before each inspection; first is
+// called with the findings of the first one.
 func NewWatch(options func() Options, first func([]Lasting), log *slog.Logger) *Watch {
 	return &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1)}
 }
 
-// Run looks now, after each Again, and again and again until ctx ends.
+// Run inspects now, after each Again, and periodically until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	for first := true; ; first = false {
 		wait := watchEvery
@@ -69,7 +69,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Again has Run look soon, after a reload.
+// Again makes Run inspect soon, after a reload.
 func (w *Watch) Again() {
 	if w == nil {
 		return
@@ -80,8 +80,7 @@ func (w *Watch) Again() {
 	}
 }
 
-// look logs what the look before it had not found, and returns since when there is the newest
-// error.
+// look inspects, logs new findings, and returns the begin of the newest error.
 func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	now, former := time.Now(), w.Found()
 	var found []Lasting
@@ -95,7 +94,7 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 			return newest
 		}
 		lasting := Lasting{f, now}
-		for _, l := range former { // the text may change from look to look
+		for _, l := range former { // the text may vary between inspections
 			if l.Probe == f.Probe && l.Level == f.Level {
 				lasting.Since = l.Since
 				break
@@ -121,7 +120,7 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	return newest
 }
 
-// Found returns what the last look has found.
+// Found returns the findings of the last inspection.
 func (w *Watch) Found() []Lasting {
 	if w == nil {
 		return nil
@@ -132,7 +131,7 @@ func (w *Watch) Found() []Lasting {
 	return nil
 }
 
-// Healthy returns the errors that have lasted for longer than after.
+// Healthy returns the errors that have lasted longer than after.
 func (w *Watch) Healthy(after time.Duration) error {
 	var errs []error
 	for _, f := range w.Found() {

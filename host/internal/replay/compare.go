@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// A Difference locates where two decisions part.
+// A Difference locates the first place where two decisions differ.
 type Difference struct {
-	// Step is the index of the step, -1 if it is not in one.
+	// Step is the index of the step, -1 if the difference is outside of the steps.
 	Step int
-	// Field is the path in the step, Got and Want are what it has, as JSON.
+	// Field is the path in the step, Got and Want are the two values as JSON.
 	Field, Got, Want string
 }
 
-// String tells the difference in one line.
+// String describes the difference in one line.
 func (d *Difference) String() string {
 	at := ""
 	if d.Step >= 0 {
@@ -28,10 +28,9 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s%s: got %s, recorded %s", at, d.Field, d.Got, d.Want)
 }
 
-// Compare returns the first difference between what was decided in s and what
-// was recorded, nil if there is none that counts. Thresholds observed, met and
-// actionable do not count, nor do texts of errors; where chance decides, any of
-// the recorded outcomes is right.
+// Compare returns the first relevant difference between the decisions got in s and the recorded
+// ones, nil if there is none. Thresholds observed, met and actionable are ignored, and so are error
+// texts; where the kubelet decides at random, any of the recorded outcomes is correct.
 func Compare(s *Scenario, got, want *Decisions) *Difference {
 	if got.ConfigError != "" || want.ConfigError != "" {
 		return compareConfig(s, got, want)
@@ -60,8 +59,8 @@ func compareStep(got, want *StepDecision) *Difference {
 	return d.first()
 }
 
-// compareOutcomes returns nothing if our one outcome is among the recorded ones,
-// else what tells it from the closest.
+// compareOutcomes returns nothing if our single outcome is among the recorded ones, else the
+// differences from the closest.
 func compareOutcomes(got, want *StepDecision) differences {
 	if len(got.Outcomes) != 1 {
 		var d differences
@@ -87,7 +86,7 @@ func compareOutcomes(got, want *StepDecision) differences {
 
 func compareOutcome(got, want *Outcome) differences {
 	var d differences
-	// Labels of several evictions come in any order.
+	// The signals of several evictions are in no particular order.
 	d.field("signals", slices.Sorted(slices.Values(got.Signals)), slices.Sorted(slices.Values(want.Signals)))
 	d.field("reclaimCalls", got.ReclaimCalls, want.ReclaimCalls)
 	compareAll(&d, "evictions", got.Evictions, want.Evictions, func(e Eviction) string { return e.Namespace + "/" + e.Name })
@@ -107,7 +106,7 @@ func sameSeconds(a, b *float64) bool {
 	return math.Abs(*a-*b) < tiny
 }
 
-// compareAll compares lists entry by entry, or as headlines if there are more in one.
+// compareAll compares lists entry by entry, or as headlines if their lengths differ.
 func compareAll[T any](d *differences, name string, got, want []T, headline func(T) string) {
 	if len(got) != len(want) {
 		d.add(name, headlines(got, headline), headlines(want, headline))
@@ -129,8 +128,7 @@ func headlines[T any](all []T, headline func(T) string) []string {
 	return out
 }
 
-// sortedMessages has the conditions in messages sorted, which the kubelet prints
-// in any order.
+// sortedMessages sorts the conditions in messages, which the kubelet prints in random order.
 func sortedMessages(answers []Admit) []Admit {
 	out := slices.Clone(answers)
 	for i := range out {
@@ -143,10 +141,10 @@ func sortedMessages(answers []Admit) []Admit {
 	return out
 }
 
-// differences collects what differs, in the order in which it is looked at.
+// differences collects differences in the order of comparison.
 type differences []Difference
 
-// field compares, with no difference between none and empty.
+// field compares two values; nil and empty are equal.
 func (d *differences) field(path string, got, want any) {
 	if !equality.Semantic.DeepEqual(got, want) {
 		d.add(path, got, want)

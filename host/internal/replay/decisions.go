@@ -12,8 +12,8 @@ type Decisions struct {
 	Oracle string `json:"oracle"`
 	// Scenario is the name of the scenario.
 	Scenario string `json:"scenario"`
-	// ConfigError says why the configuration was refused; there are no steps then.
-	// ConfigErrors has all that may be said, where only one of several is.
+	// ConfigError is why the configuration was refused; there are no steps then. ConfigErrors holds
+	// all errors of which the manager may report any one.
 	ConfigError  string         `json:"configError,omitempty"`
 	ConfigErrors []string       `json:"configErrors,omitempty"`
 	Steps        []StepDecision `json:"steps"`
@@ -24,21 +24,21 @@ type StepDecision struct {
 	Now metav1.Time `json:"now"`
 	// Error is why the pass failed.
 	Error string `json:"error,omitempty"`
-	// Observed are the thresholds that are met whatever their grace period, Met
-	// those whose grace period is over, Actionable those of them with figures
-	// newer than in the pass before. All three only explain.
+	// Observed holds the thresholds that are met regardless of their grace period, Met those whose
+	// grace period is over, Actionable those of them with figures newer than in the previous pass.
+	// All three are informative only.
 	Observed   []ObservedThreshold `json:"observed,omitempty"`
 	Met        []Threshold         `json:"met,omitempty"`
 	Actionable []Threshold         `json:"actionable,omitempty"`
-	// NodeConditions that are reported, sorted.
+	// NodeConditions holds the reported conditions, sorted.
 	NodeConditions []string `json:"nodeConditions,omitempty"`
 	MemoryPressure bool     `json:"memoryPressure"`
 	DiskPressure   bool     `json:"diskPressure"`
 	PIDPressure    bool     `json:"pidPressure"`
-	// SummaryCalls are the different numbers of calls that the outcomes took.
+	// SummaryCalls holds the distinct numbers of summary calls of the outcomes.
 	SummaryCalls []int `json:"summaryCalls,omitempty"`
-	// Outcomes are the different things that the pass may do where something is
-	// left to chance, the preferred first. What we decide has exactly one.
+	// Outcomes holds the possible actions of the pass where the kubelet decides at random, the
+	// preferred one first. Our decisions have exactly one.
 	Outcomes []Outcome `json:"outcomes"`
 	Admit    []Admit   `json:"admit,omitempty"`
 }
@@ -46,17 +46,17 @@ type StepDecision struct {
 // Threshold is a threshold as text.
 type Threshold struct {
 	Signal string `json:"signal"`
-	// Operator is LessThan; without one the threshold cannot be met.
+	// Operator is LessThan; a threshold without an operator is never met.
 	Operator string `json:"operator,omitempty"`
-	// Quantity or Percentage is the value, the latter as the shortest text of a
-	// float32: 0.1 is 10 %.
+	// Quantity or Percentage is the value, the latter as the shortest decimal of a float32: 0.1 is
+	// 10 %.
 	Quantity    string `json:"quantity,omitempty"`
 	Percentage  string `json:"percentage,omitempty"`
 	GracePeriod string `json:"gracePeriod,omitempty"`
 	MinReclaim  string `json:"minReclaim,omitempty"`
 }
 
-// ObservedThreshold is a threshold that is met, and since when.
+// ObservedThreshold is a threshold that is met, with the time since when.
 type ObservedThreshold struct {
 	Threshold
 
@@ -65,26 +65,25 @@ type ObservedThreshold struct {
 
 // Outcome holds the actions of a pass.
 type Outcome struct {
-	// Signals as which the evictions are counted, one each.
+	// Signals holds the signal label of each eviction in the metrics.
 	Signals []string `json:"signals,omitempty"`
-	// ReclaimCalls are the steps of node-level reclaim that ran.
+	// ReclaimCalls lists the steps of node-level reclaim that ran.
 	ReclaimCalls []string   `json:"reclaimCalls,omitempty"`
 	Evictions    []Eviction `json:"evictions,omitempty"`
 	Events       []Event    `json:"events,omitempty"`
-	// Returned are the uids whose clean-up is waited for.
+	// Returned lists the uids of pods whose clean-up is awaited.
 	Returned []string `json:"returned,omitempty"`
-	// TiedPods rank equal to the victim, which is one of them.
-	// TieTruncated: there was one outcome for each of them, but not all are
-	// recorded.
+	// TiedPods rank equal to the victim, which is one of them. TieTruncated: each of them has an
+	// outcome, but not all are recorded.
 	TiedPods     []string `json:"tiedPods,omitempty"`
 	TieTruncated bool     `json:"tieTruncated,omitempty"`
-	// CleanupWaitSeconds is the time waited for the clean-up.
+	// CleanupWaitSeconds is how long the manager waited for the clean-up.
 	CleanupWaitSeconds *float64 `json:"cleanupWaitSeconds,omitempty"`
 	// Panic is the value with which the recorded manager crashed.
 	Panic string `json:"panic,omitempty"`
 }
 
-// Eviction is a call of the kill function and what it did to the pod's status.
+// Eviction is a call of the kill function with its effect on the pod's status.
 type Eviction struct {
 	UID                string `json:"uid"`
 	Namespace          string `json:"namespace"`
@@ -94,7 +93,7 @@ type Eviction struct {
 	Phase              string `json:"phase"`
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
-	// Conditions that changed, without their transition time.
+	// Conditions that changed, without their transition times.
 	Conditions []v1.PodCondition `json:"conditions,omitempty"`
 	KillError  string            `json:"killError,omitempty"`
 }

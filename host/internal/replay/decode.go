@@ -19,21 +19,20 @@ import (
 )
 
 const (
-	// maxErrors bounds what a file of rubbish can make us say.
+	// maxErrors bounds the errors reported for an invalid file.
 	maxErrors = 30
 
-	// What a scenario has that does not say otherwise: the time between two passes
-	// of the kubelet, and its transition period.
+	// Defaults of a scenario: the kubelet's interval between passes, and its transition period.
 	defaultAdvanceSeconds   = 10
 	defaultTransitionPeriod = 5 * time.Minute
 	defaultNodeName         = "node"
 )
 
-// defaultStart is the start of scenarios that do not say when they begin.
+// defaultStart is the start time of scenarios that have none.
 var defaultStart = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
-// Decode reads a trace or a bare scenario from JSON. The error has a line for
-// each thing that is wrong, with field, value and what would be right.
+// Decode decodes a trace or a bare scenario from JSON. The error has a line for each problem, with
+// the field, the value and what is expected.
 func Decode(data []byte) (*Trace, error) {
 	var top map[string]json.RawMessage
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &top); err != nil {
@@ -76,11 +75,10 @@ func blank() *Scenario {
 	}
 }
 
-// decoder takes a document apart field by field, so that one wrong value does
-// not hide another.
+// decoder decodes a document field by field, so that one wrong value does not hide another.
 type decoder struct{ problems }
 
-// value decodes raw into v. Null leaves v as it is.
+// value decodes raw into v. Null leaves v unchanged.
 func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value) {
 	t := v.Type()
 	switch {
@@ -105,8 +103,8 @@ func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value) {
 	}
 }
 
-// ours reports whether a struct's fields are decoded one by one. Recorded decisions
-// are not written by hand.
+// ours reports whether a struct's fields are decoded one by one. Recorded decisions are not, as
+// they are not written by hand.
 func ours(t reflect.Type) bool {
 	return slices.Contains([]reflect.Type{
 		reflect.TypeFor[Trace](), reflect.TypeFor[Scenario](), reflect.TypeFor[Config](), reflect.TypeFor[Step](), reflect.TypeFor[Reclaim](),
@@ -168,7 +166,7 @@ func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
 	}
 }
 
-// forms say what values look like; all others are whole numbers.
+// forms describes the values of types; all others are whole numbers.
 var forms = map[reflect.Type]string{
 	reflect.TypeFor[*v1.Pod]():           "a v1.Pod",
 	reflect.TypeFor[Step]():              "a step",
@@ -186,8 +184,8 @@ var forms = map[reflect.Type]string{
 
 func form(t reflect.Type) string { return cmp.Or(forms[t], "a whole number") }
 
-// keysOf returns the keys of a struct's fields, in their order. A field without one is no
-// part of the format.
+// keysOf returns the keys of a struct's fields, in order. Fields without a key are not part of the
+// format.
 func keysOf(t reflect.Type) []string {
 	keys := make([]string, 0, t.NumField())
 	for f := range t.Fields() {

@@ -1,9 +1,7 @@
-// Package replay runs a scenario (pods, figures and errors, step by step)
-// through a whole eviction manager, tells what it decided, and compares that
-// with decisions that were recorded before.
+// Package replay runs a scenario (pods, figures and errors, step by step) through a complete
+// eviction manager, reports its decisions, and compares them with recorded ones.
 //
-// It brings the clock, the pods, the figures, the runtime and the kills of a
-// scenario; it decides nothing itself and knows no rule of eviction. The
-// manager is given to it: package host's with real plugin processes in evictd
-// replay, with plugins in the same process in tests.
+// It simulates the clock, the pods, the figures, the runtime and the kills of a scenario; it
+// decides nothing itself and knows no rule of eviction. The caller provides the manager: package
+// host with real plugin processes in evictd replay, with in-process plugins in tests.
 package replay

@@ -22,11 +22,11 @@ import (
 // criticalPriority is the priority given to pods that may not be evicted.
 const criticalPriority = 2_000_000_000
 
-// FromRecord returns the scenario of a recorded decision: its thresholds, the pods that could go
-// with what they request, and the figures that it was made from, in the pass that first saw
-// the threshold met and in the one that acted. Signals that are not the kubelet's are in no
-// summary, so that decisions for them cannot be replayed. A ranking, for which no threshold need be
-// met, is replayed as if one were: by a hard threshold just above what is available.
+// FromRecord returns the scenario of a recorded decision: its thresholds, the candidates with their
+// requests, and the figures it was made from, in the pass that first saw the threshold met and in
+// the one that acted. Summaries have only the kubelet's signals, so decisions for others cannot be
+// replayed. A ranking, which needs no met threshold, is replayed with a hard threshold just above
+// what is available.
 func FromRecord(r *decision.Decision) (*Trace, error) {
 	acted := -1
 	for i := range r.Thresholds {
@@ -79,7 +79,7 @@ func FromRecord(r *decision.Decision) (*Trace, error) {
 	return &Trace{Scenario: s}, nil
 }
 
-// asIfMet returns a ranking with a threshold that is met, and no other one.
+// asIfMet returns a ranking with a single threshold, which is met.
 func asIfMet(r *decision.Decision, s eviction.Signal) (*decision.Decision, error) {
 	at := slices.IndexFunc(r.Observations, func(o decision.Observation) bool { return o.Signal == s && o.State == decision.StateObserved })
 	b, _ := eviction.Builtin(s)
@@ -96,8 +96,8 @@ func asIfMet(r *decision.Decision, s eviction.Signal) (*decision.Decision, error
 }
 
 // stepsOf returns the passes that led to a decision: one before it, in which the filesystems are
-// found; those in which the threshold was met already; and the one that acted. What a minimum reclaim
-// has prolonged was met for its grace period without it.
+// detected; those in which the threshold was already met; and the one that acted. A threshold
+// prolonged by its minimum reclaim was met for its grace period without it.
 func stepsOf(r *decision.Decision, t *decision.Threshold, observed map[eviction.Signal]decision.Observation) ([]Step, error) {
 	const calm = 10 // seconds
 	steps := []Step{{Note: "before it", AdvanceSeconds: calm, Summary: summaryOf(r, t.Signal, nil)}}
@@ -126,8 +126,8 @@ func stepsOf(r *decision.Decision, t *decision.Threshold, observed map[eviction.
 	return append(steps, acted), nil
 }
 
-// withoutStale returns observed without the signals of thresholds that were met, and were not acted
-// on because their figures were no newer than those of the pass before.
+// withoutStale returns observed without the signals of thresholds that were met but not acted on
+// because their figures were no newer than those of the previous pass.
 func withoutStale(r *decision.Decision, acted *decision.Threshold, observed map[eviction.Signal]decision.Observation) map[eviction.Signal]decision.Observation {
 	fresh := maps.Clone(observed)
 	for i := range r.Thresholds {
@@ -138,15 +138,15 @@ func withoutStale(r *decision.Decision, acted *decision.Threshold, observed map[
 	return fresh
 }
 
-// follows reports whether a hard threshold of the pods' memory is that of the node's, and
-// there because pods are held to what they may have.
+// follows reports whether the hard threshold of the pods' memory is derived from that of the
+// node's, because node allocatable is enforced on pods.
 func follows(r *decision.Decision, t *decision.Threshold) bool {
 	return t.Signal == eviction.AllocatableMemoryAvailable && t.Hard() && slices.ContainsFunc(r.Thresholds, func(u decision.Threshold) bool {
 		return u.Signal == eviction.MemoryAvailable && u.Hard() && u.Value == t.Value && u.MinReclaim == t.MinReclaim
 	})
 }
 
-// went says who went as a record has it.
+// went describes the eviction in a record.
 func went(r *decision.Decision) string {
 	signal := r.Head().Signal
 	if r.Kind == decision.KindRanking {
@@ -155,7 +155,7 @@ func went(r *decision.Decision) string {
 	return firstToGo(r) + " went for " + signal
 }
 
-// firstToGo returns the pod that went, or was the first of a ranking.
+// firstToGo returns the evicted pod, or the first of a ranking.
 func firstToGo(r *decision.Decision) string {
 	switch {
 	case r.Victim != nil:
@@ -184,7 +184,7 @@ func configOf(r *decision.Decision) Config {
 		case follows(r, t):
 			c.EnforceNodeAllocatable = []string{"pods"}
 			continue
-		case b.Filesystem == eviction.ContainerFs: // follow from those of the others
+		case b.Filesystem == eviction.ContainerFs: // follow from those of the other filesystems
 			continue
 		case !t.Hard():
 			c.EvictionSoft[string(t.Signal)], c.EvictionSoftGracePeriod[string(t.Signal)] = configured(t.Value), t.GracePeriod
@@ -198,7 +198,7 @@ func configOf(r *decision.Decision) Config {
 	return c
 }
 
-// configured returns a value as it stands in a configuration, where 100% is none at all.
+// configured returns a value as written in a configuration, where 100% means none.
 func configured(value string) string {
 	if value == "100%" {
 		return "100.0%"
@@ -223,10 +223,10 @@ func podOf(c *decision.Candidate) *v1.Pod {
 	return p
 }
 
-// object is one of a summary, whose words are the kubelet's.
+// object is a JSON object of a summary, with the kubelet's keys.
 type object = map[string]any
 
-// summaryOf returns a summary with the observations and the candidates' use of a signal.
+// summaryOf returns a summary with the observations, and the candidates' usage of a signal.
 func summaryOf(r *decision.Decision, signal eviction.Signal, observed map[eviction.Signal]decision.Observation) json.RawMessage {
 	node, runtime := object{"nodeName": r.Node}, object{}
 	filesystem := func(bytes, inodes eviction.Signal) object {
@@ -270,12 +270,11 @@ func summaryOf(r *decision.Decision, signal eviction.Signal, observed map[evicti
 			pods = append(pods, podStats(c, signal))
 		}
 	}
-	text, _ := json.Marshal(object{"node": node, "pods": pods}) // of maps, texts and numbers
+	text, _ := json.Marshal(object{"node": node, "pods": pods}) // only maps, texts and numbers
 	return text
 }
 
-// podStats returns a pod's use of a signal, in the place where the kubelet's order finds it in
-// any layout.
+// podStats returns a pod's usage of a signal, where the kubelet's order finds it in any layout.
 func podStats(c *decision.Candidate, signal eviction.Signal) object {
 	namespace, name, _ := strings.Cut(c.Pod, "/")
 	main, pod := object{"name": "main"}, object{"podRef": object{"name": name, "namespace": namespace, "uid": c.UID}}
@@ -300,8 +299,7 @@ func podStats(c *decision.Candidate, signal eviction.Signal) object {
 	return pod
 }
 
-// OtherVictim says of the replay of a record who would have gone, and whether it is another one
-// than the record has.
+// OtherVictim says which pod the replay of a record evicts, and whether it differs from the record.
 func OtherVictim(t *Trace, r *Replay) (text string, other bool) {
 	was, is := firstToGo(t.Scenario.Record), "no pod"
 	if r.Decisions.ConfigError != "" {

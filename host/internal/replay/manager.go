@@ -10,12 +10,12 @@ import (
 	"github.com/evictd/evictd/host/internal/loop"
 )
 
-// A Manager is an eviction manager that makes a pass when it is asked to.
+// A Manager is an eviction manager that makes passes on request.
 type Manager interface {
-	// Synchronize makes one whole pass and returns when the kills in it did.
+	// Synchronize makes one complete pass and returns after its kills.
 	Synchronize(context.Context) (loop.PassResult, error)
-	// AwaitCleanup waits for the pods that the pass evicted, in the time of Clock.
-	// The error is that of the context.
+	// AwaitCleanup waits, on Clock, for the pods that the pass evicted. It returns the context's
+	// error.
 	AwaitCleanup(context.Context, loop.PassResult) error
 	IsUnderMemoryPressure() bool
 	IsUnderDiskPressure() bool
@@ -23,11 +23,10 @@ type Manager interface {
 	Admit(*v1.Pod) admission.Answer
 }
 
-// A Start makes a Manager of a World, by package host's embedding API. The Manager
-// makes no passes of its own. stop ends it and all that belongs to it, and returns
-// when nothing is left.
+// A Start makes a Manager for a World through package host's embedding API. The Manager makes
+// passes only on request. stop ends it and everything that belongs to it, and waits for that.
 type Start func(ctx context.Context, w *World) (m Manager, stop func(), err error)
 
-// MinDeadline is the time that plugins get in a replay: the effects of a slow machine on their
-// deadlines are no part of a scenario.
+// MinDeadline is the shortest deadline of plugins in a replay: a slow machine must not affect a
+// scenario.
 const MinDeadline = time.Minute

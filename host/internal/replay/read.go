@@ -12,11 +12,11 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// maxFileBytes keeps a file that is no trace, or a gzip bomb, out of memory.
+// maxFileBytes bounds the unpacked size of a trace, against wrong files and gzip bombs.
 const maxFileBytes = 256 << 20
 
-// Read reads a trace or a bare scenario from a file in JSON or, by its name, in
-// YAML; a name that ends in .gz is compressed.
+// Read reads a trace or a bare scenario from a file, JSON or YAML by its name; .gz at the end means
+// compressed.
 func Read(path string) (*Trace, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func Read(path string) (*Trace, error) {
 	return trace, nil
 }
 
-// inFile names the file in each line of err.
+// inFile prefixes each line of err with the file's name.
 func inFile(path string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -72,7 +72,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// fromYAML returns a YAML document as JSON. A key that is given twice is an error.
+// fromYAML converts YAML to JSON. A duplicate key is an error.
 func fromYAML(data []byte) ([]byte, error) {
 	data, twice, err := input.YAML(data, maxErrors, func(path []string) string { return strings.Join(path, ".") })
 	return data, input.ClipAll(append(twice, err), maxErrors)

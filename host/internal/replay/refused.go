@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// compareConfig compares refusals of the configuration. What is said may differ:
-// where several things are wrong the recorded manager says one of them, and we
-// say all.
+// compareConfig compares refusals of the configuration. Their texts may differ: of several problems
+// the recorded manager reports one, and we report all.
 func compareConfig(s *Scenario, got, want *Decisions) *Difference {
 	recorded := want.ConfigErrors
 	if want.ConfigError != "" {
@@ -20,8 +19,8 @@ func compareConfig(s *Scenario, got, want *Decisions) *Difference {
 	return &Difference{Step: -1, Field: "configError", Got: asJSON(got.ConfigError), Want: asJSON(want.ConfigError)}
 }
 
-// saysSame reports whether a line of ours has the whole recorded text, or names
-// the same things of the configuration, fields and values.
+// saysSame reports whether a line of ours contains the whole recorded text, or names the same
+// fields and values of the configuration.
 func (c *Config) saysSame(ours, recorded string) bool {
 	if ours == "" {
 		return false
@@ -51,7 +50,7 @@ func (c *Config) words() map[string]bool {
 	return own
 }
 
-// words splits a text at blanks and at punctuation that is no part of a signal or an amount.
+// words splits a text at blanks and at punctuation that does not occur in signals and amounts.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`:;,[](){}", r) })
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// oracle names this manager in Decisions.
+// oracle identifies this manager in Decisions.
 const oracle = "evictd"
 
-// operator is the only one that thresholds have.
+// operator is the only operator of thresholds.
 const operator = "LessThan"
 
 // A Replay is the result of a scenario.
 type Replay struct {
 	Decisions *Decisions
-	// Passes holds the manager's result of each step's pass.
+	// Passes holds the manager's result of each step.
 	Passes []loop.PassResult
 }
 
-// Run makes a manager with start and takes it through the scenario. A refused
-// configuration is a decision; an error is a manager that could not be run.
+// Run makes a manager with start and takes it through the scenario. A refused configuration counts
+// as a decision; the error reports a manager that could not run.
 func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Replay, error) {
 	r := &Replay{Decisions: &Decisions{SchemaVersion: SchemaVersion, Oracle: oracle, Scenario: s.Name, Steps: []StepDecision{}}}
 	c, err := Configuration(s)
@@ -60,8 +60,7 @@ func Run(ctx context.Context, s *Scenario, log *slog.Logger, start Start) (*Repl
 	return r, nil
 }
 
-// Configuration returns the configuration that the scenario gives a manager. The
-// error has all that is wrong with it.
+// Configuration returns the manager's configuration in the scenario. The error lists every problem.
 func Configuration(s *Scenario) (config.Config, error) {
 	c := config.Default()
 	c.NodeName = s.NodeName
@@ -86,8 +85,7 @@ func Configuration(s *Scenario) (config.Config, error) {
 	return c, nil
 }
 
-// With puts the thresholds of a configuration, and what it tells plugins, in the place of a
-// scenario's.
+// With replaces the thresholds and the plugins' settings of a scenario by those of a configuration.
 func With(s *Scenario, c *config.Config) {
 	s.Config.EvictionHard, s.Config.EvictionSoft = c.EvictionHard, c.EvictionSoft
 	s.Config.EvictionSoftGracePeriod, s.Config.EvictionMinimumReclaim = c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim
@@ -98,7 +96,7 @@ func With(s *Scenario, c *config.Config) {
 	}
 }
 
-// run runs the manager's part of a step.
+// run performs the manager's part of a step.
 func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResult) {
 	pass, err := m.Synchronize(ctx)
 	d := StepDecision{Now: metav1.NewTime(w.Now())}
@@ -110,7 +108,7 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	explain(&d, pass)
 	_, awaited := w.step.Cleanup()
 	if awaited = awaited && len(pass.Evicted) > 0 && err == nil; awaited {
-		_ = m.AwaitCleanup(ctx, pass) // Run looks at ctx itself
+		_ = m.AwaitCleanup(ctx, pass) // Run checks ctx itself
 	}
 	for _, p := range w.step.Admit {
 		answer := m.Admit(p)
@@ -132,8 +130,8 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-// conditions returns the reported conditions, sorted. A pass that failed reports none, but they
-// hold on.
+// conditions returns the reported conditions, sorted. A failed pass reports none, so the former
+// ones stay.
 func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string
 	for _, c := range pass.Conditions {
@@ -153,7 +151,7 @@ func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	return out
 }
 
-// explain fills in which thresholds were met and counted, the most urgent first.
+// explain fills in the thresholds that were met, the most urgent first.
 func explain(d *StepDecision, pass loop.PassResult) {
 	thresholds := slices.DeleteFunc(slices.Clone(pass.Thresholds), func(t decision.Threshold) bool { return t.Since == nil })
 	slices.SortStableFunc(thresholds, func(a, b decision.Threshold) int {
@@ -171,7 +169,7 @@ func explain(d *StepDecision, pass loop.PassResult) {
 	}
 }
 
-// textOf returns t in the form of traces, where a part of the capacity to be reclaimed ends in x.
+// textOf returns t in the format of traces, where a minimum reclaim in percent ends in x.
 func textOf(t *decision.Threshold) Threshold {
 	text := Threshold{Signal: string(t.Signal), Operator: operator, GracePeriod: t.GracePeriod}
 	p, err := t.Policy()
@@ -188,7 +186,7 @@ func textOf(t *decision.Threshold) Threshold {
 	return text
 }
 
-// urgency puts memory before all else, and hard thresholds before soft ones.
+// urgency sorts memory first, and hard thresholds before soft ones.
 func urgency(t *decision.Threshold) int {
 	u := 0
 	if d, _ := eviction.Builtin(t.Signal); d.Condition != eviction.MemoryPressure {

@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
-// observation tells a signal's figures.
+// observation formats a signal's figures.
 func observation(d *decision.Decision, s decision.Observation) string {
 	text := string(s.Signal) + " "
 	if s.State != decision.StateObserved {
@@ -36,8 +36,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// oneLine keeps texts of a file from breaking lines or the terminal. Line feeds
-// of our own come first.
+// oneLine keeps texts of a file from breaking lines or the terminal. It preserves our own leading
+// line feeds.
 func oneLine(s string) string {
 	own := len(s) - len(strings.TrimLeft(s, "\n"))
 	return s[:own] + input.Printable(s[own:])

@@ -4,9 +4,9 @@ import (
 	"slices"
 )
 
-// tiedAlike reports whether got is one of the outcomes that want stands for:
-// many pods rank equal, and not all that can happen was recorded. The victim must
-// be one of them, and all that does not come from who it is must be equal.
+// tiedAlike reports whether got is one of the outcomes that want represents: many pods rank equal,
+// and not all outcomes were recorded. The victim must be one of these pods, and everything that
+// does not depend on its identity must be equal.
 func tiedAlike(got, want *Outcome) bool {
 	if !want.TieTruncated || len(got.Evictions) != 1 || len(want.Evictions) != 1 {
 		return false
@@ -23,7 +23,7 @@ func tiedAlike(got, want *Outcome) bool {
 	return len(compareOutcome(anonymous(got), anonymous(want))) == 0
 }
 
-// anonymous returns o without the parts that depend on the victims' identity.
+// anonymous returns o without the parts that depend on the identity of victims.
 func anonymous(o *Outcome) *Outcome {
 	out := *o
 	out.Returned = nil

@@ -15,11 +15,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// labelWidth is the distance of a line's text from its margin, in columns.
+// labelWidth is the width of the label column.
 const labelWidth = 11
 
-// Timeline tells for people what happened in the trace's scenario, step by step,
-// beside what was recorded, if anything was.
+// Timeline describes what happened in the trace's scenario, step by step, compared with the
+// recorded decisions if any.
 func Timeline(t *Trace, r *Replay) []byte {
 	w := &timeline{scenario: t.Scenario}
 	w.head()
@@ -39,13 +39,13 @@ func Timeline(t *Trace, r *Replay) []byte {
 
 type timeline struct {
 	scenario *Scenario
-	// signals with a threshold.
+	// signals holds those with a threshold.
 	signals []eviction.Signal
 	b       bytes.Buffer
 	label   string // of the line before
 }
 
-// line writes a line. A label stands once above lines that share it.
+// line writes a line. Consecutive lines with the same label show it once.
 func (w *timeline) line(label, format string, args ...any) {
 	shown := label
 	if label == w.label {
@@ -87,7 +87,7 @@ func (w *timeline) head() {
 	}
 }
 
-// unobserved tells of signals that have a threshold and were not even asked for.
+// unobserved reports signals that have a threshold but were not observed.
 func (w *timeline) unobserved(pass *loop.PassResult) {
 	for _, s := range w.signals {
 		if !slices.ContainsFunc(pass.Observations, func(o decision.Observation) bool { return o.Signal == s }) {
@@ -141,7 +141,7 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	}
 }
 
-// changes tells what the step brings.
+// changes describes the changes of a step.
 func (w *timeline) changes(step *Step) {
 	for _, uid := range step.RemovePods {
 		w.line("pods", "%s is gone", uid)
@@ -160,7 +160,7 @@ func (w *timeline) changes(step *Step) {
 	}
 }
 
-// met tells of a threshold that is met since when, and whether it counts.
+// met describes a met threshold: since when, and whether it is actionable.
 func met(t *decision.Threshold, now time.Time) string {
 	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, clock(*t.Since))
 	switch {
@@ -203,7 +203,7 @@ func (w *timeline) reclaim(d *StepDecision, pass *loop.PassResult) {
 	}
 }
 
-// ranking shows the candidates, first to go first, and what put each before the next one.
+// ranking shows the candidates in order, each with the reason why it precedes the next one.
 func (w *timeline) ranking(pass *loop.PassResult) {
 	lines := tell.Ranking(&pass.Decision)
 	if len(lines) == 0 {
@@ -228,7 +228,7 @@ func (w *timeline) evictions(d *StepDecision, pass *loop.PassResult) {
 		if i < len(pass.Evicted) {
 			label = pass.Evicted[i].Signal
 		}
-		w.line("evicted", "%s/%s for %s, grace period %ds", e.Namespace, e.Name, label, max(1, e.GracePeriodSeconds)) // a kill takes no less
+		w.line("evicted", "%s/%s for %s, grace period %ds", e.Namespace, e.Name, label, max(1, e.GracePeriodSeconds)) // the minimum grace of a kill
 		w.line("evicted", "  %s", e.Message)
 		if e.KillError != "" {
 			w.line("evicted", "  the kill returned: %s", e.KillError)
@@ -248,8 +248,7 @@ func (w *timeline) events(d *StepDecision) {
 	}
 }
 
-// recorded tells whether what was recorded of a step is the same; of the
-// configuration if i is -1.
+// recorded says whether step i, or the configuration if i is -1, matches what was recorded.
 func (w *timeline) recorded(t *Trace, r *Replay, i int) {
 	if t.Decisions == nil || i >= len(t.Decisions.Steps) {
 		return

@@ -12,15 +12,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// problems collects the errors of a scenario, each with the path of the field.
+// problems collects the errors of a scenario, each with the path of its field.
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {
 	*p = append(*p, errors.New(strings.TrimPrefix(path+": "+fmt.Sprintf(format, args...), ": ")))
 }
 
-// maxSeconds is more than a scenario can mean, and far from what a duration
-// cannot hold.
+// maxSeconds is more than a scenario needs, and far below the maximum of a duration.
 const maxSeconds = 1e9
 
 func (t *Trace) problems() []error {
@@ -30,9 +29,8 @@ func (t *Trace) problems() []error {
 	return t.Scenario.problems(t.Decisions != nil)
 }
 
-// problems reports all that is wrong with s beyond its form. The configuration
-// is the manager's to judge. A recorded scenario is spared what only helps its
-// author.
+// problems returns everything wrong with s beyond its form. The manager validates the
+// configuration. Checks that only help authors are skipped for a recorded scenario.
 func (s *Scenario) problems(recorded bool) []error {
 	c := checker{active: map[string]bool{}}
 	if s.SchemaVersion != SchemaVersion {
@@ -54,7 +52,7 @@ func (s *Scenario) problems(recorded bool) []error {
 	return c.problems
 }
 
-// checker follows which pods are active.
+// checker tracks which pods are active.
 type checker struct {
 	problems
 
@@ -109,7 +107,7 @@ func (c *checker) join(path string, pods []*v1.Pod) {
 	}
 }
 
-// identity checks that p can be distinguished from others and found in summaries.
+// identity checks that p can be told from other pods and found in summaries.
 func (c *checker) identity(path string, p *v1.Pod) bool {
 	if p.UID == "" {
 		c.add(path+".metadata.uid", "missing (pod %q): want a uid, as in podRef of the summary", cmp.Or(p.Name, "without a name"))

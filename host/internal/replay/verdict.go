@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// A Result compares a replay with the record.
+// A Result is the outcome of comparing a replay with the record.
 type Result int
 
 // The results.
 const (
-	// Passed decided as recorded.
+	// Passed: the decisions match the record.
 	Passed Result = iota
-	// Failed decided otherwise, or not at all.
+	// Failed: they do not match, or the replay failed.
 	Failed
-	// Skipped has quirks: what was recorded need not be decided.
+	// Skipped: the record has quirks, which need not be reproduced.
 	Skipped
 )
 
-// A Verdict is the result of a trace and, unless it passed, why.
+// A Verdict is the result of a trace and, unless it passed, the reason.
 type Verdict struct {
 	Result Result
 	Why    string
 }
 
-// errNothingRecorded is the fault of a scenario that is to be checked.
+// errNothingRecorded reports a scenario without recorded decisions.
 var errNothingRecorded = errors.New("no decisions are recorded in it, nothing to check against")
 
 // Check judges a replay of t, which failed to run if err is not nil.
@@ -52,7 +52,7 @@ func Check(t *Trace, r *Replay, err error) Verdict {
 	}
 }
 
-// tell returns d with the note of its step.
+// tell returns the text of d with the note of its step.
 func (s *Scenario) tell(d *Difference) string {
 	if d.Step >= 0 && d.Step < len(s.Steps) && s.Steps[d.Step].Note != "" {
 		return fmt.Sprintf("%s (%s)", d, s.Steps[d.Step].Note)

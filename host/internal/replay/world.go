@@ -15,27 +15,28 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 )
 
-// The steps of node-level reclaim, as recorded decisions name them.
+// The steps of node-level reclaim, by their names in recorded decisions.
 const (
 	stepContainerGC = "container-gc"
 	stepImageGC     = "image-gc"
 )
 
-// What events are about.
+// Kinds of the objects of events.
 const (
 	kindNode = "Node"
 	kindPod  = "Pod"
 )
 
-// everyPod stands for all pods in Step.KillErrors.
+// everyPod matches all pods in Step.KillErrors.
 const everyPod = "*"
 
 var errNoSummary = errors.New("the scenario has no summary yet")
 
-// A World surrounds a manager in a scenario: it answers as the present step says, and remembers
-// the manager's actions. Its methods are those that package host's embedding API asks for.
+// A World simulates the surroundings of a manager in a scenario: it answers as the current step
+// prescribes, and records the manager's actions. Its methods implement package host's embedding
+// API.
 type World struct {
-	// Config is the configuration that the scenario gives a manager.
+	// Config is the manager's configuration in the scenario.
 	Config config.Config
 	Log    *slog.Logger
 
@@ -57,7 +58,7 @@ func newWorld(s *Scenario) *World {
 	return &World{nodeName: s.NodeName, layout: s.FilesystemLayout, now: s.StartTime.Time, pods: slices.Clone(s.Pods), step: &Step{}}
 }
 
-// begin changes the world as step says and forgets what the manager did.
+// begin applies the changes of step and clears the recorded actions.
 func (w *World) begin(step *Step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,8 +87,8 @@ func (w *World) Now() time.Time {
 	return w.now
 }
 
-// After serves the wait for clean-up. It fires at once: only the time of the wait
-// goes on, that of the passes is the scenario's.
+// After serves the wait for clean-up. It fires at once and advances only the time of that wait; the
+// scenario sets the time of passes.
 func (w *World) After(d time.Duration) <-chan time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,15 +98,14 @@ func (w *World) After(d time.Duration) <-chan time.Time {
 	return fired
 }
 
-// ActivePods returns the pods that run.
+// ActivePods returns the active pods.
 func (w *World) ActivePods() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.pods)
 }
 
-// Summary returns the summary of the first call of a pass, and afterwards the one
-// that follows a reclaim.
+// Summary returns the summary for the first call of a pass, and then the one for after a reclaim.
 func (w *World) Summary(context.Context) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *World) Summary(context.Context) ([]byte, error) {
 	}
 }
 
-// HasDedicatedImageFs reports whether images have a filesystem of their own.
+// HasDedicatedImageFs reports whether images have a dedicated filesystem.
 func (w *World) HasDedicatedImageFs(context.Context) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,8 +141,8 @@ func (w *World) HasDedicatedImageFs(context.Context) (bool, error) {
 	return w.layout != LayoutShared, nil
 }
 
-// HasDedicatedContainerFs reports whether writable layers are on the kubelet's, with
-// images on their own.
+// HasDedicatedContainerFs reports whether writable layers are on the kubelet's filesystem while
+// images have a dedicated one.
 func (w *World) HasDedicatedContainerFs(context.Context) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +174,7 @@ func (w *World) collect(step string, fails func(*Reclaim) string) error {
 	return nil
 }
 
-// KillPod records what a real kill function would do.
+// KillPod records the effects of a real kill function.
 func (w *World) KillPod(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func(*v1.PodStatus)) error {
 	former := pod.Status.DeepCopy()
 	status := former.DeepCopy()
@@ -205,8 +205,7 @@ func (w *World) KillPod(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func
 	return nil
 }
 
-// changed returns the conditions of now that former does not have, without the time
-// at which they changed.
+// changed returns the conditions in now that former lacks, without their transition times.
 func changed(former, now []v1.PodCondition) []v1.PodCondition {
 	var out []v1.PodCondition
 	for _, c := range now {
@@ -218,7 +217,7 @@ func changed(former, now []v1.PodCondition) []v1.PodCondition {
 	return out
 }
 
-// CleanedUp reports whether nothing is left of pods that were killed.
+// CleanedUp reports whether killed pods are cleaned up.
 func (w *World) CleanedUp(*v1.Pod) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,12 +225,12 @@ func (w *World) CleanedUp(*v1.Pod) bool {
 	return ok && w.waited >= after
 }
 
-// NodeEvent takes an event.
+// NodeEvent records an event.
 func (w *World) NodeEvent(eventType, reason, message string) {
 	w.event(Event{Kind: kindNode, UID: w.nodeName, Name: w.nodeName, Type: eventType, Reason: reason, Message: message})
 }
 
-// PodEvent takes an event.
+// PodEvent records an event.
 func (w *World) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
 	w.event(Event{Kind: kindPod, UID: string(pod.UID), Name: pod.Name, Type: eventType, Reason: reason, Message: message, Annotations: annotations})
 }

@@ -12,13 +12,12 @@ import (
 
 var (
 	errClosed = errors.New("the host stops")
-	// errNotRun is the refusal of a pass and view that the host has not begun, or begun
-	// too long ago.
+	// errNotRun refuses a pass and view that the host has not begun, or begun too long ago.
 	errNotRun = errors.New("the host does not run it now")
 )
 
-// An answer is on its way until done is closed. Its summary and err are there
-// then, and they are not changed.
+// An answer is a fetch under way until done is closed. Its summary and err are immutable from then
+// on.
 type answer struct {
 	done    chan struct{}
 	stop    context.CancelCauseFunc
@@ -33,14 +32,14 @@ type answers struct {
 
 	mu     sync.Mutex
 	closed bool
-	// running is the number of the pass that runs.
+	// running is the number of the current pass.
 	running uint64
-	// begun has what the host has begun in that pass and in the one before, of which a
-	// late Measure may still ask; nil for what was not asked for.
+	// begun holds the views of the current and the previous pass, which a late Measure may still
+	// ask for; nil if not fetched.
 	begun map[eviction.PassView]*answer
 }
 
-// begin allows at to be asked.
+// begin allows fetching for at.
 func (a *answers) begin(at eviction.PassView) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,8 +57,8 @@ func (a *answers) begin(at eviction.PassView) {
 	}
 }
 
-// get returns the answer for at, or ctx's error when the caller gives up, which is
-// nothing to the others that wait.
+// get returns the answer for at, or ctx's error when the caller gives up, which does not affect
+// other callers.
 func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error) {
 	found, err := a.find(ctx, at)
 	if err != nil {
@@ -73,8 +72,8 @@ func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error)
 	}
 }
 
-// find returns the answer for at, which may be on its way. Only the running pass
-// fetches: what comes now is not what a former one would have had.
+// find returns the answer for at, possibly still under way. Only the current pass fetches: a new
+// answer does not belong to a former pass.
 func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,8 +90,8 @@ func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, erro
 	return a.begun[at], nil
 }
 
-// fetch starts a fetch that no caller owns: it goes on when the first caller
-// gives up. It returns at once.
+// fetch starts a fetch that does not depend on its caller: it continues if the first caller gives
+// up. It returns at once.
 func (a *answers) fetch(ctx context.Context) *answer {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	started := &answer{done: make(chan struct{}), stop: stop}
@@ -108,7 +107,7 @@ func (a *answers) fetch(ctx context.Context) *answer {
 	return started
 }
 
-// close ends what is under way with errClosed and waits for it.
+// close cancels all fetches with errClosed and waits for them.
 func (a *answers) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -119,7 +118,7 @@ func (a *answers) close() {
 	a.fetches.Wait()
 }
 
-// end ends the fetch of an answer that was asked for.
+// end cancels the answer's fetch, if there is one.
 func (a *answer) end(cause error) {
 	if a != nil {
 		a.stop(cause)

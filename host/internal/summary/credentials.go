@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxCredentialBytes is more than any token or bundle of certificates has.
+// maxCredentialBytes bounds tokens and certificate bundles, generously.
 const maxCredentialBytes = 4 << 20
 
-// readToken returns the token of a file, "" for no file.
+// readToken returns the token in a file, "" for no file.
 func readToken(path string) (string, error) {
 	if path == "" {
 		return "", nil

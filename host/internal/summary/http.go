@@ -24,11 +24,11 @@ import (
 const (
 	// maxHeaderBytes bounds an answer's header.
 	maxHeaderBytes = 64 << 10
-	// idleTimeout keeps the connection from one pass to the next.
+	// idleTimeout keeps the connection open between passes.
 	idleTimeout = 90 * time.Second
 )
 
-// kubelet gets the summary from an HTTP server: over TLS, or on a unix socket.
+// kubelet fetches the summary from an HTTP server: over TLS, or on a unix socket.
 type kubelet struct {
 	options Options
 	url     string
@@ -38,7 +38,7 @@ type kubelet struct {
 	size atomic.Int64
 
 	mu     sync.Mutex
-	made   tlsFiles // what client is made of
+	made   tlsFiles // the files that client was made from
 	client *http.Client
 }
 
@@ -50,7 +50,7 @@ func newKubelet(u *url.URL, o Options) *Source {
 	return &Source{name: u.String(), timeout: o.Timeout.Duration, fetch: k.fetch, close: k.close}
 }
 
-// fetch returns the summary. Its errors say neither the address nor the token.
+// fetch returns the summary. Its errors contain neither the address nor the token.
 func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
 	token, err := readToken(k.options.TokenFile)
 	if err != nil {
@@ -79,15 +79,15 @@ func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
 	return k.read(ctx, resp)
 }
 
-// read reads an answer to its end.
+// read reads a whole response.
 func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(min(max(resp.ContentLength, k.size.Load()), summaryapi.MaxBytes)) + bytes.MinRead)
 	_, err := b.ReadFrom(io.LimitReader(resp.Body, summaryapi.MaxBytes+1))
 	switch {
 	case ctx.Err() != nil:
-		// A server may end its answer properly when it sees that it is not wanted any
-		// more, and that end may still be read.
+		// A server may complete its response when it notices the cancellation, and that end may
+		// still be read.
 		return nil, context.Cause(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, errors.New("the answer ends early")
@@ -101,9 +101,9 @@ func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error)
 	return b.Bytes(), nil
 }
 
-// current returns the client for the files as they are now. Requests under way
-// end with the former one. Reading a few kilobytes at each pass beats any
-// notification, which would miss some of the ways in which files change.
+// current returns the client for the files as they are now. Requests under way finish with the
+// former one. Reading a few kilobytes in each pass is more reliable than notifications, which miss
+// some ways in which files change.
 func (k *kubelet) current() (*http.Client, error) {
 	files, err := readTLSFiles(&k.options)
 	if err != nil {
@@ -123,8 +123,8 @@ func (k *kubelet) current() (*http.Client, error) {
 	return k.client, nil
 }
 
-// newClient returns a client that goes nowhere but to its configured address: no proxy,
-// and no redirect, which could carry the token away.
+// newClient returns a client that connects only to its configured address: no proxy, and no
+// redirect, which could leak the token.
 func (k *kubelet) newClient(config *tls.Config) *http.Client {
 	t := &http.Transport{
 		TLSClientConfig:        config,
@@ -157,10 +157,10 @@ func (k *kubelet) closeIdle() {
 	}
 }
 
-// refused returns the error of an answer without a summary.
+// refused returns the error for a response without a summary.
 func refused(resp *http.Response, token string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*summaryapi.MaxTextBytes)) // what there is of it
-	// The beginning of an answer that repeats the token may have a part of it.
+	// A truncated response that repeats the token may contain a part of it.
 	text := string(body)
 	if token != "" && strings.Contains(text, token[:min(len(token), 8)]) {
 		text = "(text not shown, it has the token)"
@@ -177,7 +177,7 @@ func refused(resp *http.Response, token string) error {
 	return fmt.Errorf("answered %d %s (%s), %s", resp.StatusCode, http.StatusText(resp.StatusCode), summaryapi.Line(text), want)
 }
 
-// explain says what would be right where the cause is known.
+// explain adds advice where the cause is known.
 func explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

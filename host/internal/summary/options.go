@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// summaryPath is where a kubelet has its summary.
+	// summaryPath is the path of a kubelet's summary.
 	summaryPath = "/stats/summary"
-	// wantAddress is all that an address may be.
+	// wantAddress describes the valid addresses.
 	wantAddress = "want https://HOST:PORT, unix:///PATH or file:///PATH"
 )
 
-// Options say where the summary comes from, and what it does not tell. It is a table of
+// Options configures the source of the summary, with what it does not contain. It is a table of
 // host/internal/config, which reads the tags.
 type Options struct {
 	// Address is https://HOST:PORT of a kubelet, with a path if the summary is not
 	// at /stats/summary, or unix:///PATH of a socket with an HTTP server that has
 	// /stats/summary, or file:///PATH of a file.
 	Address string `json:"address" is:"url"`
-	// TokenFile has a bearer token. CertFile and KeyFile have a client certificate
-	// and its key as PEM, and may be one file. CAFile has the certificates, as PEM,
-	// that vouch for the kubelet's serving certificate; without it the system's do.
-	// All are for https only, and are read again when they change.
+	// TokenFile contains a bearer token. CertFile and KeyFile contain a client certificate and its
+	// key as PEM, and may be one file. CAFile contains the CA certificates, as PEM, for the
+	// kubelet's serving certificate; the default is the system's. All are for https only, and are
+	// read again when they change.
 	TokenFile string `json:"tokenFile" is:"file"`
 	CertFile  string `json:"certFile" is:"file"`
 	KeyFile   string `json:"keyFile" is:"file"`
@@ -36,18 +36,17 @@ type Options struct {
 	// ServerName is the name in the kubelet's certificate, if it is not the host of
 	// the address.
 	ServerName string `json:"serverName" is:"host"`
-	// InsecureSkipVerify trusts any server at the address, with the token too.
+	// InsecureSkipVerify trusts any server at the address, and sends it the token.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
-	// Timeout bounds a fetch in all; 0 is DefaultTimeout. The default of the configuration
-	// leaves a plugin some of the second that it has for an observation.
+	// Timeout bounds a whole fetch; 0 is DefaultTimeout. The configuration's default leaves a
+	// plugin part of the second that it has for an observation.
 	Timeout metav1.Duration `json:"timeout" is:"timeout" default:"800ms"`
-	// Layout says which filesystems the node has, "" if that was not configured.
+	// Layout names the layout of the node's filesystems, "" if not configured.
 	Layout string `json:"layout" oneof:"shared imagefs containerfs"`
 }
 
-// Open returns the source that o describes. It reads nothing yet: what o names
-// may come later than evictd. An error has a line for each bad option, and never
-// shows what may be a secret.
+// Open returns the source that o describes. It reads nothing yet: the files may appear later. The
+// error has a line for each bad option, and never shows what may be a secret.
 func Open(o Options) (*Source, error) {
 	u, err := o.check()
 	if err != nil {

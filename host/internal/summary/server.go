@@ -1,16 +1,14 @@
-// Package summary gets the kubelet's stats summary and serves it to the plugins
-// on a private socket: one fetch for each pass and view, and the same bytes or
-// the same error for all clients, so that tokens and certificates stay in the host
-// and all signals of a pass come from one sample.
+// Package summary fetches the kubelet's stats summary and serves it to the plugins on a private
+// socket: one fetch for each pass and view, and the same bytes or the same error for all clients,
+// so that tokens and certificates stay in the host and all signals of a pass come from one sample.
 //
 // It does not decode summaries and knows no signals; that is the plugins' work.
 //
 // # Trust
 //
-// Plugins are not trusted: they cannot have a summary fetched more often than the
-// host allows, cancel it for others, or hold the server with slow or many
-// connections. The source is trusted with its credentials and with nothing else:
-// it has a deadline, and its answer a largest size.
+// Plugins are not trusted: they cannot have a summary fetched more often than the host allows,
+// cancel a fetch for others, or block the server with slow or many connections. The source gets its
+// credentials but is not trusted otherwise: a fetch has a deadline and a maximum size.
 package summary
 
 import (
@@ -41,30 +39,29 @@ const (
 	// maxSocketPath is the kernel's limit, less the final zero.
 	maxSocketPath = 107
 	// maxConnections bounds the connections, maxPerProcess those of one process: a plugin needs
-	// two, and one that takes more costs itself only.
+	// two, and one that opens more only displaces its own.
 	maxConnections = 128
 	maxPerProcess  = 16
 	// maxRequestBytes bounds a request's header.
 	maxRequestBytes = 4 << 10
-	// requestTimeout bounds the time in which a client sends its request, writeTimeout that of
-	// the answer.
+	// requestTimeout bounds how long a client may take to send its request, writeTimeout how long
+	// to read the response.
 	requestTimeout = 5 * time.Second
 	writeTimeout   = 10 * time.Second
 	// closeTimeout bounds the wait for the source to end.
 	closeTimeout = time.Second
 )
 
-// A Server gives plugins the summaries of the passes that the host runs, as
-// sdk/summary defines it. Its methods may be called concurrently. A nil Server serves
-// none: plugins read sources of their own, and ask it for nothing.
+// A Server serves plugins the summaries of the host's passes, as defined by sdk/summary. It is safe
+// for concurrent use. A nil Server serves none: plugins then use other sources, and do not connect.
 type Server struct {
 	answers answers
 	layout  atomic.Pointer[summaryapi.Layout]
 	http    *httpserver.Server
 }
 
-// Listen starts a server on a socket in dir, which must be the caller's own
-// directory that no other user can write to or look into. The server owns the source from here on.
+// Listen starts a server on a socket in dir, which must be a private directory of the caller. The
+// server takes ownership of the source.
 func Listen(dir string, source *Source, log *slog.Logger) (*Server, error) {
 	s := &Server{answers: answers{source: source, begun: map[eviction.PassView]*answer{}}}
 	l, err := listen(dir, filepath.Join(dir, socketName))
@@ -100,7 +97,7 @@ func listen(dir, path string) (net.Listener, error) {
 	case len(path) > maxSocketPath:
 		return nil, fmt.Errorf("%s has %d bytes, want at most %d for a socket", path, len(path), maxSocketPath)
 	}
-	// No other user can have put it there.
+	// No other user can have created it.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -115,7 +112,7 @@ func listen(dir, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// process names the process that connected.
+// process returns the process at the other end of a connection.
 func process(conn net.Conn) (string, error) {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -142,8 +139,8 @@ func (s *Server) Socket() string {
 	return s.http.Addr().String()
 }
 
-// Reachable reports that plugins do not find the socket any more. One cannot be put
-// in its place, since it is in use by those who found it.
+// Reachable returns an error if plugins can no longer find the socket. It cannot be replaced while
+// plugins use the former one.
 func (s *Server) Reachable() error {
 	if s == nil {
 		return nil
@@ -154,23 +151,22 @@ func (s *Server) Reachable() error {
 	return nil
 }
 
-// Begin says that the host begins a view of a pass: from now on it may be asked
-// for, and who asks first has it fetched. A view that the host has not begun is
-// refused, so that no plugin can fix what came after a reclaim before there was
-// one. Beginning another pass keeps the answers of the one before it, and no
-// others. To begin the same again changes nothing.
+// Begin starts a view of a pass: from now on clients may ask for it, and the first request triggers
+// the fetch. Other views are refused, so that no plugin can fetch the view after a reclaim before
+// that has run. Beginning another pass keeps only the answers of the previous one. Repeating it has
+// no effect.
 func (s *Server) Begin(at eviction.PassView) { s.answers.begin(at) }
 
-// Await waits until the summary of a view is there, for as long as a fetch of it may take or
-// until ctx ends.
+// Await waits until the summary of a view has been fetched, at most until the fetch times out or
+// ctx ends.
 func (s *Server) Await(ctx context.Context, at eviction.PassView) { _, _ = s.answers.get(ctx, at) }
 
-// SetLayout sets what answers say from now on about the node's filesystems.
+// SetLayout sets the layout of the node's filesystems in subsequent answers.
 func (s *Server) SetLayout(l summaryapi.Layout) { s.layout.Store(&l) }
 
-// Close ends the fetches under way, tells those who wait for them, and returns
-// when nothing is left of the server and its source, or ctx ends. It waits a
-// second at most for slow clients, and another for a source that does not end.
+// Close cancels the fetches under way, informs waiting clients, and returns when the server and its
+// source have ended, or ctx ends. It waits up to a second for slow clients, and another for a
+// source that does not end.
 func (s *Server) Close(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -185,11 +181,10 @@ func (s *Server) Close(ctx context.Context) error {
 	return nil
 }
 
-// handle answers one request. Statuses other than 200 and 503 say that it is not
-// the summary that is at fault.
+// handle answers one request. Statuses other than 200 and 503 do not concern the summary.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
-		// The server would read a body to its end, however slowly it comes.
+		// The server would read a body to its end, however slowly it arrives.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 		http.Error(w, "want a request without a body", http.StatusBadRequest)
 		return
@@ -209,7 +204,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	summary, err := s.answers.get(r.Context(), at)
-	// The time that the fetch took is not the client's.
+	// The client is not charged for the duration of the fetch.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	switch {
 	case errors.Is(err, errNotRun):

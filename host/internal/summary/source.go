@@ -13,21 +13,20 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// DefaultTimeout bounds a fetch in all.
+// DefaultTimeout bounds a whole fetch.
 const DefaultTimeout = 10 * time.Second
 
-// A Source has the kubelet's summary of now. Its methods may be called
-// concurrently.
+// A Source fetches the kubelet's current summary. It is safe for concurrent use.
 type Source struct {
-	// name is its name in errors.
+	// name identifies the source in errors.
 	name    string
 	timeout time.Duration
 	fetch   func(context.Context) ([]byte, error)
 	close   func(context.Context) error
 }
 
-// Fetch returns the JSON document. It is not changed afterwards. Fetch has a
-// deadline of its own and ends early when ctx does.
+// Fetch returns the JSON document, which nobody modifies afterwards. It has its own deadline and
+// ends early when ctx does.
 func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no whole answer within %v", s.timeout))
 	defer cancel()
@@ -38,13 +37,12 @@ func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 	return summary, nil
 }
 
-// Close gives up what the source holds, when no Fetch runs any more. It waits
-// until ctx ends for what cannot be interrupted.
+// Close releases the source's resources after the last Fetch. It waits until ctx ends for what
+// cannot be interrupted.
 func (s *Source) Close(ctx context.Context) error { return s.close(ctx) }
 
-// newSource returns a source that may not keep a deadline: a file on a filesystem that
-// hangs, a function that ignores its context. A call of f that is late is left behind,
-// but never more than one.
+// newSource returns a source that may ignore deadlines: a file on a filesystem that hangs, or a
+// function that ignores its context. A late call of f is abandoned, but never more than one.
 func newSource(name string, timeout time.Duration, f func(context.Context) ([]byte, error)) *Source {
 	slot := hang.NewSlot()
 	fetch := func(ctx context.Context) ([]byte, error) {
@@ -77,22 +75,21 @@ func newSource(name string, timeout time.Duration, f func(context.Context) ([]by
 	return &Source{name: name, timeout: timeout, fetch: fetch, close: end}
 }
 
-// FromFunc returns the source that asks a function of the embedding program. The
-// function is called by one goroutine at a time, must return soon after its ctx
-// ends, and must not change what it returned. A timeout of 0 is DefaultTimeout.
+// FromFunc returns a source that calls a function of the embedding program. The function is called
+// by one goroutine at a time, must return soon after its ctx ends, and must not modify what it
+// returned. A timeout of 0 is DefaultTimeout.
 func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Duration) *Source {
 	return newSource("the embedding program", cmp.Or(max(timeout, 0), DefaultTimeout), summary)
 }
 
-// newFile reads the summary from a file. Its writer renames a whole one into
-// place.
+// newFile reads the summary from a file, which its writer must replace by renaming.
 func newFile(path string, timeout time.Duration) *Source {
 	return newSource("file://"+path, timeout, func(context.Context) ([]byte, error) {
 		return readRegular(path, summaryapi.MaxBytes)
 	})
 }
 
-// readRegular reads a whole file and names it in errors.
+// readRegular reads a whole file. Its errors contain the path.
 func readRegular(path string, maxBytes int64) ([]byte, error) {
 	data, err := input.ReadFile(path, maxBytes)
 	if err != nil {
@@ -101,8 +98,8 @@ func readRegular(path string, maxBytes int64) ([]byte, error) {
 	return data, nil
 }
 
-// check refuses what cannot be a summary, so that the error names the source and
-// not a decoder. It does not look inside.
+// check rejects what cannot be a summary, so that the error names the source instead of a decoder.
+// It does not decode it.
 func check(summary []byte) error {
 	if len(summary) > summaryapi.MaxBytes {
 		return fmt.Errorf("more than %d bytes, want a summary", summaryapi.MaxBytes)

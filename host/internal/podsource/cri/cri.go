@@ -1,8 +1,8 @@
-// Package cri is the pod source of a node without a kubelet: what the container
-// runtime says over CRI, joined by uid with v1.Pod manifests from a directory, and by name with those of
-// the static pods of a kubelet.
+// Package cri is the pod source of a node without a kubelet: the pods of the container runtime,
+// joined by uid with v1.Pod manifests from a directory, and by name with those of a kubelet's
+// static pods.
 //
-// It does not say which pod may be evicted (host/internal/policy) and ends none
+// It does not decide which pod may be evicted (host/internal/policy) and kills none
 // (host/internal/victim/cri).
 package cri
 
@@ -22,32 +22,29 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// listTimeout bounds a listing whose caller is more patient.
+// listTimeout bounds a listing.
 const listTimeout = 10 * time.Second
 
-// A Source has what the runtime runs,
-// joined with manifests. It is safe for concurrent use.
+// A Source joins the pods of the runtime with manifests. It is safe for concurrent use.
 type Source struct {
 	client    runtimeapi.RuntimeServiceClient
 	manifests *Manifests
 
 	mu sync.Mutex
-	// seen are the pods that have a manifest, or had one and have something left.
+	// seen holds the pods that have a manifest, or had one and have something left.
 	seen map[string]bool
 }
 
-// New returns the pod source that asks client for pods and looks for what
-// they are in m.
+// New returns a pod source that lists the pods of client and finds their manifests in m.
 func New(client runtimeapi.RuntimeServiceClient, m *Manifests) *Source {
 	return &Source{client: client, manifests: m}
 }
 
-// Problems returns what is wrong with manifests. It asks no container runtime.
+// Problems returns the problems of manifests. It does not call the container runtime.
 func (c *Source) Problems() []pods.Problem { return c.manifests.Problems() }
 
-// Active returns the pods that run: those with a ready sandbox or a running
-// container. They are in the order of their creation, then of namespace and
-// name.
+// Active returns the running pods: those with a ready sandbox or a running container, ordered by
+// creation time, namespace and name.
 func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -91,10 +88,9 @@ func identities(all []*running.Pod) map[string]listedPod {
 	return known
 }
 
-// ended returns the pods that have a manifest, or had one and have something left
-// in the runtime, and are not active; also whether some pod has never had one: it
-// may be those of another program. A manifest that is not used as it should be may be that
-// of any pod.
+// ended returns the inactive pods that have a manifest, or had one and have something left in the
+// runtime. unknown reports whether some pod never had one and may belong to another program, or to
+// a manifest that could not be used.
 func (c *Source) ended(left []*criclient.Pod, known map[string]listedPod, manifests map[string]*manifest, allUsed bool) (out []pods.Ended, unknown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +107,7 @@ func (c *Source) ended(left []*criclient.Pod, known map[string]listedPod, manife
 			out = append(out, pods.Ended{UID: p.UID, State: stateOf(m, allUsed)})
 		}
 	}
-	// A runtime that wipes its containers at boot has nothing of a pod until it is
-	// started again, however often it may run.
+	// A runtime that removes its containers at boot has nothing of a pod until it is started again.
 	for _, uid := range slices.Sorted(maps.Keys(manifests)) {
 		seen[uid] = true
 		if !noted[uid] {
@@ -134,14 +129,13 @@ func stateOf(m *manifest, allUsed bool) eviction.PodState {
 	}
 }
 
-// allUsed reports whether each manifest counts.
+// allUsed reports whether each manifest is in use.
 func allUsed(problems []pods.Problem) bool {
 	return !slices.ContainsFunc(problems, func(p pods.Problem) bool { return !p.Used })
 }
 
-// allKnown reports whether there are pods and each has its manifest. A node on
-// which something runs that has none is shared with a program whose pods are not
-// known here.
+// allKnown reports whether there are pods and each has a manifest. Otherwise another program may
+// run pods on the node.
 func allKnown(active []pods.Pod) bool {
 	return len(active) > 0 && !slices.ContainsFunc(active, func(p pods.Pod) bool { return !p.HasManifest })
 }

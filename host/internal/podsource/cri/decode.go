@@ -21,14 +21,13 @@ import (
 // maxIdentity bounds names and uids: Kubernetes allows 253 bytes in a name.
 const maxIdentity = 253
 
-// maxWarnings bounds what a manifest of rubbish can make us say.
+// maxWarnings bounds the warnings about one manifest.
 const maxWarnings = 10
 
-// decode reads one v1.Pod from YAML or JSON and fills in the API's defaults. A static
-// one needs no uid.
-// warning lists unknown fields and duplicate keys, which the API server would refuse and the
-// kubelet overlooks. It does not cost the pod its manifest, because a manifest of a newer
-// Kubernetes must not make a pod safe from eviction.
+// decode decodes a v1.Pod from YAML or JSON and applies the API's defaults. A static pod needs no
+// uid. warning lists unknown fields and duplicate keys, which the API server would refuse and the
+// kubelet ignores. The manifest is used anyway, because one of a newer Kubernetes must not protect
+// its pod from eviction.
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
@@ -52,7 +51,7 @@ func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) 
 	return pod, input.ClipAll(warnings, maxWarnings), nil
 }
 
-// negative returns errors for the amounts below zero that the API server would refuse.
+// negative returns errors for negative amounts, which the API server would refuse.
 func negative(pod *v1.Pod) []error {
 	var out []error
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
@@ -79,7 +78,7 @@ func negative(pod *v1.Pod) []error {
 	return out
 }
 
-// wantPod completes what was said of a file that has nothing in it.
+// wantPod completes the error about an empty file.
 func wantPod(err error) error {
 	if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
 		return fmt.Errorf("%w, want a v1.Pod", err)
@@ -87,11 +86,11 @@ func wantPod(err error) error {
 	return err
 }
 
-// wrongType matches the decoder's error for a value of another type than the field, which it
-// names by Go's types.
+// wrongType matches the decoder's error for a value of the wrong type, which uses names of Go
+// types.
 var wrongType = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go (?:value of type \S+|struct field \w+\.(\S+) of type (\S+))$`)
 
-// inPlainWords returns err for readers who do not know Go.
+// inPlainWords rewrites err for readers who do not know Go.
 func inPlainWords(err error) error {
 	m := wrongType.FindStringSubmatch(err.Error())
 	switch {
@@ -120,7 +119,7 @@ func checkIdentity(pod *v1.Pod, static bool) error {
 	)
 }
 
-// checkName checks a name that may only be missing if nothing is wanted.
+// checkName checks a name. It may be missing if want is empty.
 func checkName(field, value, want string) error {
 	switch {
 	case value == "" && want != "":
@@ -133,16 +132,15 @@ func checkName(field, value, want string) error {
 	return nil
 }
 
-// setDefaults fills in what the API server would have: manifests in a directory
-// may be written by hand, and the kubelet never decides on a pod without these.
-// Only defaults that a decision can depend on are set.
+// setDefaults applies the API server's defaults that affect decisions: manifests in a directory may
+// be written by hand.
 func setDefaults(pod *v1.Pod) {
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(v1.DefaultTerminationGracePeriodSeconds))
 	}
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			// Who limits a resource and requests nothing requests the limit.
+			// A resource with a limit and no request gets the limit as request.
 			r := &containers[i].Resources
 			for name, limit := range r.Limits {
 				request(r, name, limit)
@@ -157,8 +155,8 @@ func setDefaults(pod *v1.Pod) {
 	}
 }
 
-// defaultPodRequests completes the requests of a pod that has limits at pod
-// level: from its containers where they request anything, else from the limit.
+// defaultPodRequests completes the requests of a pod with limits at pod level: from its containers'
+// requests if any, else from the limit.
 func defaultPodRequests(pod *v1.Pod) {
 	r := pod.Spec.Resources
 	if r == nil || len(r.Limits) == 0 {
@@ -174,7 +172,7 @@ func defaultPodRequests(pod *v1.Pod) {
 	}
 }
 
-// request has r request an amount of what it requests nothing of.
+// request sets the request of r for a resource that has none.
 func request(r *v1.ResourceRequirements, name v1.ResourceName, q apiresource.Quantity) {
 	if _, ok := r.Requests[name]; ok {
 		return

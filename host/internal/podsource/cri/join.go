@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxFormer bounds the manifests without a file that are kept until the next listing of the
-	// pods says which of these run.
+	// maxFormer bounds the manifests without a file that are kept until the next listing shows
+	// which of their pods run.
 	maxFormer = 1000
-	// maxNamed bounds the pods without a file that are named.
+	// maxNamed bounds the pods without a file that are named in a problem.
 	maxNamed = 5
 )
 
-// A manifest is a pod that a file describes and the row made of it once.
+// A manifest is a pod from a file, with its row.
 type manifest struct {
 	file string
 	api  *v1.Pod
@@ -29,15 +29,15 @@ type manifest struct {
 
 func (m *manifest) identity() identity { return identity{m.row.UID, m.api.Namespace, m.api.Name} }
 
-// An identity matches a pod with its manifest. A manifest may say no namespace.
+// An identity matches a pod with its manifest. The namespace of a manifest may be empty.
 type identity struct{ uid, namespace, name string }
 
-// A listedPod holds the facts about a pod in the runtime that tell its manifest from another one
-// with the same uid.
+// A listedPod holds the facts about a pod in the runtime that distinguish its manifest from another
+// one with the same uid.
 type listedPod struct {
 	identity
 	active bool
-	// static: its newest sandbox says that the kubelet has it from a file.
+	// static: its newest sandbox says that the kubelet created it from a file.
 	static bool
 }
 
@@ -53,19 +53,18 @@ func (l listedPod) String() string {
 	return "pod " + l.namespace + "/" + l.name
 }
 
-// A join finds the manifest of each pod: by the uid, and by namespace and name where
-// the runtime has reported them.
+// A join finds the manifest of each pod: by uid, and also by namespace and name if the runtime has
+// reported them.
 type join struct {
 	dir   string
 	files map[string]*manifestFile
-	// unread is why the directory could not be read as a whole.
+	// unread is why the whole directory could not be read.
 	unread error
-	// former has manifests that no file has any more, until a listing says that their
-	// pods do not run.
+	// former holds manifests without a file, until a listing shows that their pods do not run.
 	former map[identity]*manifest
-	// listed are the pods of the last listing.
+	// listed holds the pods of the last listing.
 	listed map[string]listedPod
-	// static are the pods of the other directory, which go first.
+	// static joins the static pods, which take precedence.
 	static staticJoin
 }
 
@@ -73,7 +72,7 @@ func newJoin(dir string) join {
 	return join{dir: dir, files: map[string]*manifestFile{}, former: map[identity]*manifest{}, static: newStaticJoin("")}
 }
 
-// update takes over the files as they are now.
+// update replaces the files.
 func (j *join) update(files map[string]*manifestFile, unread error) {
 	for name, f := range j.files {
 		if now := files[name]; f.manifest == nil || now != nil && now.manifest == f.manifest {
@@ -94,17 +93,16 @@ func (j *join) update(files map[string]*manifestFile, unread error) {
 	}
 }
 
-// list takes over the pods that the runtime has listed.
+// list replaces the listed pods.
 func (j *join) list(listed map[string]listedPod) {
 	j.listed = listed
 	j.static.list(listed)
 	maps.DeleteFunc(j.former, func(i identity, _ *manifest) bool { return !listed[i.uid].active })
 }
 
-// result returns the manifests by uid and all problems, in the order of file names,
-// those of static pods first.
-// Of several with one uid the first counts that fits the pod, and as long as nothing
-// is known of the pod the first.
+// result returns the manifests by uid and all problems, in the order of file names, those of static
+// pods first. Of several manifests with one uid the first that matches the pod counts, or the first
+// one while nothing is known of the pod.
 func (j *join) result() (map[string]*manifest, []pods.Problem) {
 	byUID, problems := j.static.result()
 	if j.unread != nil {
@@ -131,9 +129,9 @@ func (j *join) result() (map[string]*manifest, []pods.Problem) {
 	return byUID, problems
 }
 
-// contradicts says why m is not used. A manifest whose uid fits and whose name does
-// not describes another pod, and its priority must not decide over this one. first is
-// one that came before.
+// contradicts returns why m is not used. A manifest with the right uid and another name describes
+// another pod, whose priority must not apply to this one. first is an earlier manifest with the
+// uid.
 func (j *join) contradicts(m, first *manifest) error {
 	uid := m.row.UID
 	pod, listed := j.listed[uid]
@@ -149,9 +147,8 @@ func (j *join) contradicts(m, first *manifest) error {
 	}
 }
 
-// useFormer completes byUID with the pods that run and have no file any more, and
-// returns their names. What a pod is does not change while it runs, and a directory
-// that is not mounted looks like an empty one.
+// useFormer adds running pods that no longer have a file to byUID, and returns their names. A pod
+// does not change while it runs, and a directory that is not mounted looks empty.
 func (j *join) useFormer(byUID map[string]*manifest) []string {
 	var names []string
 	for i, former := range j.former {

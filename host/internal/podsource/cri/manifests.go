@@ -20,23 +20,22 @@ import (
 )
 
 const (
-	// lookTimeout is the time that a listing waits for a filesystem that hangs.
+	// lookTimeout is how long a listing waits for a filesystem that hangs.
 	lookTimeout = 2 * time.Second
 	// maxProblems bounds the problems reported.
 	maxProblems = 100
-	// A directory of manifests has maxManifests files at most: each is held in memory, and
-	// looked at with each listing. A node runs some hundred pods.
+	// maxManifests bounds the files in a directory: each is held in memory, and checked with each
+	// listing. A node runs some hundred pods.
 	maxManifests = 4096
 )
 
 // endings lists the extensions of manifests.
 var endings = []string{".yaml", ".yml", ".json"}
 
-// Manifests is a directory of v1.Pod manifests, each in a file that ends with
-// .yaml, .yml or .json. Files whose names begin with a dot are ignored. What was
-// read once stays in use as long as nothing better can be read: while the directory
-// is away, or a file of it cannot be read or makes no sense, or is gone and its pod
-// runs. Those of static pods may be in another place. It is safe for concurrent use.
+// Manifests reads a directory of v1.Pod manifests, each in a file that ends with .yaml, .yml or
+// .json. It ignores files whose names begin with a dot. A manifest stays in use until a better one
+// can be read: while the directory is missing, a file is unreadable or invalid, or the file is gone
+// and its pod runs. Static pods may have another directory. It is safe for concurrent use.
 type Manifests struct {
 	dir    string
 	static place
@@ -49,29 +48,28 @@ type Manifests struct {
 
 // A place locates manifests.
 type place struct {
-	// path is a directory, or of static pods also a single file.
+	// path is a directory, or for static pods possibly a single file.
 	path string
-	// node is the node's name as the kubelet has it, if it runs what is there as
-	// static pods; it is empty for others.
+	// node is the kubelet's node name if the manifests are static pods, otherwise empty.
 	node string
 }
 
-// NewManifests returns the manifests in dir, which need not exist yet. The rules say
-// what they request.
+// NewManifests returns the manifests in dir, which need not exist yet. rules determines what they
+// request.
 func NewManifests(dir string, rules pods.Rules) *Manifests {
 	return &Manifests{dir: dir, rules: rules, joined: newJoin(dir)}
 }
 
-// WithStatic adds those of the static pods that the kubelet of a node of this name
-// makes of a directory, or of a single file, which need not exist yet. Any file of the
-// directory is one unless its name begins with a dot.
+// WithStatic adds the static pods that the kubelet of a node of this name reads from a directory,
+// or a single file, which need not exist yet. Every file of the directory counts unless its name
+// begins with a dot.
 func (m *Manifests) WithStatic(path, node string) *Manifests {
 	m.static, m.joined.static.path = place{path, node}, path
 	return m
 }
 
-// Problems reads what changed since the last time and returns what is wrong with
-// any of the files, or with the directory. It asks no container runtime.
+// Problems reads what changed since the last call and returns the problems of all files and of the
+// directory. It does not call the container runtime.
 func (m *Manifests) Problems() []pods.Problem {
 	_, problems := m.list()
 	return m.reported(problems)
@@ -86,7 +84,7 @@ func (m *Manifests) reported(problems []pods.Problem) []pods.Problem {
 	return append(slices.Clip(problems[:maxProblems]), more)
 }
 
-// list brings the files up to date and joins them with the pods of the last listing.
+// list reads the files and joins them with the pods of the last listing.
 func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 	m.refresh()
 	manifests, problems, _ := m.of(nil)
@@ -111,9 +109,9 @@ func (m *Manifests) refresh() {
 	}
 }
 
-// of returns the manifests of these pods, or else those of the last listing, and of those
-// that only have a file, with all problems. named: they are all there is, as none is of a
-// static pod whose uid is not known.
+// of returns the manifests of the given pods, by default of the last listing, and of pods that only
+// have a file, with all problems. named reports that they are complete, with no static pod of
+// unknown uid.
 func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manifest, problems []pods.Problem, named bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,14 +122,14 @@ func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manif
 	return manifests, problems, m.joined.static.absent == 0
 }
 
-// uids returns the uids in manifests, as far as they were read.
+// uids returns the uids in the manifests read so far.
 func (m *Manifests) uids() []string {
 	manifests, _, _ := m.of(nil)
 	return slices.Collect(maps.Keys(manifests))
 }
 
-// look returns the files as they are now, as far as that is known before late. The
-// known ones are never changed, so that one who is late may still look at them.
+// look returns the files as they are now, as far as that is known before late. It never modifies
+// the known ones, because an abandoned call may still read them.
 func (m *Manifests) look(late <-chan struct{}, p place, known map[string]*manifestFile) (map[string]*manifestFile, error) {
 	entries, err := hang.DoAs(&m.left, p.path, late, func() (map[string]bool, error) { return p.entries(known) })
 	if err != nil {
@@ -190,9 +188,9 @@ func (p place) problem(err error, known int) error {
 	}
 }
 
-// entries returns the names of the manifests, "" of one that is the place itself, and
-// whether there is nothing to be read of each. It looks at files of the directory's own
-// filesystem alone: a link may lead to one that hangs.
+// entries returns the names of the manifests, "" for the place itself, and whether each is
+// unchanged. It examines only files on the directory's own filesystem: a link may lead to one that
+// hangs.
 func (p place) entries(known map[string]*manifestFile) (unchanged map[string]bool, err error) {
 	if p.node != "" {
 		if info, err := os.Stat(p.path); err == nil && info.Mode().IsRegular() {
@@ -212,8 +210,8 @@ func (p place) entries(known map[string]*manifestFile) (unchanged map[string]boo
 	return unchanged, nil
 }
 
-// holds reports whether a file of the directory is to be a manifest. Of static pods all
-// are that the kubelet reads, whatever they end with (config/file.go:extractFromDir).
+// holds reports whether a file of the directory is a manifest. For static pods, every file that the
+// kubelet reads is one, whatever its extension (config/file.go:extractFromDir).
 func (p place) holds(f fs.DirEntry) bool {
 	if strings.HasPrefix(f.Name(), ".") {
 		return false
@@ -225,21 +223,21 @@ func (p place) holds(f fs.DirEntry) bool {
 }
 
 const (
-	// maxManifestBytes is the most that is read of one manifest. The largest
-	// object that a cluster can store has 1.5 MiB, real pods a few KiB.
+	// maxManifestBytes bounds the size of a manifest. The largest object that a cluster can store
+	// has 1.5 MiB, real pods have a few KiB.
 	maxManifestBytes = 1 << 20
-	// settleTime is the least age of a change for the file's times to tell it from a later one:
-	// filesystem timestamps tick every 4 to 10 ms.
+	// settleTime is the minimum age of a change for the file's times to distinguish it from a later
+	// one: filesystem timestamps have a resolution of 4 to 10 ms.
 	settleTime = 100 * time.Millisecond
 )
 
 // manifestFile caches the content of a file until the file changes.
 type manifestFile struct {
 	identity fileIdentity
-	// settled: the file was read, and had changed long enough before, so that a
-	// later change shows in its identity.
+	// settled: the last change was old enough when the file was read, so that a later change shows
+	// in its identity.
 	settled bool
-	// manifest in force, of a former content if the present one is invalid.
+	// manifest in force, from an earlier content if the present one is invalid.
 	manifest *manifest
 	problems []pods.Problem
 }
@@ -255,7 +253,7 @@ func identityOf(s *unix.Stat_t) fileIdentity {
 	return fileIdentity{device: s.Dev, inode: s.Ino, size: s.Size, modified: s.Mtim, status: s.Ctim}
 }
 
-// unsettled returns files that are read again though they do not change.
+// unsettled returns copies of the files that will be read again even if unchanged.
 func unsettled(files map[string]*manifestFile) map[string]*manifestFile {
 	out := make(map[string]*manifestFile, len(files))
 	for name, f := range files {
@@ -266,14 +264,14 @@ func unsettled(files map[string]*manifestFile) map[string]*manifestFile {
 	return out
 }
 
-// isIn reports whether path has what was read. A nil file is one that was not.
+// isIn reports whether path still has the content of f. f is nil if it was not read.
 func (f *manifestFile) isIn(path string) bool {
 	var stat unix.Stat_t
 	return f != nil && f.settled && unix.Stat(path, &stat) == nil && f.identity == identityOf(&stat)
 }
 
-// read returns former if the file is unchanged, what is in it now otherwise, and
-// nil if it is gone. A static pod's is that of a node.
+// read returns former if the file is unchanged, its new content otherwise, and nil if it is gone.
+// node is set for static pods.
 func (m *Manifests) read(path, node string, former *manifestFile) *manifestFile {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {
@@ -317,8 +315,8 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	return f
 }
 
-// failed returns the entry of a file that could not be read or decoded. It is read again
-// the next time.
+// failed returns the entry for a file that could not be read or decoded. The next call reads it
+// again.
 func failed(path string, former *manifestFile, err error) *manifestFile {
 	f := &manifestFile{}
 	if former != nil && former.manifest != nil {

@@ -17,14 +17,14 @@ import (
 // sourceFile is the value of the kubelet's source annotation on a pod from staticPodPath.
 const sourceFile = "file"
 
-// A fullName identifies a static pod: its uid is the kubelet's hash of the manifest, as a rule,
-// which no other program can work out.
+// A fullName identifies a static pod: its uid is usually the kubelet's hash of the manifest, which
+// other programs cannot compute.
 type fullName struct{ namespace, name string }
 
 func (m *manifest) fullName() fullName { return fullName{m.api.Namespace, m.api.Name} }
 func (l listedPod) fullName() fullName { return fullName{l.namespace, l.name} }
 
-// asStatic makes of a manifest the pod that the kubelet of this node makes of it
+// asStatic converts a manifest to the pod that the kubelet of this node makes of it
 // (pkg/kubelet/config/common.go:applyDefaults).
 func asStatic(pod *v1.Pod, node string) {
 	pod.Name += "-" + strings.ToLower(node)
@@ -38,7 +38,7 @@ func asStatic(pod *v1.Pod, node string) {
 	pod.Annotations[running.AnnotationSource] = sourceFile
 }
 
-// withUID returns the manifest of the pod that the runtime has under this uid.
+// withUID returns the manifest with the uid of the pod in the runtime.
 func (m *manifest) withUID(uid string) *manifest {
 	if m.row.UID == uid {
 		return m
@@ -51,23 +51,23 @@ func (m *manifest) withUID(uid string) *manifest {
 	return &manifest{file: m.file, api: &api, row: row}
 }
 
-// A staticJoin finds the manifests of static pods: by namespace and name, of pods of
-// which the runtime says that they are static.
+// A staticJoin finds the manifests of static pods by namespace and name, for pods that the runtime
+// reports as static.
 type staticJoin struct {
 	path  string
 	files map[string]*manifestFile
-	// unread is why the path could not be read as a whole.
+	// unread is why the whole path could not be read.
 	unread error
-	// named are the manifests of the files, the first of each name.
+	// named holds the manifests, the first of each name.
 	named map[fullName]*manifest
-	// pods are the manifests of the pods of the last listing, by uid. A pod keeps
-	// the one that it began with: the kubelet makes another pod of another one.
+	// pods holds the manifests of the last listing's pods, by uid. A pod keeps its first one: a
+	// changed manifest makes the kubelet create another pod.
 	pods map[string]*manifest
-	// listed are all pods of the last listing.
+	// listed holds all pods of the last listing.
 	listed map[string]listedPod
-	// lost are pods that run and whose manifest is gone.
+	// lost names running pods whose manifest is gone.
 	lost []string
-	// absent are the manifests without a uid of which the runtime has no pod.
+	// absent counts the manifests without a uid whose pods are not in the runtime.
 	absent int
 }
 
@@ -75,7 +75,7 @@ func newStaticJoin(path string) staticJoin {
 	return staticJoin{path: path, files: map[string]*manifestFile{}, named: map[fullName]*manifest{}, pods: map[string]*manifest{}}
 }
 
-// update takes over the files as they are now.
+// update replaces the files.
 func (j *staticJoin) update(files map[string]*manifestFile, unread error) {
 	j.files, j.unread, j.named = files, unread, make(map[fullName]*manifest, len(files))
 	for _, file := range slices.Sorted(maps.Keys(files)) {
@@ -85,12 +85,12 @@ func (j *staticJoin) update(files map[string]*manifestFile, unread error) {
 	}
 }
 
-// list takes over the pods that the runtime has listed. What is left of a pod that a
-// newer one has replaced has no manifest.
+// list replaces the listed pods. The remains of a pod that a newer one has replaced get no
+// manifest.
 func (j *staticJoin) list(listed map[string]listedPod) {
 	former := j.pods
 	j.listed = listed
-	running := map[fullName]bool{} // of each static pod that is listed
+	running := map[fullName]bool{} // each listed static pod
 	for uid, pod := range listed {
 		if pod.static || former[uid] != nil {
 			running[pod.fullName()] = running[pod.fullName()] || pod.active
@@ -117,8 +117,8 @@ func (j *staticJoin) list(listed map[string]listedPod) {
 	}
 }
 
-// of returns the manifest of a static pod, nil if there is none, and whether it is gone
-// and the pod still runs. A pod keeps the former one, unless its uid is that of the file.
+// of returns the manifest of a static pod, nil if there is none, and whether its file is gone while
+// the pod runs. A pod keeps the former manifest, unless its uid is that of the file.
 func (j *staticJoin) of(uid string, pod listedPod, former *manifest) (m *manifest, lost bool) {
 	file := j.named[pod.fullName()]
 	if file != nil && file.row.UID != "" && file.row.UID != uid {
@@ -136,8 +136,8 @@ func (j *staticJoin) of(uid string, pod listedPod, former *manifest) (m *manifes
 	}
 }
 
-// result returns the manifests by uid, also those whose pods the runtime does not
-// have, if they say a uid, and all problems.
+// result returns the manifests by uid, including those with a uid whose pods are not in the
+// runtime, and all problems.
 func (j *staticJoin) result() (map[string]*manifest, []pods.Problem) {
 	var problems []pods.Problem
 	if j.unread != nil {
@@ -165,7 +165,7 @@ func (j *staticJoin) result() (map[string]*manifest, []pods.Problem) {
 	return byUID, problems
 }
 
-// contradicts says why m is not used: it is the second of its pod, or has the uid of
+// contradicts returns why m is not used: it is the second one for its pod, or has the uid of
 // another one.
 func (j *staticJoin) contradicts(m *manifest) error {
 	if first := j.named[m.fullName()]; first != m {
@@ -178,8 +178,8 @@ func (j *staticJoin) contradicts(m *manifest) error {
 	return nil
 }
 
-// has says that a static pod has the name of a manifest of the other directory. That
-// one still counts for a pod of its uid which the runtime does not call static.
+// has returns an error if a static pod has the name of a manifest in the other directory. That
+// manifest still counts for a pod with its uid that the runtime does not report as static.
 func (j *staticJoin) has(m *manifest) error {
 	n := m.fullName()
 	if n.namespace == "" {

@@ -16,13 +16,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// problemSource stands where other sources name a file.
+// problemSource takes the place of a file's name in problems.
 const problemSource = "API server"
 
-// ErrNeverListed reports an API server that has not listed the node's pods.
+// ErrNeverListed reports that the API server has not listed the node's pods yet.
 var ErrNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
 
-// An entry is a pod and what its rules make of it. It never changes.
+// An entry is a pod with its row. It is immutable.
 type entry struct {
 	api *v1.Pod
 	row eviction.Pod
@@ -37,20 +37,19 @@ func (e *entry) state() eviction.PodState {
 	}
 }
 
-// known holds the pods that the API server has sent. The reflector writes to it.
+// known holds the pods received from the API server. The reflector writes to it.
 type known struct {
 	rules pods.Rules
-	// first is closed when the API server has listed the pods, or refused to, or could not
-	// be asked, for the first time.
+	// first is closed after the first listing, whether it succeeded, was refused or failed.
 	first chan struct{}
 	once  sync.Once
 
 	mu        sync.Mutex
 	pods      map[string]*entry // by namespace/name
 	freshness freshness
-	// changed is for who saves the pods.
+	// changed signals that the pods must be saved.
 	changed chan struct{}
-	// again ends what follows the API server, so that it begins with a list.
+	// again cancels the watch, so that it starts over with a list.
 	again context.CancelFunc
 }
 
@@ -60,17 +59,17 @@ func newKnown(rules pods.Rules) *known {
 
 // freshness is the state of the watch on the API server.
 type freshness struct {
-	// listed: it has sent all pods, but for what has changed since trouble. loaded: the pods
-	// are those that a former evictd knew, as long as it has not.
+	// listed: all pods were received, except for changes since trouble. loaded: the pods are those
+	// that a former evictd saved, until listed.
 	listed, loaded bool
-	// trouble is the last error of the watch, since the time since which it fails.
+	// trouble is the last error of the watch, since is when it began to fail.
 	trouble error
 	since   time.Time
-	// behind: it was away, and what has happened meanwhile may still come.
+	// behind: the watch was interrupted, and changes from that time may still arrive.
 	behind bool
 }
 
-// asked takes over what came of a request.
+// asked records the result of a request.
 func (n *freshness) asked(err error, now time.Time) {
 	switch {
 	case err != nil:
@@ -83,7 +82,7 @@ func (n *freshness) asked(err error, now time.Time) {
 	}
 }
 
-// fresh reports whether a pod that is not known does not exist.
+// fresh reports whether an unknown pod does not exist.
 func (n *freshness) fresh() bool { return n.listed && n.trouble == nil && !n.behind }
 
 func (n *freshness) problems() []pods.Problem {
@@ -106,9 +105,9 @@ func (n *freshness) problems() []pods.Problem {
 type view struct {
 	byUID    map[string]*entry
 	mirrors  map[string]*entry // of static pods, by the uid under which the kubelet runs them
-	order    []string          // uids of byUID that are no mirrors
+	order    []string          // uids in byUID except mirrors
 	problems []pods.Problem
-	// fresh: a pod that is not known does not exist.
+	// fresh: an unknown pod does not exist.
 	fresh bool
 }
 
@@ -140,7 +139,7 @@ func (k *known) all() []*v1.Pod {
 	return out
 }
 
-// renew has the API server list the pods again if plugins want to see more of them.
+// renew makes the API server list the pods again if plugins want to see more of them.
 func (k *known) renew() {
 	if !k.rules.Wanted.Grown() {
 		return
@@ -152,7 +151,7 @@ func (k *known) renew() {
 	}
 }
 
-// begin returns the context of what follows the API server until it is to list again.
+// begin returns the context of the watch until the next list is needed.
 func (k *known) begin(ctx context.Context) context.Context {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,9 +165,8 @@ func (k *known) uids() []string {
 	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))
 }
 
-// of returns what is known of a pod that runs. The author of a pod can call it a mirror of
-// another one, so that only a static pod, which the kubelet has named so, is looked for
-// among the mirrors.
+// of returns the entry of a running pod. The author of a pod can declare it a mirror of another
+// one, so only static pods, as reported by the kubelet, are looked up among the mirrors.
 func (v *view) of(p *running.Pod) *entry {
 	if e := v.byUID[p.UID]; e != nil || !running.Static(p.Pod) {
 		return e
@@ -182,7 +180,7 @@ func (v *view) of(p *running.Pod) *entry {
 	return &own
 }
 
-// asked takes over what came of a request.
+// asked records the result of a request.
 func (k *known) asked(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -256,7 +254,7 @@ func (k *known) hasChanged() {
 	}
 }
 
-// Bookmark implements cache.ReflectorBookmarkStore: all that came before has been received.
+// Bookmark implements cache.ReflectorBookmarkStore: all earlier changes have been received.
 func (k *known) Bookmark(string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -264,7 +262,7 @@ func (k *known) Bookmark(string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore; there is nothing that could have drifted.
+// Resync implements cache.ReflectorStore; there is nothing to resynchronize.
 func (k *known) Resync() error { return nil }
 
 func (k *known) enter(pod *v1.Pod) *entry {

@@ -1,9 +1,9 @@
-// Package kubernetes is the pod source of a node of a cluster: the pods that the API server
-// has for the node, watched, joined with what the container runtime runs.
+// Package kubernetes is the pod source of a cluster node: the node's pods in the API server,
+// watched, joined with the running pods of the container runtime.
 //
-// While the API server is away the last known pods count, and the runtime says as ever
-// what runs. It does not say which pod may be evicted (host/internal/policy) and ends none
-// (host/internal/victim).
+// While the API server is unreachable the last known pods count, and the runtime still reports
+// which run. The package does not decide which pod may be evicted (host/internal/policy) and kills
+// none (host/internal/victim).
 package kubernetes
 
 import (
@@ -25,22 +25,22 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// listTimeout bounds a listing of the runtime whose caller is more patient.
+// listTimeout bounds a listing of the runtime.
 const listTimeout = 10 * time.Second
 
-// Nodes must not ask an API server that comes back all at once, nor be deaf for long.
+// Nodes must not overload an API server that comes back, nor be without it for long.
 const firstRetry, maxRetry = 500 * time.Millisecond, 10 * time.Second
 
 // firstTimeout bounds the wait for the first answer of the API server.
 const firstTimeout = time.Second
 
-// API lists and watches the node's pods; kubeapi.Client does.
+// API lists and watches the node's pods; kubeapi.Client implements it.
 type API interface {
 	ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
 	WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// A Source has the pods of the node. It is safe for concurrent use.
+// A Source lists the pods of the node. It is safe for concurrent use.
 type Source struct {
 	api     API
 	runtime runtimeapi.RuntimeServiceClient
