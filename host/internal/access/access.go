@@ -1,5 +1,5 @@
-// Package access lets those read what evictd serves whom the API server lets: who a bearer token is
-// says a TokenReview, what they may get a SubjectAccessReview, as with the kubelet's own endpoints.
+// Package access authenticates and authorizes readers of evictd's endpoints with the API server:
+// TokenReview for bearer tokens, SubjectAccessReview for paths, like the kubelet's own endpoints.
 //
 // It does not know what is served, nor how the API server is reached.
 package access
@@ -23,38 +23,38 @@ import (
 )
 
 const (
-	// allowedFor and deniedFor are how long an answer of the API server holds, as the kubelet's
+	// allowedFor and deniedFor are how long an answer is cached, as in the kubelet
 	// (authentication.webhook.cacheTTL, authorization.webhook).
 	allowedFor = 2 * time.Minute
 	deniedFor  = 10 * time.Second
-	// reviewTimeout is for both reviews, and below the server's for an answer.
+	// reviewTimeout bounds both reviews together, below the server's limit for a response.
 	reviewTimeout = 5 * time.Second
-	// cachedAnswers are of each kind. A cluster has a few scrapers.
+	// cachedAnswers bounds each cache. A cluster has a few scrapers.
 	cachedAnswers = 256
-	// Of all requests maxReviews may wait for the API server, of one address maxReviewsPerPeer:
-	// an address that sends made-up tokens keeps no other from being reviewed.
+	// maxReviews bounds the requests that wait for the API server, maxReviewsPerPeer those of one
+	// address, so that an address with invalid tokens does not block others.
 	maxReviews, maxReviewsPerPeer = 16, 2
-	// logInterval keeps failures from filling the log.
+	// logInterval bounds how often failures are logged.
 	logInterval = time.Minute
 )
 
 // Reviewer is the API server.
 type Reviewer interface {
-	// TokenReview says whose a token is, nil if it is not valid.
+	// TokenReview returns the user of a token, nil if it is not valid.
 	TokenReview(ctx context.Context, token string) (*authenticationv1.UserInfo, error)
-	// SubjectAccessReview says whether a user may do verb to a path that is no resource.
+	// SubjectAccessReview reports whether a user may do verb to a non-resource path.
 	SubjectAccessReview(ctx context.Context, user authenticationv1.UserInfo, verb, path string) (allowed bool, err error)
 }
 
-// Options configure a Guard. API and Log are required.
+// Options configures a Guard. API and Log are required.
 type Options struct {
 	API Reviewer
-	// Open are paths that take no token.
+	// Open lists paths that need no token.
 	Open []string
 	Log  *slog.Logger
 }
 
-// A Guard is a handler before another one.
+// A Guard is a handler that authorizes requests to another one.
 type Guard struct {
 	Options
 
@@ -67,7 +67,7 @@ type Guard struct {
 	total   int
 }
 
-// New guards next.
+// New returns a Guard of next.
 func New(next http.Handler, o Options) *Guard {
 	return &Guard{
 		Options: o, next: next, allowed: cache.NewLRUExpireCache(cachedAnswers), denied: cache.NewLRUExpireCache(cachedAnswers),
@@ -75,7 +75,7 @@ func New(next http.Handler, o Options) *Guard {
 	}
 }
 
-// A question has a hash in place of the token.
+// A question is the key of a cached answer, with a hash of the token.
 type question struct {
 	token [sha256.Size]byte
 	path  string
@@ -116,7 +116,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// review asks the API server and returns what the answer to the request is to be.
+// review asks the API server and returns the status code for the response.
 func (g *Guard) review(r *http.Request, token string) (code int, err error) {
 	peer, err := httpserver.Peer(r.RemoteAddr)
 	if err != nil {
@@ -165,7 +165,7 @@ func (g *Guard) end(peer string) {
 	}
 }
 
-// bearer returns the token of a request, "" if it has none that could be one (RFC 6750).
+// bearer returns the bearer token of a request, "" if it has no valid one (RFC 6750).
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)

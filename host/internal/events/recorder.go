@@ -1,7 +1,7 @@
-// Package events sends the events of the eviction manager to the API server, as the
-// kubelet sends its own: similar ones are put together, and no object gets more than a few.
+// Package events sends the events of the eviction manager to the API server, like the kubelet its
+// own: similar ones are aggregated, and the number per object is limited.
 //
-// What there is to tell is not its business, and the log and the status have it anyhow.
+// The log and the status have the events anyway.
 package events
 
 import (
@@ -25,16 +25,14 @@ import (
 // component is the source of the events.
 const component = "evictd"
 
-// A Recorder sends events. Its methods may be called concurrently and never wait: what
-// cannot be sent is kept for some time (1000 events, each tried for two minutes), and then
-// lost.
+// A Recorder sends events. Its methods may be called concurrently and never block: unsent events
+// are kept for some time (1000 events, each tried for two minutes), and then dropped.
 type Recorder struct {
 	node     v1.ObjectReference
 	recorder record.EventRecorder
 	lost     *lost
 	flushed  chan struct{}
-	// made and taken count events: the broadcaster says nothing of those that it has no
-	// room for.
+	// made and taken count events: the broadcaster does not report those it drops for lack of room.
 	made, taken atomic.Uint64
 }
 
@@ -46,7 +44,7 @@ func New(ctx context.Context, sink record.EventSink, nodeName string, log *slog.
 	l := &lost{Handler: log.Handler()}
 	logger := logr.FromSlogHandler(l)
 	r := &Recorder{
-		// As the kubelet refers to its node: the uid is the name.
+		// Like the kubelet's reference to its node: the uid is the name.
 		node:    v1.ObjectReference{Kind: "Node", Name: nodeName, UID: types.UID(nodeName)},
 		lost:    l,
 		flushed: make(chan struct{}, 1),
@@ -75,7 +73,7 @@ func (r *Recorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventTyp
 	}, annotations, eventType, reason, message)
 }
 
-// Without is a recorder whose events of pods for one reason are sent by other means.
+// Without is a recorder whose pod events with one reason are sent by other means.
 type Without struct {
 	*Recorder
 	Reason string
@@ -97,10 +95,9 @@ func (r *Recorder) event(about v1.ObjectReference, annotations map[string]string
 	r.recorder.AnnotatedEventf(&about, annotations, eventType, reason, "%s", message)
 }
 
-// Flush returns when all events recorded before are sent or lost, or when ctx ends. It is
-// called once.
+// Flush returns when all earlier events are sent or lost, or when ctx ends. It may be called once.
 func (r *Recorder) Flush(ctx context.Context) {
-	// They are sent one after the other.
+	// Events are sent in order.
 	r.recorder.Event(&v1.ObjectReference{Kind: flush}, v1.EventTypeNormal, flush, "")
 	select {
 	case <-r.flushed:
@@ -112,11 +109,11 @@ func (r *Recorder) Flush(ctx context.Context) {
 // Lost returns the number of events that never reached the API server.
 func (r *Recorder) Lost() uint64 { return r.lost.n.Load() }
 
-// flush is the reason of an event that is not sent.
+// flush is the reason of a marker event, which is not sent.
 const flush = "Flush"
 
-// patient is a sink whose server may be away for some time: the broadcaster tries again
-// only what is no answer of a server.
+// patient is a sink that retries while its server is unreachable: the broadcaster retries only
+// errors that are not server responses.
 type patient struct {
 	record.EventSink
 	flushed chan<- struct{}
@@ -139,7 +136,7 @@ func (p patient) Patch(former *v1.Event, data []byte) (*v1.Event, error) {
 	return later(p.EventSink.Patch(former, data))
 }
 
-// later hides an answer that may be another one later.
+// later hides an error response that may succeed later.
 func later(e *v1.Event, err error) (*v1.Event, error) {
 	var s apierrors.APIStatus
 	if errors.As(err, &s) {
@@ -151,8 +148,7 @@ func later(e *v1.Event, err error) (*v1.Event, error) {
 	return e, err
 }
 
-// lost is the log of a broadcaster, which tells there of events that it gives up, and of
-// nothing else that is worth a line.
+// lost is the log of a broadcaster, which reports dropped events there; other lines are ignored.
 type lost struct {
 	slog.Handler
 	n atomic.Uint64

@@ -10,8 +10,8 @@ import (
 	"net/netip"
 )
 
-// Ask gets a page of an Endpoint of this machine that listens on host and port, where it takes no
-// token. The caller closes the answer's body.
+// Ask requests a page from an Endpoint on this machine that listens on host and port, without a
+// token. The caller closes the response's body.
 func Ask(ctx context.Context, host, port, page string) (*http.Response, error) {
 	at := net.JoinHostPort(onLoopback(host), port) + page
 	answer, err := get(ctx, "http://"+at)
@@ -20,7 +20,7 @@ func Ask(ctx context.Context, host, port, page string) (*http.Response, error) {
 	}
 	why, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
 	_ = answer.Body.Close()                          // read only
-	if bytes.Contains(why, []byte("HTTPS server")) { // net/http's words: the loopback device with certificate files
+	if bytes.Contains(why, []byte("HTTPS server")) { // net/http's text: the loopback device with certificate files
 		return get(ctx, "https://"+at)
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(why))
@@ -34,13 +34,13 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 	}
 	client := http.Client{Transport: &http.Transport{
 		Proxy: nil, DisableKeepAlives: true,
-		// A name in a certificate proves no more than to have the port.
+		// On the loopback device a certificate proves no more than owning the port.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // on the loopback device
 	}}
 	return client.Do(req)
 }
 
-// onLoopback returns the address of the loopback device at which an Endpoint on host is asked.
+// onLoopback returns the loopback address for requests to an Endpoint on host.
 func onLoopback(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host != "" && (err != nil || ip.IsLoopback()):

@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	// maxPEMBytes is far more than a certificate with its chain or a key has.
+	// maxPEMBytes bounds certificate and key files, generously.
 	maxPEMBytes = 1 << 20
-	// Files that are replaced are served after followInterval at most. The kubelet looks once a minute.
+	// followInterval is how often replaced files are detected. The kubelet checks once a minute.
 	followInterval = 10 * time.Second
-	// A certificate without files is valid for selfSignedFor, and renewed when a third of that is left.
+	// A self-signed certificate is valid for selfSignedFor, and renewed when a third of that is
+	// left.
 	selfSignedFor = 30 * 24 * time.Hour
 )
 
-// A certificate is served to those who connect by TLS: that of two files, which are followed, or a
-// self-signed one.
+// A certificate is served to TLS clients: that of two files, which are followed, or a self-signed
+// one.
 type certificate struct {
 	certFile, keyFile string
 	node              string
@@ -37,8 +38,8 @@ type certificate struct {
 	served            atomic.Pointer[tls.Certificate]
 }
 
-// CheckFiles reports why a certificate with its chain and its key, both as PEM, cannot be served. Both
-// may be "". It waits for them for seconds at most.
+// CheckFiles returns why a certificate with its chain and key, both PEM files, cannot be served.
+// Both names may be "". It takes some seconds at most.
 func CheckFiles(certFile, keyFile string) error {
 	if certFile == "" {
 		return nil
@@ -47,7 +48,7 @@ func CheckFiles(certFile, keyFile string) error {
 	return err
 }
 
-// A reader is one of package input.
+// A reader is a file-reading function of package input.
 type reader func(path string, maxBytes int64) ([]byte, error)
 
 func load(certFile, keyFile string, read reader) (tls.Certificate, error) {
@@ -66,7 +67,7 @@ func load(certFile, keyFile string, read reader) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// update has the certificate of the files served, or a self-signed one that is not about to expire.
+// update loads the certificate from the files, or renews a self-signed one before it expires.
 func (c *certificate) update(now time.Time, read reader) error {
 	if c.certFile == "" {
 		if served := c.served.Load(); served != nil && served.Leaf.NotAfter.Sub(now) > selfSignedFor/3 && served.Leaf.NotBefore.Before(now) {
@@ -85,8 +86,8 @@ func (c *certificate) update(now time.Time, read reader) error {
 	return err
 }
 
-// follow updates the certificate until ctx ends. Of files that are half replaced, or on a filesystem
-// that hangs, the former pair is served.
+// follow updates the certificate until ctx ends. While files are half replaced, or on a filesystem
+// that hangs, it keeps serving the former pair.
 func (c *certificate) follow(ctx context.Context, log *slog.Logger) {
 	look := time.NewTicker(followInterval)
 	defer look.Stop()
@@ -110,15 +111,15 @@ func (c *certificate) follow(ctx context.Context, log *slog.Logger) {
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"}, // a connection of HTTP/2 could hold any number of requests
+		NextProtos: []string{"http/1.1"}, // an HTTP/2 connection could hold any number of requests
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return c.served.Load(), nil
 		},
 	}
 }
 
-// selfSigned makes a certificate for a node and for the address that it listens on, if that is a
-// single one. It encrypts, and proves nothing.
+// selfSigned creates a certificate for a node and its listen address, if that is a single one. It
+// provides encryption but no authentication.
 func selfSigned(node string, ip net.IP, now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,41 +13,41 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// closedLogInterval keeps who opens too many connections from filling the log.
+// closedLogInterval bounds how often displaced connections are logged.
 const closedLogInterval = time.Minute
 
-// A place is looked for each placeInterval.
+// placeInterval is how often a new connection looks for a place.
 const placeInterval = 10 * time.Millisecond
 
-// A connection keeps its place for settleTime if peers have no limit of their own: a request that was
-// just sent is read first, and peers that connect meanwhile wait in the kernel's queue. All programs of
-// the machine are one peer. While its request is under way it keeps it for as long as all requests
-// that may be before it take.
+// Without a limit per peer a connection keeps its place for settleTime, so that a request that was
+// just sent is read first; meanwhile new peers wait in the kernel's queue. All programs of this
+// machine are one peer. A connection with a request under way keeps its place for answerTime, the
+// longest that the requests before it can take.
 const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnections/requestsPerSecond + 3*turnTime
 
-// Limits bound the resources that clients may take.
+// Limits bound the resources of clients.
 type Limits struct {
-	// Total bounds the connections of all peers, PerPeer those of one; 0 is no limit for one.
+	// Total bounds the connections of all peers, PerPeer those of one; a PerPeer of 0 means no
+	// limit.
 	Total, PerPeer int
-	// Peer names who is at the other end. One that it refuses is closed at once.
+	// Peer identifies the peer of a connection. On an error the connection is closed at once.
 	Peer func(net.Conn) (string, error)
-	// Request bounds the time in which a client sends its whole request, Answer the time until
-	// it has read the answer.
+	// Request bounds how long a client may take to send a request, Answer how long to read the
+	// response.
 	Request, Answer time.Duration
 	// HeaderBytes bounds a request's header.
 	HeaderBytes int
 }
 
-// Connections is a listener that never holds more connections than it may. A new
-// one is always let in, in the place of an older one: of the peer's own, or of the
-// peer that has most; what is idle goes first. So a peer that holds idle
-// connections, or connects fast, cannot keep others out.
+// Connections is a listener that limits open connections. A new one is always accepted and
+// displaces an older one: of the same peer, or of the peer that has most; idle ones first. So a
+// peer that holds idle connections, or connects fast, cannot keep others out.
 type Connections struct {
 	net.Listener
 
 	limits Limits
 	log    *slog.Logger
-	// done waits for those that the server has not done with.
+	// done waits for connections that the server still uses.
 	done sync.WaitGroup
 
 	mu   sync.Mutex
@@ -57,10 +57,10 @@ type Connections struct {
 	tell   rate.Sometimes
 }
 
-// A connection holds the state of one that is open.
+// A connection holds the state of an open connection.
 type connection struct {
 	peer string
-	// busy while a request is under way: without the connection it is lost.
+	// busy: a request is under way, and would be lost with the connection.
 	busy  bool
 	since time.Time // busy, or not
 }
@@ -90,7 +90,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 	}
 }
 
-// add reports whether there is a place for conn, and takes it.
+// add reports whether there is a place for conn, and if so takes it.
 func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	c.mu.Lock()
 	goes := c.limits.displaced(c.open, peer)
@@ -105,7 +105,7 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	if goes == nil {
 		return true
 	}
-	_ = socket(goes).Close() // its server sees it
+	_ = socket(goes).Close() // its server notices
 	c.closed.Add(1)
 	c.tell.Do(func() {
 		attrs := []any{"address", c.Addr().String(), "peer", peer, "closed", c.closed.Swap(0), "limit", c.limits.Total}
@@ -117,8 +117,8 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	return true
 }
 
-// socket returns a connection without its TLS, whose end is written and could wait for a peer
-// that does not read.
+// socket returns the connection below TLS: closing TLS writes to it, and could wait for a peer that
+// does not read.
 func socket(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -126,7 +126,7 @@ func socket(conn net.Conn) net.Conn {
 	return conn
 }
 
-// hangUp closes all that are open.
+// hangUp closes all open connections.
 func (c *Connections) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +135,7 @@ func (c *Connections) hangUp() {
 	}
 }
 
-// displaced returns the connection of open that another one of peer takes the place
-// of, nil if there is room.
+// displaced returns the open connection that a new one of peer displaces, nil if there is room.
 func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 	count := map[string]int{}
 	for _, o := range open {
@@ -163,7 +162,7 @@ func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 	return goes
 }
 
-// stays returns the least time that o keeps its place.
+// stays returns the minimum time for which o keeps its place.
 func (o *connection) stays() time.Duration {
 	if o.busy {
 		return answerTime
@@ -171,7 +170,7 @@ func (o *connection) stays() time.Duration {
 	return settleTime
 }
 
-// before reports whether o goes first.
+// before reports whether o is displaced before other.
 func (o *connection) before(other *connection) bool {
 	if o.busy != other.busy {
 		return other.busy
@@ -184,7 +183,7 @@ func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if state == http.StateClosed {
-		// The last thing that the goroutine of a connection does.
+		// The last action of a connection's goroutine.
 		delete(c.open, conn)
 		c.done.Done()
 		return
@@ -201,11 +200,11 @@ func (c *Connections) Count() int {
 	return len(c.open)
 }
 
-// Address returns Peer of the remote end of a connection.
+// Address identifies the peer of a network connection.
 func Address(conn net.Conn) (string, error) { return Peer(conn.RemoteAddr().String()) }
 
-// Peer names a peer on the network by its IP:port: of version 6 by the network that one
-// machine commonly has for itself. All of one machine's own are one peer.
+// Peer identifies a network peer by the address in IP:port; for IPv6 by the network that one
+// machine commonly owns. All addresses of this machine are one peer.
 func Peer(address string) (string, error) {
 	remote, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// handshakesPerSecond bounds what connections cost whose peers have shown no token yet: a handshake
-// takes a tenth of a millisecond, and the CPU is needed for decisions.
+// handshakesPerSecond bounds the cost of connections without a valid token: a handshake takes a
+// tenth of a millisecond, and decisions need the CPU.
 const handshakesPerSecond = 50
 
-// requestsPerSecond are of all peers together, others wait: any peer may ask as fast as it
-// can. Those that wait go on together, every turnTime: to wake for each by itself costs more than to
-// answer it.
+// requestsPerSecond bounds the requests of all peers together; others wait, since any peer may send
+// requests fast. Waiting requests continue together, every turnTime: waking up for each costs more
+// than answering it.
 const (
 	requestsPerSecond = 100
 	turnTime          = 100 * time.Millisecond
 )
 
-// Options say where an Endpoint listens and who it is.
+// Options configures the address and identity of an Endpoint.
 type Options struct {
 	// Address is IP:port.
 	Address string
@@ -39,9 +39,9 @@ type Options struct {
 	Log               *slog.Logger
 }
 
-// An Endpoint listens on an address. On one of the loopback device it serves plain HTTP, or TLS if
-// there are files. On any other one it serves TLS, and processes of this machine plain HTTP on the
-// loopback device at the same port: the commands of evictd need neither a token nor an API server.
+// An Endpoint listens on an address. On a loopback address it serves plain HTTP, or TLS if there
+// are files. On any other it serves TLS, plus plain HTTP for this machine on the loopback device at
+// the same port: evictd's commands need neither a token nor an API server.
 type Endpoint struct {
 	listeners []net.Listener
 	loopback  bool
@@ -49,7 +49,7 @@ type Endpoint struct {
 	log       *slog.Logger
 }
 
-// Listen opens the endpoint. It must be closed, and is by Serve.
+// Listen opens the endpoint. The caller must call Serve, which closes it, or Close.
 func Listen(ctx context.Context, o Options) (*Endpoint, error) {
 	e, err := listen(ctx, o)
 	if err != nil {
@@ -72,7 +72,7 @@ func listen(ctx context.Context, o Options) (*Endpoint, error) {
 	if err := e.tls.update(time.Now(), input.ReadFileSoon); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	if e.loopback || at.IP.IsUnspecified() { // which has the loopback device's in it
+	if e.loopback || at.IP.IsUnspecified() { // which includes the loopback device
 		return e, nil
 	}
 	own := "127.0.0.1"
@@ -87,10 +87,10 @@ func listen(ctx context.Context, o Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// Addr returns the address that was asked for, with its port.
+// Addr returns the requested address, with its port.
 func (e *Endpoint) Addr() net.Addr { return e.listeners[0].Addr() }
 
-// Close ends an endpoint that is not served, and nothing if e is nil.
+// Close closes an endpoint that is not served. e may be nil.
 func (e *Endpoint) Close() error {
 	if e == nil {
 		return nil
@@ -104,7 +104,8 @@ func (e *Endpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// Serve answers until ctx ends: those on the loopback device by own, all others by remote.
+// Serve answers requests until ctx ends: those on the loopback device with own, all others with
+// remote.
 func (e *Endpoint) Serve(ctx context.Context, own, remote http.Handler) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -138,7 +139,7 @@ func (e *Endpoint) Serve(ctx context.Context, own, remote http.Handler) error {
 	return errors.Join(errs...)
 }
 
-// paced has requests wait so that no more are answered than limit lets.
+// paced delays requests to the rate of limit.
 func paced(h http.Handler, limit *rate.Limiter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		turn := limit.Reserve()
@@ -155,7 +156,8 @@ func paced(h http.Handler, limit *rate.Limiter) http.Handler {
 	})
 }
 
-// secured is a listener of TLS, but for connections within the loopback device if plainLocal.
+// secured is a TLS listener, except for connections within the loopback device if plainLocal is
+// set.
 type secured struct {
 	net.Listener
 
@@ -164,8 +166,8 @@ type secured struct {
 	plainLocal bool
 }
 
-// Accept implements net.Listener. It does not wait for the handshake. Both ends have to be on the
-// loopback device: with route_localnet, as kube-proxy sets it, other machines reach 127.0.0.1.
+// Accept implements net.Listener. It does not wait for the handshake. Both ends must be on the
+// loopback device: with route_localnet, as kube-proxy sets it, other machines can reach 127.0.0.1.
 func (s secured) Accept() (net.Conn, error) {
 	for {
 		conn, err := s.Listener.Accept()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A page is made pagesPerSecond times a second at most.
+// pagesPerSecond bounds how often a page is generated.
 const pagesPerSecond = 5
 
 type repeater struct {
@@ -22,9 +22,9 @@ type repeater struct {
 	last *answer
 }
 
-// Repeated returns a handler that has next make an answer pagesPerSecond times a second at most.
-// Requests that wait for it all get the next one, so that no answer is older than its request.
-// Whatever is asked is one page, in no other form than plain text.
+// Repeated returns a handler that calls next at most pagesPerSecond times a second. All requests
+// that wait get the next response, so that none is older than its request. All requests get the
+// same page in plain text.
 func Repeated(next http.Handler) http.Handler {
 	return &repeater{next: next, pace: rate.NewLimiter(pagesPerSecond, pagesPerSecond), turn: make(chan struct{}, 1)}
 }
@@ -62,7 +62,7 @@ func (p *repeater) answer(r *http.Request) *answer {
 	return made
 }
 
-// An answer is one that is kept.
+// An answer is a recorded response.
 type answer struct {
 	bytes.Buffer
 

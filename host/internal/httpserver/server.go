@@ -1,7 +1,7 @@
-// Package httpserver answers HTTP requests of any peer, at a bounded
-// cost: of descriptors, of memory and of time. Other machines are answered by TLS.
+// Package httpserver answers HTTP requests of any peer at a bounded cost of descriptors, memory and
+// time; other machines by TLS.
 //
-// It knows nothing of what is served, nor who may read it (host/internal/access).
+// It does not know what is served, nor who may read it (host/internal/access).
 package httpserver
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// headerTimeout bounds the time in which a client sends its request's header; keepTimeout
+	// headerTimeout bounds how long a client may take to send a request's header; keepTimeout
 	// bounds an idle connection: scrapers come each minute.
 	headerTimeout = 5 * time.Second
 	keepTimeout   = 2 * time.Minute
@@ -28,26 +28,26 @@ const (
 	requestTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
 	maxHeaderBytes = 16 << 10
-	// makeTimeout bounds the time in which an answer is made.
+	// makeTimeout bounds generating a response.
 	makeTimeout = 10 * time.Second
-	// endTimeout is the time that clients get for their last answers.
+	// endTimeout is how long clients may read their last responses at shutdown.
 	endTimeout = time.Second
 
-	// mostConnections is for any number of scrapers and people. It is but a share of
-	// the descriptors: files must be opened and journals written whatever connects.
+	// mostConnections suffices for scrapers and people. It is capped at a share of the descriptors:
+	// evictd must be able to open files and write its journal regardless of connections.
 	mostConnections   = 64
 	shareOfFiles      = 8
 	fewestConnections = 4
 )
 
-// A Server answers those who connect to a listener.
+// A Server serves the connections of a listener.
 type Server struct {
 	*Connections
 	http   http.Server
 	served chan struct{} // closed when nothing is accepted any more
 }
 
-// New takes the listener over. Serve and End must be called.
+// New takes ownership of the listener. The caller must call Serve and End.
 func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Server {
 	s := &Server{Connections: newConnections(l, limits, log), served: make(chan struct{})}
 	s.http = http.Server{
@@ -63,7 +63,8 @@ func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Serve
 	return s
 }
 
-// An errorLog has what net/http says. Any port scanner fails a handshake, which is worth no warning.
+// An errorLog filters net/http's log. Any port scanner fails a handshake, which is not worth a
+// warning.
 type errorLog struct{ slog.Handler }
 
 // Write implements io.Writer.
@@ -75,7 +76,7 @@ func (e errorLog) Write(line []byte) (int, error) {
 	return slog.NewLogLogger(e.Handler, level).Writer().Write(line)
 }
 
-// Serve answers until End. An error is why it cannot until then.
+// Serve answers requests until End. An error is returned at once.
 func (s *Server) Serve() error {
 	defer close(s.served)
 	if err := s.http.Serve(s.Connections); !errors.Is(err, http.ErrServerClosed) {
@@ -84,12 +85,12 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// End returns when nothing is left of the server. Clients may take a second for their
-// last answers, if ctx does not end before.
+// End stops the server and returns when it has ended. Clients may take a second to read their last
+// responses, less if ctx ends before.
 func (s *Server) End(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, s.hangUp)() // the end of TLS would be written to each that does not read
+	defer context.AfterFunc(ctx, s.hangUp)() // closing TLS would write to clients that do not read
 	if s.http.Shutdown(ctx) != nil {
 		_ = s.http.Close() // of connections that are given up
 	}
@@ -97,9 +98,8 @@ func (s *Server) End(ctx context.Context) {
 	s.done.Wait()
 }
 
-// serve answers on l until ctx ends. Answers are made whole before anything of
-// them is written, so that a client which does not read holds its connection and
-// nothing else.
+// serve answers requests on l until ctx ends. Responses are generated completely before they are
+// written, so that a client that does not read occupies only its connection.
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	limits := Limits{Total: total(), Peer: Address, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
 	s := New(l, http.TimeoutHandler(h, makeTimeout, "not made in time"), limits, log)
@@ -124,15 +124,15 @@ func total() int {
 	return int(max(fewestConnections, min(mostConnections, files.Cur/shareOfFiles)))
 }
 
-// local reports whether only processes of this machine reach an address.
+// local reports whether only processes on this machine can reach an address.
 func local(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// onlyLocalNames refuses requests for another host than this machine. A browser on
-// it may be led here by a page from elsewhere whose name has come to mean the
-// loopback address, and would give the page the answer.
+// onlyLocalNames refuses requests for other host names than this machine's. Otherwise a web page
+// could rebind its name to the loopback address, and have a browser on this machine read the
+// response for it.
 func onlyLocalNames(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !localName(r.Host) {
@@ -143,8 +143,8 @@ func onlyLocalNames(h http.Handler) http.Handler {
 	})
 }
 
-// localName reports whether a request's Host is this machine. Programs of old
-// give none, browsers always do.
+// localName reports whether a request's Host is this machine. Old programs send none, browsers
+// always do.
 func localName(hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {

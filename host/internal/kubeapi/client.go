@@ -1,7 +1,7 @@
-// Package kubeapi talks to the API server for one node: it lists and watches the node's
-// pods, writes their status, tells events and asks what it and others may do.
+// Package kubeapi accesses the API server for one node: it lists and watches the node's pods,
+// writes their status, sends events and reviews permissions.
 //
-// It knows neither what runs (host/internal/podsource) nor when a pod goes
+// It knows neither what runs (host/internal/podsource) nor when a pod is evicted
 // (host/internal/victim).
 package kubeapi
 
@@ -31,36 +31,36 @@ import (
 )
 
 const (
-	// queriesPerSecond and burst are far above what a node needs, and keep a mistake from
-	// being felt by the API server.
+	// queriesPerSecond and burst are far above what a node needs, and protect the API server from a
+	// bug.
 	queriesPerSecond, burst = 20, 50
-	// writeTimeout bounds a write whose caller is more patient. An API server answers in
-	// milliseconds; one whose etcd is slow takes seconds.
+	// writeTimeout bounds a write. An API server answers in milliseconds; with a slow etcd it takes
+	// seconds.
 	writeTimeout = 10 * time.Second
-	// maxFileBytes is far more than a kubeconfig, a certificate or a token needs.
+	// maxFileBytes bounds a kubeconfig, certificate or token file, generously.
 	maxFileBytes = 1 << 20
-	// fieldManager is whom the API server names as the writer.
+	// fieldManager is the name of the writer in the API server.
 	fieldManager = "evictd"
 )
 
-// Options names the account and the node for which it asks.
+// Options configures the account and the node.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig, "" for the ServiceAccount of the pod that
-	// this process runs in. Both are followed when they are replaced.
+	// Kubeconfig is the path of a kubeconfig, "" for the ServiceAccount of this process's pod. Both
+	// are read again when replaced.
 	Kubeconfig string
 	NodeName   string
 	UserAgent  string
 	Log        *slog.Logger
 }
 
-// A Client is safe for concurrent use. Its errors are the API server's (apierrors), or say
-// why it could not be asked.
+// A Client is safe for concurrent use. Its errors are the API server's (apierrors), or say why the
+// request could not be sent.
 type Client struct {
 	options Options
 
 	mu     sync.Mutex
 	with   credentials
-	unread string // why the kubeconfig of now is not used, empty if it is
+	unread string // why the present kubeconfig is not used, empty if it is
 }
 
 // credentials holds the clients of one account, and the file they were read from.
@@ -70,8 +70,7 @@ type credentials struct {
 	tokens       rest.Interface
 }
 
-// New returns a client. The error says why it can never ask: the kubeconfig is no such
-// file. The API server is not asked.
+// New returns a client. The error reports an invalid kubeconfig. It sends no request.
 func New(o Options) (*Client, error) {
 	with, err := o.credentials()
 	if err != nil {
@@ -109,8 +108,8 @@ func (o Options) restConfig() (*rest.Config, fs.FileInfo, error) {
 	return config, file, err
 }
 
-// load does what clientcmd.BuildConfigFromFlags does, which hangs on a pipe and reads a device
-// without end. The files that the kubeconfig names are read here first for the same reason.
+// load is like clientcmd.BuildConfigFromFlags, which hangs on a pipe and reads a device without
+// end. For the same reason it first reads the files named by the kubeconfig.
 func load(path string) (*rest.Config, error) {
 	data, err := input.ReadFileSoon(path, maxFileBytes)
 	if err != nil {
@@ -133,7 +132,7 @@ func load(path string) (*rest.Config, error) {
 		return nil, err
 	}
 	for _, file := range named {
-		// A context that is not in use may name what is not there.
+		// An unused context may name missing files.
 		if _, err := input.ReadFileSoon(*file, maxFileBytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s names %s: %w", path, *file, err)
 		}
@@ -145,7 +144,7 @@ var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			panic(err) // two types of one name: a mistake of the program
+			panic(err) // two types with one name: a bug
 		}
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -164,9 +163,9 @@ func clientFor(config *rest.Config, of schema.GroupVersion, path string) (rest.I
 	return rest.RESTClientFor(own)
 }
 
-// current returns the credentials of now. A kubeconfig that was replaced is read again;
-// files that it names, and the token of a ServiceAccount, client-go follows by itself. One
-// that cannot be read now is not used: it may be half written.
+// current returns the present credentials. It reads a replaced kubeconfig again; client-go follows
+// the files that it names and a ServiceAccount's token. A kubeconfig that cannot be read now is
+// ignored: it may be half written.
 func (c *Client) current() credentials {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,9 +187,9 @@ func replaced(path string, was fs.FileInfo) bool {
 	return err == nil && (!os.SameFile(is, was) || is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime()))
 }
 
-// PatchPodStatus writes the status of a pod, and the annotations and labels in the same body,
-// by strategic merge. With dryRun the API server checks all and writes nothing. Webhooks may
-// take long: its end is the caller's.
+// PatchPodStatus patches the status of a pod, and annotations and labels in the same body, by
+// strategic merge. With dryRun the API server checks everything and writes nothing. The caller sets
+// the timeout: webhooks may take long.
 func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error) {
 	options := metav1.PatchOptions{FieldManager: fieldManager}
 	if dryRun {
@@ -202,18 +201,18 @@ func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, bod
 	return pod, err
 }
 
-// DeletePod deletes a pod of this uid with a grace period. Its end is the caller's.
+// DeletePod deletes the pod with this uid, with a grace period. The caller sets the timeout.
 func (c *Client) DeletePod(ctx context.Context, namespace, name string, uid types.UID, graceSeconds int64) error {
 	options := &metav1.DeleteOptions{GracePeriodSeconds: &graceSeconds, Preconditions: &metav1.Preconditions{UID: &uid}}
 	return c.current().core.Delete().Namespace(namespace).Resource("pods").Name(name).Body(options).Do(ctx).Error()
 }
 
-// CreateEvent creates an event. Its end is the caller's.
+// CreateEvent creates an event. The caller sets the timeout.
 func (c *Client) CreateEvent(ctx context.Context, event *v1.Event) error {
 	return c.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 
-// PatchNode writes to the node, or to a subresource of it, by strategic merge.
+// PatchNode patches the node, or a subresource of it, by strategic merge.
 func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -226,13 +225,13 @@ func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte)
 	return node, err
 }
 
-// SelfSubjectAccessReview asks whether it may do something with a resource, which has its
-// group after a dot unless that is the core one, in all namespaces if namespace is "": list
-// and watch those pods that this client asks for. The reason may be "".
+// SelfSubjectAccessReview asks whether this account may do verb to a resource, with its group after
+// a dot unless it is core, in all namespaces if namespace is "". List and watch of pods means those
+// that this client requests. The reason may be "".
 func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error) {
 	of := schema.ParseGroupResource(resource)
 	about := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: of.Group, Resource: of.Resource, Subresource: subresource}
-	if resource == "pods" && (verb == "list" || verb == "watch") { // which a node may of its own pods only
+	if resource == "pods" && (verb == "list" || verb == "watch") { // a node may do this for its own pods only
 		about.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
 			{Key: podNode, Operator: metav1.FieldSelectorOpIn, Values: []string{c.options.NodeName}},
 		}}
@@ -245,7 +244,7 @@ func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, su
 	return answered.Status.Allowed, strings.TrimSpace(answered.Status.Reason + " " + answered.Status.EvaluationError), err
 }
 
-// TokenReview asks whose a token is. The user is nil if it is not valid.
+// TokenReview returns the user of a token, nil if the token is not valid.
 func (c *Client) TokenReview(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
 	asked, answered := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, &authenticationv1.TokenReview{}
 	err := c.current().tokens.Post().Resource("tokenreviews").Body(asked).Do(ctx).Into(answered)
@@ -255,7 +254,7 @@ func (c *Client) TokenReview(ctx context.Context, token string) (*authentication
 	return &answered.Status.User, nil
 }
 
-// SubjectAccessReview asks whether a user may do verb to a path that is no resource.
+// SubjectAccessReview asks whether a user may do verb to a non-resource path.
 func (c *Client) SubjectAccessReview(ctx context.Context, user authenticationv1.UserInfo, verb, path string) (allowed bool, err error) {
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {

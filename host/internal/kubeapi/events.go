@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Events tells core events. It is what client-go's recorder writes to (record.EventSink),
-// whose calls have no context: each ends with ctx.
+// Events returns a client for core events that client-go's recorder can write to
+// (record.EventSink). Its methods have no context: their calls end with ctx.
 func (c *Client) Events(ctx context.Context) *Events { return &Events{client: c, ctx: ctx} }
 
-// Events are the core events of the API server.
+// Events sends core events to the API server.
 type Events struct {
 	client *Client
 	ctx    context.Context //nolint:containedctx // record.EventSink gives none
 }
 
-// Create tells an event for the first time.
+// Create sends a new event.
 func (e *Events) Create(event *v1.Event) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
@@ -26,7 +26,7 @@ func (e *Events) Create(event *v1.Event) (*v1.Event, error) {
 	return created, err
 }
 
-// Patch counts an event that was sent before.
+// Patch updates the count of an event that was sent before.
 func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
 	return patched, err
 }
 
-// Update writes an event that was sent before. The recorder patches instead.
+// Update replaces an event that was sent before. The recorder patches instead.
 func (e *Events) Update(event *v1.Event) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// podNode is the field that says which node a pod is on.
+// podNode is the field with the name of a pod's node.
 const podNode = "spec.nodeName"
 
 // ListPods lists the node's pods.
@@ -20,14 +20,14 @@ func (c *Client) ListPods(ctx context.Context, options metav1.ListOptions) (runt
 	return list, err
 }
 
-// WatchPods tells what becomes of the node's pods.
+// WatchPods watches the node's pods.
 func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	return c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
 }
 
-// ofNode asks for the pods of this node alone: node credentials may ask for no others, and a large
-// cluster has many.
+// ofNode selects the pods of this node: node credentials permit no others, and a large cluster has
+// many.
 func (c *Client) ofNode(options metav1.ListOptions) *metav1.ListOptions {
 	options.FieldSelector = fields.OneTermEqualSelector(podNode, c.options.NodeName).String()
 	return &options

@@ -1,8 +1,8 @@
-// Package nodestatus holds conditions and taints of evictd's own on its node: of disks,
-// whose standard condition a kubelet cannot keep without danger, and of custom signals,
-// which it does not know.
+// Package nodestatus writes evictd's own conditions and taints to its node: for disks, whose
+// standard condition a kubelet cannot report without danger, and for custom signals, which it does
+// not know.
 //
-// The conditions of the kubelet are not its business: it would write over them.
+// It does not write the kubelet's conditions: the kubelet would overwrite them.
 package nodestatus
 
 import (
@@ -24,31 +24,31 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Domain prefixes the types of all conditions and the keys of all taints that evictd owns.
+// Domain prefixes the types of all conditions and the keys of all taints owned by evictd.
 const Domain = "evictd.io/"
 
 const (
-	// An API server that is away is asked again soon, and then ever more seldom.
+	// An unreachable API server is retried soon, and then with growing pauses.
 	firstRetry, maxRetry = time.Second, 30 * time.Second
 	// heldUpFor is the pause after a refusal.
 	heldUpFor = time.Minute
-	// lookAgain is the time between two checks that the node still has what was written.
+	// lookAgain is the interval for checking that the node still has what was written.
 	lookAgain = 5 * time.Minute
-	// settleFor bounds the wait for a first try to write what was set.
+	// settleFor bounds the wait for the first attempt to write what was set.
 	settleFor = time.Second
 )
 
-// API writes to the node. PatchNode sends a strategic merge patch for the node, or a
-// subresource of it, and returns the node as it is then. Its errors are the API server's.
+// API patches the node. PatchNode sends a strategic merge patch for the node, or a subresource of
+// it, and returns the resulting node. Its errors are the API server's.
 type API interface {
 	PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error)
 }
 
-// A Keeper keeps the node at the conditions that were set last. Set may be called from anywhere,
-// and never waits.
+// A Keeper keeps the node's conditions at those set last. Set may be called from anywhere, and
+// never blocks.
 type Keeper struct {
 	api API
-	// taints: a taint goes with each condition.
+	// taints: each condition has a taint.
 	taints bool
 	dryRun func() bool
 	log    *slog.Logger
@@ -56,23 +56,22 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	wanted []eviction.Condition
-	known  bool // by a first Set
-	// tried is closed when wanted was written or could not be.
+	known  bool // after the first Set
+	// tried is closed when wanted was written, or the attempt failed.
 	tried chan struct{}
 }
 
-// New returns a keeper, which writes while it is run. dryRun reports whether the node is to
-// have nothing of evictd's for now.
+// New returns a keeper, which writes while Run runs. dryRun reports whether the node must have none
+// of evictd's conditions now.
 func New(api API, taints bool, dryRun func() bool, log *slog.Logger) *Keeper {
 	k := &Keeper{api: api, taints: taints, dryRun: dryRun, log: log, wake: make(chan struct{}, 1), tried: make(chan struct{})}
 	close(k.tried)
 	return k
 }
 
-// Set has the node be under these conditions and no others, but for the kubelet's of memory
-// and process ids. It is to be called again when it changes whether this is a dry run. One
-// that was a dry run from the start asks and writes nothing; what was held before one is
-// taken away.
+// Set sets the conditions of the node, except for the kubelet's of memory and process ids. It must
+// be called again when dryRun changes. A keeper that has been in dry run from the start sends no
+// requests; one that enters it later removes its conditions.
 func (k *Keeper) Set(conditions []eviction.Condition) {
 	wanted := slices.DeleteFunc(slices.Clone(conditions), func(c eviction.Condition) bool {
 		return c == eviction.MemoryPressure || c == eviction.PIDPressure
@@ -106,8 +105,8 @@ func (k *Keeper) now() ([]eviction.Condition, chan struct{}) {
 	return k.wanted, k.tried
 }
 
-// Settle waits until the API server has what was set last, or has not taken it, for a second
-// at most: a controller that hears of an eviction is to find the node's taint.
+// Settle waits until the API server has accepted or refused what was set last, for a second at
+// most: a controller that learns of an eviction should find the node's taint.
 func (k *Keeper) Settle(ctx context.Context) {
 	_, tried := k.now()
 	select {
@@ -126,15 +125,15 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Run writes what was set, at the start whatever the node has, until ctx ends. What is
-// there then stays. What others take away, or a node that is registered again has not, is
-// written again.
+// Run writes what was set, at the start regardless of the node's state, until ctx ends. It does not
+// remove conditions at the end. It writes again what others remove, or what a newly registered node
+// lacks.
 func (k *Keeper) Run(ctx context.Context) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = firstRetry, maxRetry
 	again := time.NewTimer(0)
 	defer again.Stop()
-	again.Stop() // nothing is known yet
+	again.Stop() // not needed yet
 	said := ""
 	for {
 		select {
@@ -167,8 +166,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Hold has the node have these conditions of evictd's, with taints if they are asked for,
-// and no others of evictd's. Without conditions it removes all that evictd has ever written.
+// Hold sets evictd's conditions of this node, with taints if requested, and removes all others of
+// evictd's. Without conditions it removes everything that evictd ever wrote.
 func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool) error {
 	node, err := api.PatchNode(ctx, "status", []byte("{}")) // to see what is there takes no other right
 	if err != nil {
@@ -191,7 +190,8 @@ func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool
 	if slices.EqualFunc(is, want, func(a, b v1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }) {
 		return nil
 	}
-	// The list is one value: taints that others have written meanwhile are not written over.
+	// The list is one value: the resource version prevents overwriting taints that others write
+	// meanwhile.
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": want},
 	})
@@ -207,8 +207,7 @@ func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool
 	return nil
 }
 
-// Name returns the type of the node's condition, and the key of its taint, for a condition of
-// evictd.
+// Name returns the type of the node condition, and the key of the taint, for a condition of evictd.
 func Name(c eviction.Condition) string {
 	name := string(c)
 	return Domain + name[strings.LastIndex(name, "/")+1:]
@@ -218,13 +217,13 @@ func named(wanted []eviction.Condition, name string) bool {
 	return slices.ContainsFunc(wanted, func(c eviction.Condition) bool { return Name(c) == name })
 }
 
-// A removal takes a condition away in a strategic merge patch.
+// A removal removes a condition in a strategic merge patch.
 type removal struct {
 	Patch string `json:"$patch"`
 	Type  string `json:"type"`
 }
 
-// conditionChanges returns the conditions for the patch: conditions merge by type.
+// conditionChanges returns the conditions of the patch, which are merged by type.
 func conditionChanges(node *v1.Node, wanted []eviction.Condition, now time.Time) (changes []any) {
 	stands := map[string]bool{}
 	for _, c := range node.Status.Conditions {
@@ -252,7 +251,7 @@ func conditionChanges(node *v1.Node, wanted []eviction.Condition, now time.Time)
 	return changes
 }
 
-// taintsOf returns the taints of others, as they are, and evictd's.
+// taintsOf returns others' taints unchanged, with evictd's.
 func taintsOf(is []v1.Taint, wanted []eviction.Condition) []v1.Taint {
 	out := slices.DeleteFunc(slices.Clone(is), func(t v1.Taint) bool { return strings.HasPrefix(t.Key, Domain) && !named(wanted, t.Key) })
 	for _, c := range wanted {

@@ -1,7 +1,7 @@
-// Package rights finds out whether the API server lets evictd do what it has to, before it has to: by asking what the
-// account may, and by an eviction that is a dry run.
+// Package rights checks in advance whether the API server permits what evictd needs: by reviews of
+// the account's rights, and by a dry run of an eviction.
 //
-// It does not know how the API server is reached, nor what an eviction looks like there.
+// Its caller provides the connection to the API server and the patch of an eviction.
 package rights
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
-// API is the part of the API server that Check asks.
+// API is the part of the API server that Check uses.
 type API interface {
-	// SelfSubjectAccessReview says whether the account may do verb to a resource, such as
-	// pods or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; of
-	// pods whether it may list and watch those of this node.
+	// SelfSubjectAccessReview reports whether the account may do verb to a resource, such as pods
+	// or tokenreviews.authentication.k8s.io, in namespace, "" for all, and why not; list and watch
+	// of pods means those of this node.
 	SelfSubjectAccessReview(ctx context.Context, verb, resource, subresource, namespace string) (allowed bool, reason string, err error)
-	// PatchPodStatus sends a strategic merge patch for the status of a pod and returns the
-	// pod as it would be. Errors of the API server are its own.
+	// PatchPodStatus sends a strategic merge patch of pods/status and returns the resulting pod.
+	// Errors are the API server's.
 	PatchPodStatus(ctx context.Context, namespace, name string, body []byte, dryRun bool) (*v1.Pod, error)
 }
 
@@ -32,23 +32,22 @@ type Options struct {
 	API API
 	// Node is the nodeName of the configuration.
 	Node string
-	// Conditions: evictd writes conditions of its own to its node's object. Taints: taints too.
+	// Conditions: evictd writes its own conditions to the Node object. Taints: also taints.
 	Conditions, Taints bool
-	// Reviews: evictd asks who reads its metrics from elsewhere, and whether they may.
+	// Reviews: evictd authenticates and authorizes remote readers of its metrics.
 	Reviews bool
-	// Pods of this node as the API server has sent them, in the order in which
-	// they are tried.
+	// Pods of this node as received from the API server, in the order in which to try them.
 	Pods []*v1.Pod
-	// Patch is the body of an eviction of a pod.
+	// Patch returns the body of an eviction of a pod.
 	Patch func(pod *v1.Pod) ([]byte, error)
 }
 
-// A need is a verb that evictd's account has to have.
+// A permission is a verb that evictd's account needs.
 type permission struct {
 	verb, resource, subresource string
-	// without says what does not work.
+	// without describes what does not work without it.
 	without string
-	// optional: evictd evicts all the same.
+	// optional: evictd can evict without it.
 	optional bool
 }
 
@@ -69,7 +68,7 @@ var always = []permission{
 	{"patch", "events", "", "an event that is repeated is not counted", true},
 }
 
-// needs returns the permissions that evictd requires as it is configured.
+// needs returns the permissions required by the configuration.
 func (o Options) needs() []permission {
 	needs := slices.Clone(always)
 	if o.Conditions {
@@ -85,11 +84,11 @@ func (o Options) needs() []permission {
 	return needs
 }
 
-// triedPods bounds the pods with which a dry run is tried: one may end meanwhile.
+// triedPods bounds the pods tried in a dry run: one may end meanwhile.
 const triedPods = 3
 
-// Check returns as errors what evictd cannot evict without, and as warnings what else will
-// not work or is open to others. It changes nothing.
+// Check returns as errors what prevents evictions, and as warnings what else will not work or
+// permits too much. It changes nothing.
 func Check(ctx context.Context, o Options) (errs []error, warnings []string) {
 	for _, n := range o.needs() {
 		allowed, reason, err := o.API.SelfSubjectAccessReview(ctx, n.verb, n.resource, n.subresource, "")
@@ -117,8 +116,8 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// dryRun evicts a pod that may be evicted, without doing it, and then has something
-// written that is no eviction.
+// dryRun evicts one of the evictable pods in a dry run, and then tries a write that is not an
+// eviction.
 func (o Options) dryRun(ctx context.Context) (warnings []string, err error) {
 	pods := slices.DeleteFunc(slices.Clone(o.Pods), func(p *v1.Pod) bool { return !mayGo(p) })
 	if len(o.Pods) == 0 {
@@ -138,14 +137,14 @@ func (o Options) dryRun(ctx context.Context) (warnings []string, err error) {
 	return nil, err
 }
 
-// more tries to write what is no eviction.
+// more tries a write that is not an eviction, which should be refused.
 func (o Options) more(ctx context.Context, p *v1.Pod) (warnings []string, err error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "annotations": map[string]string{"evictd.io/check": "dry run"}}})
 	if err != nil {
 		return nil, err
 	}
 	switch _, err := o.API.PatchPodStatus(ctx, p.Namespace, p.Name, body, true); {
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // as it should be
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // as expected
 		return nil, nil
 	case err != nil:
 		return []string{fmt.Sprintf("whether deploy/rbac/policy.yaml is in force was not found out: %v", err)}, nil

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A moment is one instant on the clocks that the journal needs. Boot time goes
-// on while the machine is suspended and never jumps, so it is what ages are
-// computed from; it means something within one boot only.
+// A moment is one instant on the clocks that the journal needs. Boot time continues while the
+// machine is suspended and never jumps, so ages are computed from it; it is valid within one boot
+// only.
 type moment struct {
 	wall      time.Time
 	bootNanos int64
@@ -31,14 +31,14 @@ func systemNow() (moment, error) {
 	return moment{wall: time.Now(), bootNanos: boot.Nano(), bootID: strings.TrimSpace(string(id))}, nil
 }
 
-// stamp is a moment in a file.
+// stamp is a moment as stored in a file.
 type stamp struct {
 	Wall      time.Time `json:"wall"`
 	BootNanos int64     `json:"bootNanos"`
 }
 
-// at returns the stamp of t, which is near m. The difference is taken on the
-// monotonic clock where t has it.
+// at returns the stamp of t, which is near m. The difference is taken on the monotonic clock if t
+// has a reading of it.
 func (m moment) at(t time.Time) stamp {
 	return stamp{Wall: t.Round(0), BootNanos: m.bootNanos - int64(m.wall.Sub(t))}
 }

@@ -20,19 +20,19 @@ const (
 	tmpSuffix   = ".tmp"
 )
 
-// Dir is a run directory that this process holds. Its methods may be called
-// concurrently, the writing ones for different files only.
+// Dir is a run directory locked by this process. It is safe for concurrent use, except for writes
+// to the same file.
 type Dir struct {
 	path string
 	now  func() (moment, error)
 	lock *os.File
-	// leftovers is why something of former plugins is left.
+	// leftovers is why files of former plugins are left.
 	leftovers error
 }
 
-// Open makes the directory if it is missing, takes it for this process and
-// removes what a killed predecessor left in it. A directory that belongs to
-// another user, that others may look into, or that another evictd holds is refused.
+// Open creates the directory if missing, locks it and removes what a killed predecessor left in it.
+// It refuses a directory that belongs to another user, is accessible to others, or is locked by
+// another evictd.
 func Open(path string) (*Dir, error) { return open(path, systemNow) }
 
 func open(path string, now func() (moment, error)) (*Dir, error) {
@@ -57,24 +57,23 @@ func open(path string, now func() (moment, error)) (*Dir, error) {
 // Path returns the directory's absolute path.
 func (d *Dir) Path() string { return d.path }
 
-// Plugins returns the directory below which each start of a plugin gets its own
-// directory for its socket. It is emptied when the run directory is opened, as far
-// as that takes no time: see Leftovers.
+// Plugins returns the directory in which each start of a plugin gets a directory for its socket.
+// Opening the run directory empties it, as far as that is fast: see Leftovers.
 func (d *Dir) Plugins() string { return PluginsOf(d.path) }
 
-// PluginsOf does as Plugins for a run directory that may not be open.
+// PluginsOf is like Plugins, but for a run directory that may not be open.
 func PluginsOf(path string) string { return filepath.Join(path, pluginsName) }
 
-// Leftovers returns why files of former plugins could not be removed at once. It keeps no host
-// from starting.
+// Leftovers returns why files of former plugins could not be removed in time. That does not prevent
+// a start.
 func (d *Dir) Leftovers() error { return d.leftovers }
 
-// Close gives the directory up. The lock file stays, since removing it would let
-// two successors lock two different files.
+// Close unlocks the directory. The lock file stays, because two successors could otherwise lock two
+// different files.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Check reports that the directory is not the one that was opened any more: plugins
-// have no place for their sockets then, and another evictd may take what has its name.
+// Check returns an error if the path no longer leads to the opened directory: then plugins cannot
+// create their sockets, and another evictd may use the path.
 func (d *Dir) Check() error {
 	if !inPlace(d.lock) {
 		return fmt.Errorf("run directory %s was removed or replaced", d.path)
@@ -87,17 +86,16 @@ func (d *Dir) Check() error {
 	return nil
 }
 
-// emptyTimeout bounds the removal, at the start, of files that plugins of a former host have
-// left: they may be millions.
+// emptyTimeout bounds removing files left by plugins of a former host at the start: they may be
+// millions.
 const emptyTimeout = time.Second
 
-// throughMode lets others through to what they know the name of and may use: a
-// plugin with a user of its own to its socket.
+// throughMode lets other users access files whose names they know: a plugin with its own user must
+// reach its socket.
 const throughMode = 0o711
 
-// makePrivate has a directory at path that no other user can look into or write to.
-// It never changes the mode of an existing one: that may be a directory of the
-// system, named by mistake.
+// makePrivate creates a directory at path that other users cannot access. It never changes the mode
+// of an existing one, which may be a system directory named by mistake.
 func makePrivate(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make run directory: %w", err)
@@ -108,10 +106,10 @@ func makePrivate(path string) error {
 	return private(path)
 }
 
-// Check reports why Open would refuse what is at path now, which may be nothing.
+// Check returns why Open would refuse path, which need not exist.
 func Check(path string) error {
 	err := private(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // Open makes it, or says why it cannot
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // Open creates it, or reports why it cannot
 		return nil
 	}
 	return err
@@ -135,7 +133,7 @@ func private(path string) error {
 	return nil
 }
 
-// prepare removes what a killed predecessor left and makes the subdirectories.
+// prepare removes what a killed predecessor left and creates the subdirectories.
 func (d *Dir) prepare() error {
 	d.leftovers = empty(d.Plugins())
 	if err := d.makeDirs(); err != nil {
@@ -147,7 +145,7 @@ func (d *Dir) prepare() error {
 	return nil
 }
 
-// makeDirs makes the subdirectories.
+// makeDirs creates the subdirectories.
 func (d *Dir) makeDirs() error {
 	for name, mode := range map[string]os.FileMode{pluginsName: throughMode, killsName: 0o700} {
 		path := filepath.Join(d.path, name)
@@ -159,15 +157,15 @@ func (d *Dir) makeDirs() error {
 			return fmt.Errorf("run directory: %w", err)
 		}
 	}
-	// A former evictd may have made it, or the umask have taken something away.
+	// A former evictd may have created it, or the umask may have removed bits.
 	if err := os.Chmod(d.Plugins(), throughMode); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	return nil
 }
 
-// empty removes what is in a directory, and path itself if it is none. The
-// directory stays: on a full disk it could not be made again.
+// empty removes the content of a directory, or path itself if it is not a directory. It keeps the
+// directory: on a full disk it could not be created again.
 func empty(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write replaces the file at path as a whole: a reader finds the old or
-// the new content, also after a crash when durable is set. On a full disk it is the old
-// one.
+// write replaces the file at path atomically: a reader finds the old or the new content, also after
+// a machine crash if durable is set. If the disk is full the old content stays.
 func write(path string, data []byte, durable bool) error {
 	tmp := path + tmpSuffix
 	err := create(tmp, data, durable)
@@ -26,7 +25,7 @@ func write(path string, data []byte, durable bool) error {
 	return nil
 }
 
-// create puts data into a new file, or in the place of what a file has.
+// create writes data to a new file, or replaces the content of an existing one.
 func create(path string, data []byte, durable bool) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -39,7 +38,7 @@ func create(path string, data []byte, durable bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// remove removes a file that may be gone.
+// remove removes a file that may be missing.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// formatVersion is the journal's. A file of another version is not read.
+	// formatVersion is the version of the journal. Files of other versions are not read.
 	formatVersion  = 1
 	conditionsName = "conditions.json"
 	podsName       = "pods.json"
-	// maxPodsBytes is for a thousand pods of 64 KiB each.
+	// maxPodsBytes allows for a thousand pods of 64 KiB.
 	maxPodsBytes = 64 << 20
-	// maxFileBytes is the most that is read of a journal file, and written to one.
+	// maxFileBytes bounds the size of a journal file, read or written.
 	maxFileBytes = 256 << 10
-	// maxKills bounds the kills that a restarted host resumes. One is the rule, some tens are
-	// conceivable; more is not ours.
+	// maxKills bounds the kills that a restarted host resumes. One is normal, some tens are
+	// conceivable; more cannot be evictd's.
 	maxKills = 1000
-	// maxConditions is more than any set of plugins raises.
+	// maxConditions exceeds any set of plugins.
 	maxConditions = 1000
 )
 
-// errOtherBoot is a file that an evictd of another boot wrote.
+// errOtherBoot reports a file written in another boot.
 var errOtherBoot = errors.New("written in another boot")
 
 // An entry is the content of a journal file: a kill with the time of its decision, or the times
@@ -45,8 +45,8 @@ type entry struct {
 	LastSeen map[eviction.Condition]stamp `json:"lastSeen,omitempty"`
 }
 
-// decode trusts nothing: the bytes may be anybody's. Unknown fields are fine,
-// since a newer evictd may have written them.
+// decode decodes and validates untrusted data. It ignores unknown fields, which a newer evictd may
+// have written.
 func decode(data []byte, now moment) (e entry, err error) {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return e, err
@@ -80,18 +80,17 @@ func (d *Dir) save(path string, durable bool, make func(now moment) entry) error
 	return write(path, append(data, '\n'), durable)
 }
 
-// A State holds the state that a former host on the same boot left.
+// A State is what a former host on the same boot saved.
 type State struct {
-	// Kills were decided and not seen to end, or not reported to the API server, oldest first.
+	// Kills lists those not known to have ended, or not reported to the API server, oldest first.
 	Kills []Kill
-	// Conditions are when conditions were last seen, on the clock of this
-	// process: differences to time.Now are true also after a jump of the wall
-	// clock.
+	// Conditions maps conditions to when they were last seen, on the clock of this process:
+	// differences to time.Now are correct also after a jump of the wall clock.
 	Conditions map[eviction.Condition]time.Time
 }
 
-// SaveKill notes a kill before it is begun, or again with a shorter grace
-// period or another step. An error is for the log: the kill must go on without the note.
+// SaveKill saves a kill before it begins, or again with a shorter grace period or another step. The
+// caller logs an error and continues the kill anyway.
 func (d *Dir) SaveKill(k Kill) error {
 	err := d.save(d.killPath(k.UID), true, func(now moment) entry {
 		k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
@@ -106,7 +105,7 @@ func (d *Dir) SaveKill(k Kill) error {
 	return nil
 }
 
-// RemoveKill forgets a kill that has ended. It may have been forgotten before.
+// RemoveKill removes a kill that has ended, if it is still there.
 func (d *Dir) RemoveKill(uid string) error {
 	if err := remove(d.killPath(uid)); err != nil {
 		return fmt.Errorf("forget kill: %w", err)
@@ -114,8 +113,8 @@ func (d *Dir) RemoveKill(uid string) error {
 	return nil
 }
 
-// SaveConditions notes when conditions were last seen, all of them at once. It
-// does not wait for the disk: after a crash of the machine it is not read.
+// SaveConditions saves when all conditions were last seen. It does not wait for the disk: after a
+// machine crash the file is not read.
 func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
 	err := d.save(filepath.Join(d.path, conditionsName), false, func(now moment) entry {
 		e := entry{LastSeen: map[eviction.Condition]stamp{}}
@@ -130,7 +129,7 @@ func (d *Dir) SaveConditions(lastSeen map[eviction.Condition]time.Time) error {
 	return nil
 }
 
-// SavePods notes the node's pods. It does not wait for the disk.
+// SavePods saves the node's pods. It does not wait for the disk.
 func (d *Dir) SavePods(data []byte) error {
 	if len(data) > maxPodsBytes {
 		return fmt.Errorf("save pods: they have %d bytes, want at most %d", len(data), maxPodsBytes)
@@ -141,7 +140,7 @@ func (d *Dir) SavePods(data []byte) error {
 	return nil
 }
 
-// LoadPods returns the pods that were noted last, nil if none were.
+// LoadPods returns the pods saved last, nil if there are none.
 func (d *Dir) LoadPods() ([]byte, error) {
 	data, err := input.ReadFile(filepath.Join(d.path, podsName), maxPodsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,9 +168,8 @@ func decodeConditions(data []byte, now moment) (map[eviction.Condition]time.Time
 	return out, nil
 }
 
-// Load returns what a former host on this boot left. Files of another boot are
-// removed without a word. Files that make no sense are left alone: the error
-// names each of them, and the state is good without them.
+// Load returns what a former host on this boot saved. It removes files of another boot silently. It
+// leaves invalid files alone: the error names each of them, and the state is valid without them.
 func (d *Dir) Load() (s State, err error) {
 	now, err := d.now()
 	if err != nil {
@@ -209,7 +207,8 @@ func (d *Dir) Load() (s State, err error) {
 	return s, errors.Join(errs...)
 }
 
-// read has use look at a file, if there is one, and removes it if it is of another boot.
+// read calls use with the content of a file, if it exists, and removes the file if it is of another
+// boot.
 func read(path string, use func(data []byte) error) error {
 	data, err := input.ReadFile(path, maxFileBytes)
 	if err == nil {

@@ -12,29 +12,28 @@ import (
 )
 
 const (
-	// maxMessageBytes keeps a kill with thousands of containers writable.
+	// maxMessageBytes keeps a kill with thousands of containers within the file limit.
 	maxMessageBytes = 32 << 10
 	maxNameBytes    = 253
 	maxIDs          = 1000
-	// maxGraceSeconds is the API's int32 and far beyond any real grace period.
+	// maxGraceSeconds is the maximum of the API's int32, far beyond real grace periods.
 	maxGraceSeconds = 1<<31 - 1
 )
 
-// A Kill is a decision to end a pod that is not known to have ended.
+// A Kill is a kill of a pod that is not known to have ended.
 type Kill struct {
 	UID       string          `json:"uid"`
 	Namespace string          `json:"namespace"`
 	Name      string          `json:"name"`
 	Signal    eviction.Signal `json:"signal"`
-	// GraceSeconds is the grace period decided on. In a loaded kill it is what is
-	// left of it, at least 1, so that a restart never lengthens it.
+	// GraceSeconds is the grace period decided on. In a loaded kill it is the rest of it, at least
+	// 1, so that a restart never lengthens it.
 	GraceSeconds int64    `json:"graceSeconds"`
 	Message      string   `json:"message"`
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
-	// EvictedAt is when it was decided that the pod goes, by the wall clock: all reports
-	// of the eviction have this time, whichever component makes them. Generation and
-	// ResourceVersion are the pod's.
+	// EvictedAt is the time of the decision on the wall clock, used in all reports of the eviction
+	// by any component. Generation and ResourceVersion are the pod's.
 	EvictedAt       time.Time `json:"evictedAt,omitzero"`
 	Generation      int64     `json:"generation,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -42,20 +41,18 @@ type Kill struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Record is the id of the decision's record, empty if none is kept.
 	Record string `json:"record,omitempty"`
-	// Limit: a limit of its own is why the pod goes, not the node.
+	// Limit: the pod exceeded its own limit; the node is not under pressure.
 	Limit bool `json:"limit,omitempty"`
-	// The steps that were made. Stopping: containers are stopped through the runtime.
-	// Recorded: the API server has the eviction. Announced: it has the event. Ended: nothing of the pod runs any more,
-	// or its end is waited for no longer, and only the API server does not know of it.
+	// Steps done. Stopping: containers are being stopped through the runtime. Recorded: the API
+	// server has the eviction. Announced: it has the event. Ended: the pod has ended or is no
+	// longer awaited, and only the API server must still be informed.
 	Stopping  bool `json:"stopping,omitempty"`
 	Recorded  bool `json:"recorded,omitempty"`
 	Announced bool `json:"announced,omitempty"`
 	Ended     bool `json:"ended,omitempty"`
-	// DecidedAt is when the kill was saved, on the clock of this process. It is
-	// set by Load.
+	// DecidedAt is when the kill was saved, on the clock of this process. Load sets it.
 	DecidedAt time.Time `json:"-"`
-	// GraceEnds is when the grace period decided on ends, on the same clock. It is set
-	// by Load.
+	// GraceEnds is the end of the grace period, on the same clock. Load sets it.
 	GraceEnds time.Time `json:"-"`
 }
 
@@ -122,8 +119,8 @@ func checkIDs(field string, ids []string) error {
 	return nil
 }
 
-// killName returns the file of a uid: the uid itself, as long as that is a harmless
-// file name, else a hash of it.
+// killName returns the file name for a uid: the uid itself if it is a safe file name, else a hash
+// of it.
 func killName(uid string) string {
 	const most = 64
 	harmless := uid != "" && len(uid) <= most && !strings.ContainsFunc(uid, func(r rune) bool {
@@ -131,7 +128,7 @@ func killName(uid string) string {
 	})
 	if !harmless {
 		sum := sha256.Sum256([]byte(uid))
-		// The capital keeps it apart from any uid that is its own name.
+		// The upper-case prefix distinguishes it from uids used directly.
 		uid = "SHA256-" + hex.EncodeToString(sum[:])
 	}
 	return uid + ".json"

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acquire locks the run directory for as long as the returned file is open. The kernel
-// gives the lock up with the process, however that ends.
+// acquire locks the run directory while the returned file is open. The kernel releases the lock
+// when the process ends, in whatever way.
 func acquire(dir string) (*os.File, error) {
 	name := filepath.Join(dir, lockName)
 	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -29,16 +29,16 @@ func acquire(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
 	}
-	// The pid is only for the message above: a full disk must not keep evictd
-	// from starting, so errors do not count.
+	// The pid is only for the message above: a full disk must not prevent the start, so errors are
+	// ignored.
 	if lock.Truncate(0) == nil {
 		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	return lock, nil
 }
 
-// InUse reports whether an evictd of this pid namespace holds the run directory. It does not try
-// to lock it: an evictd that starts at this moment would be refused.
+// InUse reports whether an evictd in this pid namespace has locked the run directory. It does not
+// try the lock, which could make a starting evictd fail.
 func InUse(dir string) bool {
 	info, err := os.Lstat(filepath.Join(dir, lockName))
 	if err != nil {
@@ -62,7 +62,7 @@ func holder(lock *os.File) string {
 	return fmt.Sprintf("another evictd, pid %d", pid)
 }
 
-// inPlace reports whether the open file is still the one of its name.
+// inPlace reports whether the open file is still the one at its path.
 func inPlace(f *os.File) bool {
 	open, err := f.Stat()
 	if err != nil {

@@ -25,8 +25,8 @@ type Source struct {
 	close   func(context.Context) error
 }
 
-// Fetch returns the JSON document, which nobody modifies afterwards. It has its own deadline and
-// ends early when ctx does.
+// Fetch returns the JSON document, which is immutable. It has its own deadline and ends early when
+// ctx does.
 func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no whole answer within %v", s.timeout))
 	defer cancel()

@@ -48,17 +48,17 @@ type Source struct {
 	store   Store
 }
 
-// New returns the pod source that asks client what runs, and api, once it is run, what it
-// is. Until api answers it goes by the pods in store. The error says why it has none of them,
-// and the source is good without.
+// New returns a pod source that joins the running pods of client with those of api, once Run is
+// called. Until api answers it uses the pods in store. The error says why these could not be
+// loaded; the source works without them.
 func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules, store Store) (*Source, error) {
 	s := &Source{api: api, runtime: client, known: newKnown(rules), store: store}
 	return s, s.known.load(store)
 }
 
-// Run follows the API server until ctx ends: one request every five to ten minutes while
-// nothing changes. An API server that is away is asked again after half a second to a
-// second, and ever later up to 10 to 20 s.
+// Run watches the API server until ctx ends: one request every five to ten minutes while nothing
+// changes. It retries an unreachable API server after half a second to a second, and then with
+// growing pauses of up to 10 to 20 s.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 	var saving sync.WaitGroup
 	defer saving.Wait()
@@ -68,7 +68,7 @@ func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// listerWatcher notes what comes of each request.
+// listerWatcher records the result of each request.
 func (s *Source) listerWatcher() *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -84,18 +84,18 @@ func (s *Source) listerWatcher() *cache.ListWatch {
 	}
 }
 
-// Problems returns why the pods may not be those of now.
+// Problems returns why the pods may be outdated.
 func (s *Source) Problems() []pods.Problem {
 	s.known.renew()
 	return s.known.problems()
 }
 
-// Pods returns the node's pods as the API server last sent them, without fields that no
-// decision depends on. They must not be changed. It does not wait.
+// Pods returns the node's pods as last received from the API server, without fields that no
+// decision depends on. The caller must not modify them. It does not block.
 func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 
-// Active returns the pods that run: those with a ready sandbox or a running container. They
-// are in the order of their creation, then of namespace and name.
+// Active returns the running pods: those with a ready sandbox or a running container, ordered by
+// creation time, namespace and name.
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -125,8 +125,8 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	return out, nil
 }
 
-// awaitFirst waits for the first answer of the API server: a pass that is made when evictd
-// has just started should know the pods.
+// awaitFirst waits for the first answer of the API server: a pass right after the start should know
+// the pods.
 func (s *Source) awaitFirst(ctx context.Context) {
 	late := time.NewTimer(firstTimeout)
 	defer late.Stop()
@@ -138,8 +138,7 @@ func (s *Source) awaitFirst(ctx context.Context) {
 	}
 }
 
-// ended returns the pods that do not run and have something left in the runtime, or may
-// be started.
+// ended returns the pods that do not run and have something left in the runtime, or may be started.
 func (v *view) ended(listed []*criclient.Pod, runs map[string]bool) (out []pods.Ended) {
 	noted := make(map[string]bool, len(listed))
 	for _, p := range listed {

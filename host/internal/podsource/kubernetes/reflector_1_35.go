@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// reflectorOptions returns the options of the client-go of Kubernetes 1.35, which is in a
-// kubelet of that release with evictd inside: it has no option for the wait between requests.
-// Such a kubelet follows the API server by itself.
+// reflectorOptions returns options for the client-go of Kubernetes 1.35, used in a kubelet of that
+// release with evictd inside: it has no option for the pause between requests. Such a kubelet
+// itself watches the API server.
 func reflectorOptions(*slog.Logger) cache.ReflectorOptions {
 	return cache.ReflectorOptions{Name: "pods"}
 }

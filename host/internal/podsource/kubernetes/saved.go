@@ -15,15 +15,15 @@ import (
 // Pods are saved at most each saveEvery, and when evictd ends.
 const saveEvery = 10 * time.Second
 
-// A Store keeps the pods of the node for the next evictd, which may start while the API server
-// is away.
+// A Store saves the pods of the node for the next evictd, which may start while the API server is
+// unreachable.
 type Store interface {
 	SavePods(data []byte) error
 	// LoadPods returns what was saved last, nil if nothing was.
 	LoadPods() ([]byte, error)
 }
 
-// load has the saved pods count until the API server has listed those of now.
+// load uses the saved pods until the API server has listed the present ones.
 func (k *known) load(store Store) error {
 	data, err := store.LoadPods()
 	if err != nil || data == nil {

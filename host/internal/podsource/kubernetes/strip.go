@@ -45,8 +45,8 @@ func containers(all []v1.Container) []v1.Container {
 	return out
 }
 
-// conditions keeps DisruptionTarget, which outlasts an eviction, and Ready, by which the kubelet
-// says that it has begun to end the pod.
+// conditions keeps DisruptionTarget, which outlasts an eviction, and Ready, with which the kubelet
+// reports that it has begun to terminate the pod.
 func conditions(all []v1.PodCondition) (out []v1.PodCondition) {
 	for _, c := range all {
 		if c.Type == v1.DisruptionTarget || c.Type == v1.PodReady {
@@ -56,7 +56,8 @@ func conditions(all []v1.PodCondition) (out []v1.PodCondition) {
 	return out
 }
 
-// volumes keep their kind and what of it counts, and not the keys and items that they show.
+// volumes keeps the kind of volumes and what affects decisions, but not the keys and items that
+// they project.
 func volumes(all []v1.Volume) []v1.Volume {
 	out := make([]v1.Volume, len(all))
 	for i := range all {
@@ -87,8 +88,8 @@ func statuses(all []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// allocated has the spec of a stripped pod request what the kubelet has allocated to it: a
-// pod that is being resized has no more yet, and no less.
+// allocated replaces the requests of a stripped pod by the resources allocated by the kubelet: a
+// pod that is being resized has these and no others.
 func allocated(pod *v1.Pod) *v1.Pod {
 	of := func(containers []v1.Container, statuses []v1.ContainerStatus) {
 		for i := range containers {
@@ -105,7 +106,7 @@ func allocated(pod *v1.Pod) *v1.Pod {
 		own := *pod.Spec.Resources
 		own.Requests = maps.Clone(own.Requests)
 		for name := range own.Requests {
-			if all, ok := pod.Status.AllocatedResources[name]; ok { // the pod's overhead and what its containers request alone are in it too
+			if all, ok := pod.Status.AllocatedResources[name]; ok { // includes the pod's overhead and the requests of its containers
 				all = all.DeepCopy()
 				all.Sub(pod.Spec.Overhead[name])
 				own.Requests[name] = all

@@ -1,5 +1,5 @@
-// Package listing notes how the listings of a daemon's pods go, for /healthz and the log. It
-// decides nothing by them.
+// Package listing tracks whether listing a daemon's pods succeeds, for /healthz and the log. It
+// decides nothing.
 package listing
 
 import (
@@ -15,37 +15,35 @@ import (
 	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
 )
 
-// UnhealthyAfter passes before /healthz tells of a failure that may end by itself.
+// UnhealthyAfter is how long /healthz tolerates a failure that may be temporary.
 const UnhealthyAfter = 30 * time.Second
 
-// firstRetry is short: a pod is not ready, and its roll-out waits.
+// firstRetry is short because evictd's own pod is not ready before, and its rollout waits.
 const firstRetry = time.Second
 
-// A PodSource knows the pods of the node, and what is wrong with what it knows them
-// from.
+// A PodSource lists the pods of the node, and reports problems with their origin.
 type PodSource interface {
 	pods.Source
 	Problems() []pods.Problem
 }
 
-// A Source lists the pods of a daemon and notes how that goes. It is safe for concurrent use
-// if its PodSource is.
+// A Source lists the pods of a daemon and tracks failures. It is safe for concurrent use if its
+// PodSource is.
 type Source struct {
 	PodSource
 	log *slog.Logger
 
 	mu sync.Mutex
-	// listed: the pods were known once. logged: the log has that they are not.
+	// listed: a listing has succeeded. logged: the present failure was logged.
 	listed, logged bool
-	// since is the time of the first of the listings that have all failed, err what of that is to
-	// be reported.
+	// since is the time of the first of the consecutive failed listings, err the error to report.
 	since time.Time
 	err   error
-	// partial is why pods may have been missing in the last listing that did not fail.
+	// partial is why pods may have been missing in the last successful listing.
 	partial []pods.Problem
 }
 
-// errNotYet stands until the pods were known once. Nothing is forgiven before: a wrong
+// errNotYet is reported until the first success. Errors before that are not tolerated: a wrong
 // address or socket would pass for an outage.
 var errNotYet = errors.New("pods have not been listed yet")
 
@@ -54,8 +52,8 @@ func New(from PodSource, log *slog.Logger) *Source {
 	return &Source{PodSource: from, log: log, err: errNotYet}
 }
 
-// AwaitFirst returns when the pods were known once, or ctx ends. A node on which nothing must go
-// may be a minute without a listing: it lists until then.
+// AwaitFirst returns after the first successful listing, or when ctx ends. It lists until then,
+// because a node without pressure may not need a listing for a minute.
 func (l *Source) AwaitFirst(ctx context.Context) {
 	again := time.NewTicker(firstRetry)
 	defer again.Stop()
@@ -68,7 +66,7 @@ func (l *Source) AwaitFirst(ctx context.Context) {
 		if !errors.Is(l.Healthy(), errNotYet) {
 			return
 		}
-		_, _ = l.Active(ctx) // Healthy has the error
+		_, _ = l.Active(ctx) // Healthy reports the error
 	}
 }
 
@@ -91,7 +89,7 @@ func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	return s, err
 }
 
-// neverListed returns why the API server has sent no pod yet.
+// neverListed returns why the API server has not sent any pod yet.
 func neverListed(problems []pods.Problem) error {
 	for _, p := range problems {
 		if !p.Used && errors.Is(p.Err, kubernetes.ErrNeverListed) {
@@ -101,7 +99,7 @@ func neverListed(problems []pods.Problem) error {
 	return nil
 }
 
-// note takes over why the pods are not known, if they are not.
+// note records the result of a listing.
 func (l *Source) note(err error, now time.Time) {
 	if err == nil {
 		l.listed, l.logged, l.since, l.err = true, false, time.Time{}, nil
@@ -123,7 +121,7 @@ func (l *Source) note(err error, now time.Time) {
 	}
 }
 
-// Problems returns what is wrong with what the pods are known from.
+// Problems returns the problems with the origin of the pods.
 func (l *Source) Problems() []pods.Problem {
 	problems := l.PodSource.Problems()
 	l.mu.Lock()
@@ -131,7 +129,7 @@ func (l *Source) Problems() []pods.Problem {
 	return append(problems, l.partial...)
 }
 
-// Healthy reports why pods cannot be listed, if that has been so for a while or from the start.
+// Healthy returns why pods cannot be listed, if that has lasted for a while or from the start.
 func (l *Source) Healthy() error {
 	if l == nil {
 		return nil

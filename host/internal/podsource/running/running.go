@@ -1,5 +1,5 @@
-// Package running has what the container runtime runs of each pod, and joins it with what
-// the pod is, which one of the pod sources beside it knows.
+// Package running extracts the running pods from the container runtime, and joins them with their
+// specs, which a pod source provides.
 package running
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Pod holds the runtime's view of one pod, except for containers that have exited.
+// A Pod holds the runtime's state of one pod, without exited containers.
 type Pod struct {
 	*criclient.Pod
 	Namespace, Name string
 	// Active: it has a ready sandbox or a running container.
 	Active bool
 
-	// createdNanos is when the oldest sandbox was made, else the oldest container.
+	// createdNanos is the creation time of the oldest sandbox, or else of the oldest container.
 	createdNanos int64
 }
 
-// Of returns the pods that have a sandbox or a container that has not exited, in the order
-// of their creation, then of namespace and name. Only such containers are left in listed.
+// Of returns the pods with a sandbox or a container that has not exited, ordered by creation time,
+// namespace and name. It removes exited containers from listed.
 func Of(listed []*criclient.Pod) []*Pod {
 	all := make([]*Pod, 0, len(listed))
 	for _, l := range listed {
@@ -46,8 +46,8 @@ func Of(listed []*criclient.Pod) []*Pod {
 		default:
 			continue
 		}
-		// A container that was created and not started counts only with a ready sandbox,
-		// since without one it never starts and holds nothing to reclaim.
+		// A container that was created but not started counts only with a ready sandbox, since
+		// without one it never starts and holds nothing to reclaim.
 		p.Active = l.Running() || len(l.Ready()) > 0
 		p.sort()
 		all = append(all, p)
@@ -76,7 +76,7 @@ func byCreation[T interface {
 	return cmp.Or(cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()), cmp.Compare(a.GetId(), b.GetId()))
 }
 
-// Known joins what runs with what it is. row is what the pod's rules make of api.
+// Known joins p with its spec. row was made from api by the pod rules.
 func (p *Pod) Known(api *v1.Pod, row eviction.Pod) pods.Pod {
 	known := pods.Pod{API: withSource(api, p.Sandboxes), Row: row, HasManifest: true}
 	known.Row.Annotations = known.API.Annotations
@@ -96,8 +96,8 @@ func (p *Pod) complete(out pods.Pod) pods.Pod {
 	if out.Row.Namespace == "" {
 		out.Row.Namespace = p.Namespace
 	}
-	// A manifest has no status. The kubelet's start time is when it
-	// took on the pod, just before it makes the sandbox.
+	// A manifest has no status. The kubelet sets the start time when it accepts the pod, just
+	// before it creates the sandbox.
 	if out.Row.StartTime.IsZero() && p.createdNanos > 0 {
 		out.Row.StartTime = time.Unix(0, p.createdNanos)
 	}
@@ -106,8 +106,8 @@ func (p *Pod) complete(out pods.Pod) pods.Pod {
 	return out
 }
 
-// rowContainers gives each name the container to look at: the newest that runs,
-// else the newest that is about to. They stay in the order of creation.
+// rowContainers returns one container per name: the newest running one, or else the newest one
+// about to run, in the order of creation.
 func (p *Pod) rowContainers() []eviction.Container {
 	newest := make(map[string]*runtimeapi.Container, len(p.Containers))
 	for _, c := range p.Containers {
@@ -132,16 +132,16 @@ func newer(a, b *runtimeapi.Container) bool {
 	return cmp.Or(cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt()), cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt())) > 0
 }
 
-// The annotations by which the kubelet knows a static pod and its mirror.
+// The annotations with which the kubelet marks a static pod and its mirror.
 const (
-	// AnnotationSource says where a pod comes from.
+	// AnnotationSource holds the origin of a pod.
 	AnnotationSource = "kubernetes.io/config.source"
-	// AnnotationMirror is the uid under which the kubelet runs the static pod that a pod of
-	// the API server shows.
+	// AnnotationMirror, on a mirror pod in the API server, holds the uid under which the kubelet
+	// runs the static pod.
 	AnnotationMirror = "kubernetes.io/config.mirror"
 )
 
-// Static reports whether the kubelet has made the sandboxes of p for a static pod.
+// Static reports whether the kubelet created the sandboxes of p for a static pod.
 func Static(p *criclient.Pod) bool {
 	if len(p.Sandboxes) == 0 {
 		return false
@@ -150,14 +150,13 @@ func Static(p *criclient.Pod) bool {
 	return said && source != SourceAPI
 }
 
-// SourceAPI is the source of a pod from the API server.
+// SourceAPI is the source annotation of a pod from the API server.
 const SourceAPI = "api"
 
-// withSource returns pod with what the newest sandbox says of where the pod comes from. Who makes
-// the sandbox knows: the kubelet writes the source over what the pod's author has
-// written, and hands the pod's annotations to the runtime. A mirror never runs. Of
-// a pod whose sandbox is gone, which its author cannot bring about, the manifest is
-// believed. It changes nothing and returns pod itself if that says the same.
+// withSource returns pod with the source annotation of its newest sandbox. That one is reliable:
+// the kubelet overwrites the source given by the pod's author, and passes the annotations to the
+// runtime. A mirror never runs. If the sandbox is gone, which the author cannot cause, the
+// manifest's value stays. It returns pod itself if nothing changes, and a copy otherwise.
 func withSource(pod *v1.Pod, sandboxes []*runtimeapi.PodSandbox) *v1.Pod {
 	if len(sandboxes) == 0 {
 		return pod
