@@ -11,9 +11,9 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// rulesOf names the rules of the kubelet that had a part in what happened in s,
-// by the section of docs/parity/kubelet-behaviour.md. What both sides decided is in
-// want; why is in r, since the kubelet does not tell.
+// rulesOf names the kubelet's rules that affected s, by the section of
+// docs/parity/kubelet-behaviour.md. want holds the decisions of both sides, r the reasons, which
+// the kubelet does not report.
 func rulesOf(s *replay.Scenario, r *replay.Replay, want *replay.Decisions) []string {
 	h := history{scenario: s, pods: map[string]*v1.Pod{}}
 	if want.ConfigError != "" {
@@ -108,8 +108,7 @@ func (h *history) thresholds() {
 	h.note(total-met["memory"] > 1 && met["memory"] == 0, "9 several other thresholds met")
 }
 
-// aboveValue reports whether more is available than t wants, leaving aside what
-// is to be reclaimed beyond.
+// aboveValue reports whether more is available than t's value, ignoring its minimum reclaim.
 func (h *history) aboveValue(t *decision.Threshold) bool {
 	for _, s := range h.pass.Observations {
 		if s.Signal == t.Signal {

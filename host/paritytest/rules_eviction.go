@@ -36,7 +36,7 @@ func (h *history) eviction(e *replay.Eviction, label string) {
 	h.spec(pod)
 }
 
-// spec tells what in the victim's spec went into its rank.
+// spec notes which parts of the victim's spec affected its rank.
 func (h *history) spec(pod *v1.Pod) {
 	h.note(len(pod.Spec.Overhead) > 0, "11 victim with overhead")
 	h.note(pod.Spec.Resources != nil, "11 victim with resources of the pod")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A tally says how many scenarios a rule had a part in.
+// A tally counts the scenarios that a rule affected.
 type tally map[string]int
 
 // add counts each rule once.

@@ -20,11 +20,11 @@ import (
 
 const (
 	statusTimeout = 5 * time.Second
-	// maxAnswerBytes is more than a status with many plugins and their logs.
+	// maxAnswerBytes exceeds a status with many plugins and their logs.
 	maxAnswerBytes = 16 << 20
 )
 
-// addDaemonAddress adds flags that say where the daemon listens, and returns what says so.
+// addDaemonAddress adds flags for the daemon's address, and returns a function that evaluates them.
 func addDaemonAddress(cmd *cobra.Command) func() (string, error) {
 	if cmd.Flags().Lookup("config") == nil {
 		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")
@@ -39,7 +39,7 @@ func addDaemonAddress(cmd *cobra.Command) func() (string, error) {
 	}
 }
 
-// ask asks the daemon that listens on an address for a page.
+// ask requests a page from the daemon that listens on an address.
 func ask(ctx context.Context, address, page string, timeout time.Duration, into any) error {
 	host, port, err := net.SplitHostPort(address)
 	switch {
@@ -58,7 +58,7 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 	body := io.LimitReader(resp.Body, maxAnswerBytes)
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<10))
-		if bytes.HasPrefix(why, []byte(loop.ErrNoThreshold.Error())) { // it says what would be right
+		if bytes.HasPrefix(why, []byte(loop.ErrNoThreshold.Error())) { // it explains what is expected
 			return answerError{errors.New(string(bytes.TrimSpace(why)))}
 		}
 		return answerError{fmt.Errorf("get %s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(why))}
@@ -69,5 +69,5 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 	return nil
 }
 
-// An answerError is of an answer that is not what was asked for.
+// An answerError reports an unexpected response.
 type answerError struct{ error }

@@ -66,7 +66,7 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-// conclude says what is wrong and what is doubtful.
+// conclude prints errors and warnings.
 func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	for _, w := range warnings {
 		say(stderr, "warning: "+w)
@@ -101,16 +101,15 @@ func thresholdRow(t policy.Threshold) []string {
 	return []string{string(t.Signal), t.Value.String(), kind, grace, reclaim}
 }
 
-// A layoutGroup is layouts of a node with which writable layers have the thresholds
-// of the same other filesystem.
+// A layoutGroup is a group of layouts in which writable layers have the thresholds of the same
+// other filesystem.
 type layoutGroup struct {
 	layout eviction.Layout
 	names  []string
 	from   string
 }
 
-// layoutGroups returns the layouts that the node may have: all, unless the configuration names
-// one.
+// layoutGroups returns the possible layouts of the node: all, unless the configuration names one.
 func layoutGroups(cfg *config.Config) []layoutGroup {
 	onNodefs := layoutGroup{layout: eviction.LayoutShared, from: "nodefs"}
 	onImagefs := layoutGroup{layout: eviction.LayoutImageFs, from: "imagefs"}
@@ -124,9 +123,8 @@ func layoutGroups(cfg *config.Config) []layoutGroup {
 	return slices.DeleteFunc([]layoutGroup{onNodefs, onImagefs}, func(g layoutGroup) bool { return len(g.names) == 0 })
 }
 
-// derivedTable shows the thresholds of writable layers, which are not configured,
-// as they will be once the node's filesystems are known. It is empty where there
-// are none.
+// derivedTable shows the thresholds of writable layers, which are not configured, as derived once
+// the node's filesystems are known. It is empty if there are none.
 func derivedTable(cfg *config.Config, thresholds []policy.Threshold) []byte {
 	heading := append(thresholdHeading("DERIVED"), "LAYOUT OF THE NODE")
 	var rows [][]string
@@ -140,7 +138,7 @@ func derivedTable(cfg *config.Config, thresholds []policy.Threshold) []byte {
 	return tell.FurtherTable(heading, rows)
 }
 
-// warnDropped tells of configured thresholds that other ones take the place of.
+// warnDropped warns of configured thresholds that are replaced by others.
 func warnDropped(cfg *config.Config, thresholds []policy.Threshold) []string {
 	var warnings []string
 	for _, g := range layoutGroups(cfg) {
@@ -152,8 +150,8 @@ func warnDropped(cfg *config.Config, thresholds []policy.Threshold) []string {
 	return warnings
 }
 
-// ownTable names the signals that are no signals of the kubelet: what they are is
-// only known when their plugins run. It is empty where there are none.
+// ownTable lists the custom signals, whose definitions are known only when their plugins run. It is
+// empty if there are none.
 func ownTable(cfg *config.Config) []byte {
 	var rows [][]string
 	for _, s := range cfg.CustomSignals() {

@@ -8,8 +8,8 @@ import (
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
-// besideTable says how evictd and the kubelet get along, and which settings of the latter
-// would be right, as a file. It is empty where there is none to compare with.
+// besideTable shows how evictd and the kubelet work together, and the recommended kubelet settings
+// as a file. It is empty if there is no kubelet to compare with.
 func besideTable(b *inspect.Beside) []byte {
 	if b == nil {
 		return nil
@@ -41,7 +41,7 @@ type checkThreshold struct {
 	MinimumReclaim string `json:"minimumReclaim,omitempty"`
 }
 
-// writeJSON prints what check has to say as one object.
+// writeJSON prints the results of check as one JSON object.
 func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, errs []error, warnings []string) error {
 	said := struct {
 		Thresholds []checkThreshold `json:"thresholds"`

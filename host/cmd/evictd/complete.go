@@ -10,10 +10,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// fromRecords completes with words, and with those that of returns for each record in dir, nil for none.
+// fromRecords completes with words, and with those that of returns for each record in dir, nil for
+// none.
 func fromRecords(dir func() (string, error), of func(*decision.Head) []string, words ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		_ = defaultConfig(cmd, nil) // which runs before commands only
+		_ = defaultConfig(cmd, nil) // normally runs before commands only
 		in := ""
 		if dir != nil {
 			in, _ = dir()
@@ -22,12 +23,12 @@ func fromRecords(dir func() (string, error), of func(*decision.Head) []string, w
 	}
 }
 
-// completeNames completes arguments of cmd with names of records, and, if it takes files too, with those
-// in JSON. Other files are left to the shell.
+// completeNames completes arguments of cmd with names of records and, if files is set, with JSON
+// files. Other files are left to the shell.
 func completeNames(cmd *cobra.Command, dir func() (string, error), files bool) {
 	names := fromRecords(dir, store.Names)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if cmd.ValidateArgs(append(args, typed)) != nil { // it takes no more
+		if cmd.ValidateArgs(append(args, typed)) != nil { // no more arguments allowed
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		words, how := names(cmd, args, typed)
@@ -45,5 +46,5 @@ func completeSignal(cmd *cobra.Command, dir func() (string, error)) {
 	for _, s := range eviction.BuiltinSignals() {
 		signals = append(signals, string(s))
 	}
-	_ = cmd.RegisterFlagCompletionFunc("signal", fromRecords(dir, store.Signals, signals...)) // there is one
+	_ = cmd.RegisterFlagCompletionFunc("signal", fromRecords(dir, store.Signals, signals...)) // the flag exists
 }

@@ -29,7 +29,7 @@ func newRun() *cobra.Command {
 	}
 	flags := config.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		// Before anything else: a SIGHUP that comes early must not kill.
+		// First of all: an early SIGHUP must not kill the process.
 		hups := make(chan os.Signal, 1)
 		signal.Notify(hups, syscall.SIGHUP)
 		defer signal.Stop(hups)
@@ -38,8 +38,8 @@ func newRun() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		// With a handler a log whose reader is gone is an error like any other; without
-		// one it ends the program, and ignored, the plugins' programs would inherit that.
+		// With a handler a log without a reader is an ordinary error; without one SIGPIPE ends the
+		// program, and ignoring it would be inherited by the plugins' programs.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		out := logbuffer.New(cmd.ErrOrStderr())
 		defer out.Close() //nolint:errcheck // there is no place left to report it
@@ -63,8 +63,7 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// newLog makes the log. What libraries would write to standard error in words of
-// their own are lines of it, too.
+// newLog creates the log, which also receives what libraries would write to standard error.
 func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
 	logLevel.Set(cfg.Level())
 	log := slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: &logLevel}))
@@ -73,8 +72,8 @@ func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
 	return log
 }
 
-// untilSignal returns a context that the first of ends cancels; a second one
-// exits. stop ends the watch and must be called.
+// untilSignal returns a context that the first of ends cancels; a second one exits. The caller must
+// call stop.
 func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger, exit func(int)) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	quit, watched := make(chan struct{}), make(chan struct{})
@@ -101,9 +100,8 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 	}
 }
 
-// run runs the daemon: it makes a manager of cfg and runs it until ctx ends. Each
-// value of hups has the configuration read again and put in force, whole or not
-// at all.
+// run runs the daemon: it makes a manager of cfg and runs it until ctx ends. Each value of hups
+// reloads the configuration, completely or not at all.
 func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {
 	o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}
 	manager := newServiceManager(log)

@@ -60,7 +60,7 @@ func newExplain() *cobra.Command {
 }
 
 func explainJSON(to io.Writer, r *decision.Decision) error {
-	whatIfs, _ := whatif.Changes(r) // none where pods were not chosen from
+	whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
 	return printJSON(to, struct {
 		*decision.Decision
 

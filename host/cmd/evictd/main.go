@@ -46,7 +46,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// fillBuild fills in, from the build information, the variables that the linker did not set.
+// fillBuild sets the variables that the linker did not set from the build information.
 func fillBuild() {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(version, info.Main.Version)
@@ -59,11 +59,11 @@ func fillBuild() {
 	version, commit = cmp.Or(version, "unknown"), cmp.Or(commit, "unknown")
 }
 
-// ownFile is the configuration if none is given. Tests have none.
+// ownFile is the default configuration file. Tests have none.
 var ownFile = config.OwnFile
 
-// defaultConfig gives a command of the daemon's configuration the file that the daemon has. One that
-// may not be read is an error, as a given one is. --config= is for none.
+// defaultConfig sets --config to the daemon's file if it is not given. It is an error if that may
+// not be read, as for a given one. --config= means no file.
 func defaultConfig(cmd *cobra.Command, _ []string) error {
 	given := cmd.Flags().Lookup("config")
 	if _, err := os.Stat(ownFile); given == nil || given.Changed || cmd.Name() == "verify" || errors.Is(err, fs.ErrNotExist) {
@@ -76,13 +76,12 @@ func defaultConfig(cmd *cobra.Command, _ []string) error {
 const (
 	exitFine    = 0
 	exitFailure = 1
-	// exitUsage is for what the operator has to write differently: command line
-	// or configuration.
+	// exitUsage is for errors in the command line or the configuration.
 	exitUsage = 2
 )
 
-// A failure is an error of the work itself, and so is store.ErrNone. All others come from the command
-// line or the configuration.
+// A failure is an error of the operation itself, like store.ErrNone. All others are errors in the
+// command line or the configuration.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
@@ -96,7 +95,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitFine
 	}
-	out := logbuffer.New(stderr) // whose reader may have stalled
+	out := logbuffer.New(stderr) // its reader may have stalled
 	say(out, err.Error())
 	_ = out.Close() // there is no place left to report it
 	if _, ok := errors.AsType[failure](err); ok || errors.Is(err, store.ErrNone) {

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// main writes the manual pages of all commands and the completions of shells into a
-// directory, for packages. The pages' date is that of SOURCE_DATE_EPOCH.
+// main writes the manual pages and shell completions of all commands into a directory, for
+// packages. The pages have the date in SOURCE_DATE_EPOCH.
 func main() {
 	dir, root := os.Args[1], newRoot()
 	root.DisableAutoGenTag = true
@@ -29,21 +29,21 @@ func main() {
 	}
 }
 
-// manPages writes the pages of root, whose texts it changes.
+// manPages writes the pages of root, whose texts it modifies.
 func manPages(root *cobra.Command, dir string) error {
 	escape(root)
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "8", Source: "evictd", Manual: "evictd"}, dir)
 }
 
-// escape keeps thresholds such as memory.available<1Gi: texts are Markdown to the writer of pages, and
-// "<" begins a tag.
+// escape protects thresholds such as memory.available<1Gi: the page writer takes texts as Markdown,
+// in which "<" begins a tag.
 func escape(cmd *cobra.Command) {
 	escaped := func(text *string) { *text = strings.ReplaceAll(*text, "<", `\<`) }
 	escaped(&cmd.Short)
 	escaped(&cmd.Long)
 	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
-			if !strings.Contains(f.Usage, `\<`) { // of several commands
+			if !strings.Contains(f.Usage, `\<`) { // shared by several commands
 				escaped(&f.Usage)
 			}
 		})

@@ -56,7 +56,7 @@ func newScaffold() *cobra.Command {
 	return cmd
 }
 
-// nextSteps says what was written and what to do with it.
+// nextSteps describes what was written and what to do with it.
 func nextSteps(name string, m scaffold.Module) string {
 	commands := []string{"cd " + m.Dir}
 	if m.Tidy {

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// leastInterval keeps the daemon from being asked all the time.
+	// leastInterval bounds how often the daemon is asked.
 	leastInterval = 200 * time.Millisecond
-	// evictionsShown are the last ones.
+	// evictionsShown bounds the evictions shown, the last ones.
 	evictionsShown = 5
 )
 
@@ -60,8 +60,8 @@ func newObserve() *cobra.Command {
 	return cmd
 }
 
-// repeat writes what look returns to out each interval, until ctx ends, look fails or it has
-// done so a number of times (0: any).
+// repeat writes the result of look to out each interval, until ctx ends, look fails or it was
+// called times times (0: no limit).
 func repeat(ctx context.Context, out io.Writer, interval time.Duration, times int, look func() ([]byte, error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func statusLine(ctx context.Context, address string) ([]byte, error) {
 	return append(line.Bytes(), '\n'), err
 }
 
-// A sight decodes the fields of the daemon's status that are shown.
+// A view decodes the fields of the daemon's status that are shown.
 type view struct {
 	Version    string                 `json:"version"`
 	NodeName   string                 `json:"nodeName"`
@@ -127,7 +127,7 @@ func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error
 	return now.text(time.Now(), ranking, err), nil
 }
 
-// text tells it for people, with the order in which pods would go, or why there is none.
+// text formats the view, with the order in which pods would be evicted, or why there is none.
 func (s *view) text(now time.Time, ranking *decision.Decision, noRanking error) []byte {
 	conditions := cmp.Or(strings.Join(s.Conditions, ", "), "none")
 	head := fmt.Sprintf("%s  evictd %s  %s  conditions: %s", s.NodeName, s.Version, now.UTC().Format(time.TimeOnly), conditions)
@@ -157,7 +157,7 @@ func (s *view) text(now time.Time, ranking *decision.Decision, noRanking error) 
 	return slices.Concat(out...)
 }
 
-// thresholds returns a row for each of them.
+// thresholds returns a row for each threshold.
 func (s *view) thresholds(now time.Time) [][]string {
 	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
 	for _, t := range s.Thresholds {

@@ -46,9 +46,8 @@ func newPlugins() *cobra.Command {
 	return cmd
 }
 
-// daemonAddress returns the address on which the daemon listens. The one on the command line is
-// enough: a configuration that has been broken since the daemon's start is no reason not to ask
-// it.
+// daemonAddress returns the address on which the daemon listens. If it is on the command line the
+// configuration is not read: that may have become invalid since the daemon's start.
 func daemonAddress(given *pflag.Flag, flags *config.Flags) (string, error) {
 	if given.Changed {
 		return given.Value.String(), nil
@@ -60,7 +59,7 @@ func daemonAddress(given *pflag.Flag, flags *config.Flags) (string, error) {
 	return cfg.ListenAddress, nil
 }
 
-// askPlugins returns what the daemon that listens on address says of its plugins.
+// askPlugins returns the status of the plugins of the daemon that listens on address.
 func askPlugins(ctx context.Context, address string) (status plugintable.Status, err error) {
 	err = ask(ctx, address, "/status", statusTimeout, &status)
 	if err == nil && status.Plugins == nil {

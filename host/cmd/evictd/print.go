@@ -10,8 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/input"
 )
 
-// say writes lines for the caller of evictd. Where standard error is gone
-// there is no place left to report it.
+// say writes lines to standard error, ignoring errors: there is no place left to report them.
 func say(stderr io.Writer, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line != "" {
@@ -20,7 +19,7 @@ func say(stderr io.Writer, text string) {
 	}
 }
 
-// sayOnce returns say without what was said before. It may be called concurrently.
+// sayOnce returns a say that skips repeated lines. It is safe for concurrent use.
 func sayOnce(stderr io.Writer) func(line string) {
 	var mu sync.Mutex
 	said := map[string]bool{}
@@ -34,7 +33,7 @@ func sayOnce(stderr io.Writer) func(line string) {
 	}
 }
 
-// written makes a failure of what could not be written to standard output.
+// written converts an error of writing to standard output to a failure.
 func written(_ int, err error) error {
 	if err != nil {
 		return failure{err}
@@ -42,7 +41,7 @@ func written(_ int, err error) error {
 	return nil
 }
 
-// printJSON prints a document for people and programs.
+// printJSON prints a document as indented JSON.
 func printJSON(w io.Writer, document any) error {
 	out := json.NewEncoder(input.EscapeJSON(w))
 	out.SetEscapeHTML(false)
@@ -50,7 +49,7 @@ func printJSON(w io.Writer, document any) error {
 	return written(0, out.Encode(document))
 }
 
-// printJSONLines prints documents, each in a line.
+// printJSONLines prints documents, one per line.
 func printJSONLines[T any](w io.Writer, documents ...T) error {
 	out := json.NewEncoder(input.EscapeJSON(w))
 	out.SetEscapeHTML(false)

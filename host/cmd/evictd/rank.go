@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// rankingTimeout is for a ranking: pods are measured for it.
+// rankingTimeout bounds a ranking, which measures pods.
 const rankingTimeout = 15 * time.Second
 
 func newRank() *cobra.Command {
@@ -57,7 +57,7 @@ func newRank() *cobra.Command {
 	return cmd
 }
 
-// rankWith returns the ranking of the plugins in a directory, and the built-in ones beside them.
+// rankWith returns the ranking by the plugins in a directory, together with the built-in ones.
 func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*decision.Decision, error) {
 	if err := inspect.CheckPluginDir(dir); err != nil {
 		return nil, fmt.Errorf("--with: %q: %w", dir, err)
@@ -93,7 +93,7 @@ func askRanking(ctx context.Context, address string, s eviction.Signal) (*decisi
 	return ranking, nil
 }
 
-// explainNow tells of each threshold.
+// explainNow describes each threshold.
 func explainNow(cmd *cobra.Command, address func() (string, error), asJSON bool) error {
 	at, err := address()
 	if err != nil {

@@ -102,8 +102,8 @@ func newReplay() *cobra.Command {
 	return cmd
 }
 
-// pluginsBeside returns the directory "plugins" beside this program, which a build
-// has, else the one of an installation.
+// pluginsBeside returns the directory "plugins" beside this program, as in a build, else the
+// installed one.
 func pluginsBeside(executable func() (string, error)) string {
 	if self, err := executable(); err == nil {
 		dir := filepath.Join(filepath.Dir(self), "plugins")
@@ -114,8 +114,7 @@ func pluginsBeside(executable func() (string, error)) string {
 	return config.Default().PluginDir
 }
 
-// scenarioFiles tells scenarios from other files by their names, so that a whole
-// directory can be named.
+// scenarioFiles selects scenarios by their file names, so that a whole directory can be given.
 func scenarioFiles(args []string) (files, passedOver []string) {
 	for _, file := range args {
 		if slices.Contains(scenarioEndings, filepath.Ext(strings.TrimSuffix(file, ".gz"))) {
@@ -127,16 +126,15 @@ func scenarioFiles(args []string) (files, passedOver []string) {
 	return files, passedOver
 }
 
-// untilInterrupted ends its context with the first signal; a second one ends the
-// program.
+// untilInterrupted returns a context that the first signal cancels; a second one ends the program.
 func untilInterrupted(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// checkReplays prints the first difference of each trace that fails, what evictd
-// does in those that need not be matched, and how many there are of each.
+// checkReplays prints the first difference of each failing trace, evictd's behaviour in those that
+// need not match, and the number of each.
 func checkReplays(ctx context.Context, out io.Writer, r *replayer, files []string) error {
 	counts := map[replay.Result]int{}
 	err := r.each(ctx, files, func(done replayed) error {
@@ -192,8 +190,8 @@ func timelineOf(done replayed) ([]byte, error) {
 	return text, err
 }
 
-// verdict says which pod goes in the replay of a record, empty for that of a scenario. The error says why
-// that is not known.
+// verdict returns which pod is evicted in the replay of a record, empty for a scenario. The error
+// says why that is unknown.
 func verdict(done replayed) (string, error) {
 	s, r := done.trace.Scenario, done.replay
 	if s.Record == nil {
@@ -204,7 +202,7 @@ func verdict(done replayed) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %s", s.Record.ID, text)
 	}
-	thresholds, _ := c.Thresholds() // they are valid
+	thresholds, _ := c.Thresholds() // already validated
 	signal := eviction.Signal(s.Record.Head().Signal)
 	for i, step := range r.Decisions.Steps {
 		why, o := step.Error, r.Passes[i].Observation(signal)

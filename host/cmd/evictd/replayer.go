@@ -18,23 +18,23 @@ import (
 
 var errInterrupted = errors.New("interrupted")
 
-// A replayer takes scenarios through a manager of their own each.
+// A replayer replays scenarios, each with its own manager.
 type replayer struct {
-	// The plugins in builtin are there too, but for those that pluginDir has.
+	// builtin holds plugins that are used unless pluginDir has one of the same name.
 	pluginDir, builtin string
-	// reclaim also runs the steps of plugins that the scenario does not stand in for.
+	// reclaim also runs reclaim steps of plugins that the scenario does not replace.
 	reclaim bool
-	// compatibility is of scenarios that do not have their own.
+	// compatibility applies to scenarios without their own.
 	compatibility string
 	log           *slog.Logger
-	// read reads what is replayed, by its name. It is replay.Read if nil.
+	// read reads a scenario by name. The default is replay.Read.
 	read func(name string) (*replay.Trace, error)
-	// say tells what the log would, if it is not shown: which plugins did not start,
-	// and why. That may be a vendor's ranker, or an observer that wants a configuration.
+	// say, if the log is not shown, receives which plugins did not start, and why. That may be a
+	// vendor's ranker, or an observer that needs a configuration.
 	say func(line string)
 }
 
-// A replayed holds the results of a file: a trace if it could be read, a replay if the manager
+// A replayed holds the results for a file: a trace if it could be read, a replay if the manager
 // ran.
 type replayed struct {
 	file   string
@@ -59,7 +59,7 @@ func (r *replayer) replay(ctx context.Context, file string) replayed {
 	return done
 }
 
-// run gives the manager a directory that is removed afterwards.
+// run replays s with a temporary directory.
 func (r *replayer) run(ctx context.Context, s *replay.Scenario) (_ *replay.Replay, err error) {
 	dir, err := scratchDir(os.TempDir())
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *replayer) run(ctx context.Context, s *replay.Scenario) (_ *replay.Repla
 	return replay.Run(ctx, s, r.log.With("scenario", s.Name), r.starter(plugins, dir))
 }
 
-// scratchDir makes a directory below parent, or in /tmp if that is too long for
-// the plugins' sockets in it.
+// scratchDir creates a directory below parent, or in /tmp if the paths of plugin sockets would be
+// too long there.
 func scratchDir(parent string) (string, error) {
 	const most = 38
 	if len(parent) > most {
@@ -83,13 +83,13 @@ func scratchDir(parent string) (string, error) {
 	return os.MkdirTemp(parent, "evictd-")
 }
 
-// each replays files, as many at a time as there are processors, and gives use
-// what came of them in their order. An error of use ends it, and so does ctx.
+// each replays files, as many in parallel as there are processors, and calls use with the results
+// in order. It ends on an error of use, or with ctx.
 func (r *replayer) each(ctx context.Context, files []string, use func(replayed) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	places := make(chan chan replayed, runtime.NumCPU())
-	go func() { // until its last place was used
+	go func() { // until its last result was used
 		defer close(places)
 		slots := make(chan struct{}, runtime.NumCPU())
 		for _, file := range files {
@@ -119,8 +119,7 @@ func (r *replayer) each(ctx context.Context, files []string, use func(replayed) 
 	return err
 }
 
-// showReplays prints what show makes of each replay, and reports all that went
-// wrong at the end.
+// showReplays prints the result of show for each replay, and reports all errors at the end.
 func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string, show func(replayed) ([]byte, error)) error {
 	var errs []error
 	err := r.each(ctx, files, func(done replayed) error {
@@ -137,11 +136,10 @@ func showReplays(ctx context.Context, out io.Writer, r *replayer, files []string
 	return errors.Join(append(errs, err)...)
 }
 
-// withoutReclaim explains why steps of plugins are not run.
+// withoutReclaim is why steps of plugins do not run.
 const withoutReclaim = "reclaim frees things on this machine, allow it with --reclaim"
 
-// starter makes managers of package host, with plugin processes and a run
-// directory of their own.
+// starter makes managers of package host, with plugin processes and a separate run directory.
 func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 	skip := withoutReclaim
 	if r.reclaim {

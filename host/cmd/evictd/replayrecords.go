@@ -12,19 +12,19 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// recordNames are the decisions that a command line names, by the name that each has among
-// the files.
+// recordNames resolves the decisions named on a command line, with a unique name for each among the
+// files.
 type recordNames struct {
 	store.Resolver
 
 	since time.Duration
-	// with is a configuration that takes the place of the recorded one, empty for none.
+	// with is a configuration that replaces the recorded one, empty for none.
 	with    string
 	records map[string]*decision.Decision
 	config  *config.Config
 }
 
-// resolve returns args with the names of records in the place of what names them.
+// resolve returns args with records replaced by their names.
 func (n *recordNames) resolve(args []string) ([]string, error) {
 	n.records = map[string]*decision.Decision{}
 	if n.with != "" {
@@ -41,7 +41,7 @@ func (n *recordNames) resolve(args []string) ([]string, error) {
 			switch ext := filepath.Ext(arg); {
 			case err == nil:
 				arg = n.add(r)
-			case ext == "" || strings.ContainsAny(ext, "0123456789"): // else it is a file, which is reported
+			case ext == "" || strings.ContainsAny(ext, "0123456789"): // otherwise it is a file, whose absence is reported
 				return nil, err
 			}
 		}
@@ -57,18 +57,18 @@ func (n *recordNames) resolve(args []string) ([]string, error) {
 	return out, err
 }
 
-// add returns the name that a record has among those of files.
+// add returns the name of a record among the files.
 func (n *recordNames) add(r *decision.Decision) string {
 	name := r.ID + ".record.json"
 	n.records[name] = r
 	return name
 }
 
-// read reads a record or a file, which may have a record as well.
+// read reads a record, or a file, which may also contain a record.
 func (n *recordNames) read(name string) (trace *replay.Trace, err error) {
 	r := n.records[name]
 	if r == nil {
-		r, _ = store.InFile(name) // else its errors as a scenario are reported
+		r, _ = store.InFile(name) // otherwise its errors as a scenario are reported
 	}
 	if r == nil {
 		trace, err = replay.Read(name)

@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// sandboxFlags say how to confine a plugin that is checked.
+// sandboxFlags configures the confinement of a plugin that is checked.
 type sandboxFlags struct{ user, memoryLimit string }
 
 func (f *sandboxFlags) add(flags *pflag.FlagSet) {
@@ -22,7 +22,7 @@ func (f *sandboxFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.memoryLimit, "memory-limit", "", "run it with this limit of memory, such as 64Mi, confined as the daemon would: plugins.NAME.memoryLimit")
 }
 
-// into confines what o starts, if it is asked for.
+// into applies the confinement to o, if requested.
 func (f *sandboxFlags) into(o *conformance.Options, warnings io.Writer) error {
 	if f.user == "" && f.memoryLimit == "" {
 		return nil

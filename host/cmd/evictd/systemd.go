@@ -10,14 +10,14 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// startEvery is the time between two notifications that the start makes progress, for a service
-// manager without a watchdog.
+// startEvery is the interval of notifications during the start, for a service manager without a
+// watchdog.
 const startEvery = 20 * time.Second
 
-// A serviceManager receives the state of the daemon, in the words of sd_notify(3), from the
-// goroutine that decides and from no other: one that is stuck sends nothing.
+// A serviceManager receives the state of the daemon, by sd_notify(3), only from the goroutine that
+// decides: if that is stuck nothing is sent.
 type serviceManager struct {
-	// every is the time between two notifications, a third of the watchdog's timeout.
+	// every is the interval of notifications, a third of the watchdog's timeout.
 	every time.Duration
 	log   *slog.Logger
 	// fed: there is a watchdog.
@@ -28,8 +28,7 @@ type serviceManager struct {
 	fail     sync.Once
 }
 
-// newServiceManager returns nil if none has started the daemon, or none that wants to
-// know.
+// newServiceManager returns nil if no service manager wants notifications.
 func newServiceManager(log *slog.Logger) *serviceManager {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
@@ -45,8 +44,8 @@ func newServiceManager(log *slog.Logger) *serviceManager {
 	return m
 }
 
-// alive is called at each turn of the loop. Until a pass has concluded something the start
-// takes longer, and is not taken for stuck; then the daemon is ready.
+// alive is called in each iteration of the loop. It extends the start timeout until a pass has
+// concluded something; then it reports that the daemon is ready.
 func (m *serviceManager) alive(concluded bool) {
 	now := time.Now()
 	recently := now.Sub(m.notified) < m.every/2
@@ -66,7 +65,7 @@ func (m *serviceManager) alive(concluded bool) {
 
 func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }
 
-// tell sends a message. One that does not arrive is logged once: the next will not either.
+// tell sends a message. Only the first failure is logged.
 func (m *serviceManager) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		m.fail.Do(func() { m.log.Error("service manager not notified", "error", err) })

@@ -35,8 +35,8 @@ func newUninstallNode() *cobra.Command {
 	return cmd
 }
 
-// uninstallNode takes everything from this node's object that evictd has ever written to
-// it: its conditions and taints. The pods that it has evicted keep what was written to them.
+// uninstallNode removes everything that evictd ever wrote to this node's object: its conditions and
+// taints. The evicted pods keep what was written to them.
 func uninstallNode(ctx context.Context, c *config.Config) error {
 	if c.Mode != config.ModeKubernetes {
 		return fmt.Errorf("mode: %q: nothing is written to the node, want %q", c.Mode, config.ModeKubernetes)

@@ -62,7 +62,7 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// run checks the plugin and prints what came of it.
+// run checks the plugin and prints the result.
 func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 	v.NoTLS = !v.autoMTLS
 	if v.Timeout <= 0 {
@@ -79,7 +79,7 @@ func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 	if err := v.into(&v.Options, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	// Ended from outside, it still ends what it has started.
+	// When interrupted, it still ends what it has started.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	report, err := conformance.Binary(ctx, binary, v.Options)
@@ -100,11 +100,10 @@ func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 	return nil
 }
 
-// maxPluginConfig is far more than a plugin's configuration needs, in bytes.
+// maxPluginConfig bounds a plugin's configuration in bytes, generously.
 const maxPluginConfig = 1 << 20
 
-// pluginConfig reads a plugin's configuration as JSON; nothing if there is no
-// file.
+// pluginConfig reads a plugin's configuration as JSON; nil if there is no file.
 func pluginConfig(file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -123,7 +122,7 @@ func pluginConfig(file string) ([]byte, error) {
 	return config, nil
 }
 
-// verifyTable prints the plugin, a line for each check with details of those that did not simply
+// verifyTable returns the plugin, a line for each check with details of those that did not simply
 // pass, and a summary.
 func verifyTable(r *conformance.Report) []byte {
 	var b bytes.Buffer
@@ -154,8 +153,7 @@ func verifyTable(r *conformance.Report) []byte {
 	return b.Bytes()
 }
 
-// alike tells how many of the checks, from the first on, were skipped for the same
-// reason. They share a line.
+// alike returns how many of the first checks were skipped for the same reason. They share a line.
 func alike(checks []conformance.Check) int {
 	n := 1
 	for n < len(checks) && checks[0].Result == conformance.Skipped && checks[n].Result == conformance.Skipped && checks[n].Seen == checks[0].Seen {
@@ -183,7 +181,7 @@ func writeCheck(b *bytes.Buffer, c *conformance.Check, n int) {
 	}
 }
 
-// indented12 keeps the lines of a text, below each other.
+// indented12 indents the lines of a text.
 func indented12(text string) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {

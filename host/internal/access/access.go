@@ -178,7 +178,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// refuse tells no more than the code: why is for the log and the API server.
+// refuse responds with the status code only: the reason is for the log and the API server.
 func refuse(w http.ResponseWriter, code int) {
 	if code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")

@@ -1,5 +1,5 @@
 // Package admission decides whether a pod may start on a node under pressure, and chooses the pods
-// that make room for a critical one, by the kubelet's rules. It is pure, and ends no pod.
+// to kill for a critical one, by the kubelet's rules. It is pure, and kills no pod.
 package admission
 
 import (
@@ -12,22 +12,20 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// reasonRejected is the reason that a pod is rejected for: the kubelet's, which
-// is the one of evictions.
+// reasonRejected is the kubelet's reason for rejecting a pod, the same as for evictions.
 const reasonRejected = "Evicted"
 
 // Answer is the answer to a pod that wants to start on this node.
 type Answer struct {
 	Admit bool
-	// Reason and Message are for the status of a pod that is not admitted.
+	// Reason and Message are for the status of a rejected pod.
 	Reason, Message string
 }
 
-// Admit decides whether pod, of the given class, may start while the node reports
-// conditions. Any condition keeps all pods out that are not critical, but memory
-// pressure alone only those that are BestEffort and do not tolerate it. A
-// condition of a plugin's custom signal is as any other than memory pressure. The
-// message lists conditions by name, where the kubelet's order is random.
+// Admit decides whether pod, of the given class, may start while the node reports conditions. Any
+// condition rejects all pods that are not critical, except that memory pressure alone rejects only
+// those that are BestEffort and do not tolerate it. A condition of a custom signal counts like any
+// other than memory pressure. The message lists conditions by name; the kubelet's order is random.
 func Admit(pod *v1.Pod, class eviction.QoSClass, conditions []eviction.Condition) Answer {
 	reported := slices.Compact(slices.Sorted(slices.Values(conditions)))
 	switch {
@@ -41,8 +39,8 @@ func Admit(pod *v1.Pod, class eviction.QoSClass, conditions []eviction.Condition
 	return Answer{Reason: reasonRejected, Message: fmt.Sprintf("The node had condition: %v. ", reported)}
 }
 
-// toleratesMemoryPressure reports whether t matches the taint that goes with
-// MemoryPressure. The taint has no value, so that comparisons never match.
+// toleratesMemoryPressure reports whether t matches the taint of MemoryPressure. The taint has no
+// value, so comparisons never match.
 func toleratesMemoryPressure(t v1.Toleration) bool {
 	if t.Key != "" && t.Key != v1.TaintNodeMemoryPressure || t.Effect != "" && t.Effect != v1.TaintEffectNoSchedule {
 		return false

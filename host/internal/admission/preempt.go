@@ -12,19 +12,19 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Requirement is the amount of a resource that a pod lacks to be admitted: cpu in millicores,
+// A Requirement is the amount of a resource that a pod lacks for admission: cpu in millicores,
 // everything else in whole units.
 type Requirement struct {
 	Resource v1.ResourceName
 	Quantity int64
 }
 
-// Preemptible is a pod that may have to make room.
+// Preemptible is a pod that may be preempted.
 type Preemptible struct {
 	Pod      *v1.Pod
 	QoSClass eviction.QoSClass
-	// Requests are the effective requests, in the units of Requirement. A pod
-	// counts as one of "pods" without an entry.
+	// Requests are the effective requests, in the units of Requirement. Each pod counts as one of
+	// "pods" without an entry.
 	Requests map[v1.ResourceName]int64
 }
 
@@ -35,13 +35,11 @@ func (p *Preemptible) request(name v1.ResourceName) int64 {
 	return p.Requests[name]
 }
 
-// Preempt returns the pods to kill, in that order, so that preemptor can be
-// admitted, which is critical and lacks nothing but what is listed (preemption,
-// getPodsToPreempt). Guaranteed pods go only where all others together are not
-// enough, and burstable ones where best-effort ones are not. A critical pod goes
-// only for one of higher priority. It is an error if all pods that may go are
-// not enough; none goes then. active is in the order of the pod source and is
-// not changed.
+// Preempt returns the pods to kill, in order, so that preemptor, which is critical and lacks only
+// what is listed, can be admitted (preemption, getPodsToPreempt). Guaranteed pods are chosen only
+// if all others together are not enough, and burstable ones only if best-effort ones are not. A
+// critical pod is chosen only for one of higher priority. It is an error if all eligible pods are
+// not enough; then none is returned. active is in the order of the pod source and is not modified.
 func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v1.Pod, error) {
 	if !policy.IsCritical(preemptor) {
 		return nil, errors.New("preemption: the pod to admit is not critical")
@@ -69,7 +67,7 @@ func Preempt(preemptor *v1.Pod, active []Preemptible, lacks []Requirement) ([]*v
 	return victims, nil
 }
 
-// preemptable does as types.Preemptable for a preemptor that is critical.
+// preemptable is like types.Preemptable, for a critical preemptor.
 func preemptable(preemptor, pod *v1.Pod) bool {
 	if policy.Evictable(pod) {
 		return true
@@ -77,13 +75,13 @@ func preemptable(preemptor, pod *v1.Pod) bool {
 	return pod != nil && preemptor.Spec.Priority != nil && pod.Spec.Priority != nil && *preemptor.Spec.Priority > *pod.Spec.Priority
 }
 
-// unmet returns what is still lacking when pods are gone.
+// unmet returns what is still lacking after pods are killed.
 func unmet(lacks []Requirement, pods ...[]Preemptible) []Requirement {
 	var left []Requirement
 	for _, r := range lacks {
 		for _, class := range pods {
 			for i := range class {
-				if r.Quantity > 0 { // no further: it could overflow
+				if r.Quantity > 0 { // further subtraction could overflow
 					r.Quantity -= class[i].request(r.Resource)
 				}
 			}
@@ -95,10 +93,9 @@ func unmet(lacks []Requirement, pods ...[]Preemptible) []Requirement {
 	return left
 }
 
-// nearest takes pods, which it reorders, until nothing is lacking, each time the
-// one that leaves the least. Among equals the smaller one goes, else the last.
-// Like the kubelet it moves the last pod into the place of the one it takes,
-// because the next tie depends on that.
+// nearest takes pods, which it reorders, until nothing is lacking, each time the one that leaves
+// the smallest distance. Of equals it takes the smaller one, else the last. Like the kubelet it
+// moves the last pod into the place of the taken one, because the next tie depends on that.
 func nearest(pods []Preemptible, lacks []Requirement) []Preemptible {
 	var taken []Preemptible
 	for len(lacks) > 0 && len(pods) > 0 {
@@ -118,8 +115,8 @@ func nearest(pods []Preemptible, lacks []Requirement) []Preemptible {
 	return taken
 }
 
-// distance measures the requirements that p does not meet, as the sum of the squares of the
-// missing parts: resources weigh the same, whatever their units.
+// distance measures the requirements that p does not meet, as the sum of the squares of the missing
+// fractions: all resources have the same weight, whatever their units.
 func distance(p *Preemptible, lacks []Requirement) float64 {
 	var d float64
 	for _, r := range lacks {

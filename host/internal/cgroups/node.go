@@ -1,10 +1,9 @@
-// Package cgroups finds out how the cgroups of pods are named on this node, and
-// whether pods that run have theirs where evictd looks for it.
+// Package cgroups detects how the cgroups of pods are named on this node, and whether running pods
+// have theirs where evictd expects it.
 //
-// A wrong name makes no noise by itself: every pod is without figures then, and the
-// one that goes is a wrong one. So the container runtime and the cgroups themselves
-// are asked, and the configuration is held against what they say. It reads and
-// reports; package host decides to whom.
+// A wrong name would otherwise go unnoticed: no pod would have figures, and the wrong one would be
+// evicted. So the container runtime and the cgroups themselves are asked, and compared with the
+// configuration. It reads and reports; package host decides to whom.
 package cgroups
 
 import (
@@ -21,25 +20,23 @@ type Node struct {
 	FS nodefs.FS
 	// Root is the parent of kubepods in each hierarchy.
 	Root string
-	// Ask asks the container runtime for its cgroup driver, "" if it does not know. It
-	// may be nil.
+	// Ask asks the container runtime for its cgroup driver, "" if it does not know. It may be nil.
 	Ask func(context.Context) (string, error)
 }
 
-// Found is the driver that a node was seen to have.
+// Found is the detected driver of a node.
 type Found struct {
-	// Driver is "cgroupfs", "systemd" or "" as long as there is nothing to see.
+	// Driver is "cgroupfs", "systemd" or "" if undetected.
 	Driver string
 	// By names the source: the container runtime, or the directory that shows the driver.
 	By string
-	// Sure is false where it may be what another driver has left behind.
+	// Sure is false if another driver may have left that directory behind.
 	Sure bool
 	// Err is why Driver is empty.
 	Err error
 }
 
-// Find asks the runtime, as a kubelet does, and one that does not know leaves it to
-// the cgroups.
+// Find asks the runtime, like a kubelet, and examines the cgroups if it does not know.
 func (n Node) Find(ctx context.Context) Found {
 	if n.Ask != nil {
 		if driver, err := n.Ask(ctx); err == nil && driver != "" {
@@ -49,7 +46,7 @@ func (n Node) Find(ctx context.Context) Found {
 	return n.see()
 }
 
-// see looks at the cgroups alone.
+// see examines the cgroups only.
 func (n Node) see() Found {
 	seen, err := n.FS.FindCgroupDriver(n.Root)
 	if err != nil {
@@ -58,8 +55,8 @@ func (n Node) see() Found {
 	return Found{Driver: seen.Driver, By: seen.Path, Sure: seen.HasPods}
 }
 
-// Contradicts returns why the node is not as configured, nil if it is or nothing can
-// tell.
+// Contradicts returns an error if the detected driver differs from the configured one, nil also if
+// one is unknown.
 func (f Found) Contradicts(configured string) error {
 	if configured == "" || f.Driver == "" || f.Driver == configured {
 		return nil
@@ -67,8 +64,8 @@ func (f Found) Contradicts(configured string) error {
 	return fmt.Errorf("cgroupDriver: %q: the cgroup driver of this node is %q, as %s says; want that, or nothing to have it found out", configured, f.Driver, f.By)
 }
 
-// InUse returns the driver to go by: the node's own, whatever is configured. It is empty
-// where plugins are to see by themselves, since no pod has shown it yet.
+// InUse returns the driver to use: the detected one, whatever is configured. It is empty if plugins
+// must detect it, because no pod has shown it yet.
 func (f Found) InUse(configured string) string {
 	switch {
 	case f.Sure, f.Driver == configured:
@@ -80,25 +77,25 @@ func (f Found) InUse(configured string) string {
 	}
 }
 
-// A Pod is one that runs.
+// A Pod is a running pod.
 type Pod struct {
 	UID, Name string
-	// QoSClass is "" if it is not known.
+	// QoSClass is "" if unknown.
 	QoSClass string
-	// Containers are the ids of those that run.
+	// Containers lists the ids of the running containers.
 	Containers []string
 }
 
-// Misplaced returns those pods that have no cgroup where a driver, "" for the one
-// that is seen, puts them, without containers, and those of which only containers have
-// none below it, with these. The error is why that cannot be known.
+// Misplaced returns the pods without a cgroup where the driver ("" for the detected one) puts them,
+// without containers, and pods that have one but lack those of some containers, with these. The
+// error says why that is unknown.
 func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
 	naming, err := n.FS.Naming(n.Root, driver)
 	if err != nil {
 		return nil, err
 	}
 	names, noNames := naming.Names()
-	if noNames != nil && !errors.Is(noNames, nodefs.ErrGone) { // else no pod has one
+	if noNames != nil && !errors.Is(noNames, nodefs.ErrGone) { // otherwise no pod has one
 		return nil, noNames
 	}
 	var hierarchy nodefs.Hierarchy

@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks at a node on which all is well,
-	// lookAgain at one on which it is not.
+	// lookEvery is the interval of checks without problems, lookAgain with problems.
 	lookEvery = time.Minute
 	lookAgain = 10 * time.Second
-	// mostNamed bounds the pods that are named.
+	// mostNamed bounds the pods named in a problem.
 	mostNamed = 20
 )
 
-// Status describes the cgroups of pods as far as they are known.
+// Status describes what is known of the cgroups of pods.
 type Status struct {
-	// Driver is the one in use, empty as long as no pod has shown it. Configured is
-	// what the configuration says, SeenBy the source of the driver.
+	// Driver is the one in use, empty while undetected. Configured is the configured one, SeenBy
+	// the source of Driver.
 	Driver     string `json:"driver"`
 	Configured string `json:"configured,omitempty"`
 	SeenBy     string `json:"seenBy,omitempty"`
-	// Running is the number of running pods when they were last looked at, Misplaced
-	// that of those without a cgroup where it should be, Pods the first of them.
+	// Running is the number of running pods in the last check, Misplaced the number of those
+	// without a cgroup where it should be, Pods the first of these.
 	Running   int      `json:"running"`
 	Misplaced int      `json:"misplaced"`
 	Pods      []string `json:"pods,omitempty"`
-	// Problem says what is wrong, or why the cgroups cannot be checked.
+	// Problem describes what is wrong, or why the cgroups cannot be checked.
 	Problem string `json:"problem,omitempty"`
 
-	// unhealthy: the problem keeps evictd from finding the right pod.
+	// unhealthy: the problem prevents evictd from choosing the right pod.
 	unhealthy bool
 }
 
@@ -42,18 +41,17 @@ type Status struct {
 type Options struct {
 	Node       Node
 	Configured string
-	// Running lists the pods that run now. It may be nil, if nothing reads their
-	// cgroups.
+	// Running lists the running pods. It may be nil, if nothing reads their cgroups.
 	Running func(context.Context) ([]Pod, error)
-	// Tell receives another driver in use. If it fails it is called again.
+	// Tell is called when the driver in use changes, and again after an error.
 	Tell func(ctx context.Context, driver string) error
 	// Tally receives the number of misplaced pods.
 	Tally func(int)
 	Log   *slog.Logger
 }
 
-// A Watch looks at the cgroups of pods now and then. Its looks are made by one
-// goroutine; Status and Driver may be called by any.
+// A Watch periodically checks the cgroups of pods in one goroutine. Status and Driver may be called
+// from any.
 type Watch struct {
 	Options
 
@@ -62,8 +60,7 @@ type Watch struct {
 	logged   string
 }
 
-// NewWatch returns a watch that has looked at the cgroups once, and has not asked
-// the runtime.
+// NewWatch returns a watch that has examined the cgroups once, without asking the runtime.
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o}
 	s := w.judge(o.Node.see(), 0, nil, nil)
@@ -72,13 +69,13 @@ func NewWatch(o Options) *Watch {
 	return w
 }
 
-// Driver returns the one in use, "" if plugins are to see by themselves.
+// Driver returns the driver in use, "" if plugins must detect it.
 func (w *Watch) Driver() string { return w.last.Load().Driver }
 
-// Status returns what the last look found.
+// Status returns the result of the last check.
 func (w *Watch) Status() Status { return *w.last.Load() }
 
-// Healthy reports why the right pod cannot be found, if it cannot.
+// Healthy returns why the right pod cannot be chosen, nil if it can.
 func (w *Watch) Healthy() error {
 	if s := w.last.Load(); s.unhealthy {
 		return errors.New(s.Problem)
@@ -86,15 +83,15 @@ func (w *Watch) Healthy() error {
 	return nil
 }
 
-// Begin asks the runtime, and does not look for pods. It is for the time before
-// anybody reads their cgroups, so that Tell is not called: they begin with Driver.
+// Begin asks the runtime, without checking pods. It must run before anything reads their cgroups,
+// so it does not call Tell: readers start with Driver.
 func (w *Watch) Begin(ctx context.Context) {
 	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
 	w.last.Store(s)
 	w.reported = s.Driver
 }
 
-// Run looks again and again until ctx ends.
+// Run checks periodically until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		w.Look(ctx)
@@ -109,7 +106,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Look looks once.
+// Look checks once.
 func (w *Watch) Look(ctx context.Context) {
 	found := w.Node.Find(ctx)
 	running, lost, err := w.misplaced(ctx, found.InUse(w.Configured))
@@ -123,7 +120,7 @@ func (w *Watch) Look(ctx context.Context) {
 	w.log(s)
 }
 
-// judge says what is wrong, the worst first.
+// judge returns the status, with the worst problem.
 func (w *Watch) judge(found Found, running int, lost []Pod, err error) *Status {
 	s := &Status{Driver: found.InUse(w.Configured), Configured: w.Configured, SeenBy: found.By, Running: running, Misplaced: len(lost)}
 	for _, p := range lost[:min(len(lost), mostNamed)] {
@@ -147,8 +144,8 @@ func (w *Watch) judge(found Found, running int, lost []Pod, err error) *Status {
 	return s
 }
 
-// misplaced looks at the running pods. One that is not found, or a container of one, may
-// just have ended: only those count that run afterwards too.
+// misplaced checks the running pods. A missing pod or container may just have ended: only those
+// that still run afterwards count.
 func (w *Watch) misplaced(ctx context.Context, driver string) (running int, lost []Pod, err error) {
 	if w.Running == nil {
 		return 0, nil, nil
@@ -183,7 +180,7 @@ func (w *Watch) tell(ctx context.Context, driver string) {
 	w.reported = driver
 }
 
-// log tells of what is another than at the last look.
+// log logs what has changed since the last check.
 func (w *Watch) log(s *Status) {
 	text := s.Driver + " " + s.SeenBy + " " + s.Problem
 	if text == w.logged {

@@ -1,8 +1,8 @@
-// Package criclient asks the container runtime over CRI: what it is, and which
-// sandboxes and containers it has.
+// Package criclient queries the container runtime over CRI for its version, settings, sandboxes and
+// containers.
 //
-// It does not know which pods may be evicted, has no manifests (podsource/cri) and
-// ends nothing (victim/cri).
+// It does not know which pods may be evicted, has no manifests (podsource/cri) and kills nothing
+// (victim/cri).
 package criclient
 
 import (
@@ -25,24 +25,23 @@ import (
 )
 
 const (
-	// maxMessageBytes bounds a list: the kubelet's limit (16 MiB) and as much again, for a node
-	// on which exited containers have piled up.
+	// maxMessageBytes bounds a list: twice the kubelet's limit of 16 MiB, for nodes with many
+	// exited containers.
 	maxMessageBytes = 32 << 20
-	// probeTimeout bounds the question at the start.
+	// probeTimeout bounds Probe.
 	probeTimeout = 2 * time.Second
-	// driverTimeout bounds the question for the cgroup driver.
+	// driverTimeout bounds CgroupDriver.
 	driverTimeout = time.Second
 )
 
-// Dial returns a connection to the container runtime at endpoint, which is made
-// by the first call and again whenever the runtime comes back. An error means
-// that the endpoint can never work.
+// Dial returns a connection to the container runtime at endpoint. The first call connects, and
+// later ones reconnect. An error means that the endpoint is invalid.
 func Dial(endpoint string) (*grpc.ClientConn, error) {
 	return crisocket.Dial(endpoint, maxMessageBytes)
 }
 
-// Probe asks the runtime for its name and version, so that a wrong endpoint is
-// found at the start and not by the first eviction. It takes at most 2 s.
+// Probe asks the runtime for its name and version, to detect a wrong endpoint at the start instead
+// of in the first eviction. It takes at most 2 s.
 func Probe(ctx context.Context, client runtimeapi.RuntimeServiceClient) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -53,9 +52,8 @@ func Probe(ctx context.Context, client runtimeapi.RuntimeServiceClient) (string,
 	return v.GetRuntimeName() + " " + v.GetRuntimeVersion(), nil
 }
 
-// CgroupDriver asks the runtime for its cgroup driver, "cgroupfs" or "systemd". It
-// is "" if the runtime does not tell: containerd does so since 2.0. It takes at most
-// a second.
+// CgroupDriver asks the runtime for its cgroup driver, "cgroupfs" or "systemd". It is "" if the
+// runtime does not report it: containerd does since 2.0. It takes at most a second.
 func CgroupDriver(ctx context.Context, client runtimeapi.RuntimeServiceClient) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, driverTimeout)
 	defer cancel()
@@ -78,15 +76,14 @@ func CgroupDriver(ctx context.Context, client runtimeapi.RuntimeServiceClient) (
 	}
 }
 
-// A Pod holds the runtime's sandboxes and containers of one pod, in the order in which they are
-// listed.
+// A Pod holds the runtime's sandboxes and containers of one pod, in the order of the listing.
 type Pod struct {
 	UID        string
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
 }
 
-// The labels that Kubernetes puts on sandboxes and containers.
+// Kubernetes labels of sandboxes and containers.
 const (
 	labelUID       = "io.kubernetes.pod.uid"
 	LabelNamespace = "io.kubernetes.pod.namespace"
@@ -122,7 +119,7 @@ func byPod(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 	return all
 }
 
-// Ready returns the ids of the sandboxes that are up.
+// Ready returns the ids of the ready sandboxes.
 func (p *Pod) Ready() []string {
 	var ids []string
 	for _, s := range p.Sandboxes {
@@ -147,8 +144,8 @@ func (p *Pod) Left() []string {
 // Running reports whether some container runs.
 func (p *Pod) Running() bool { return slices.ContainsFunc(p.Containers, Running) }
 
-// Running reports whether processes of c may live. A runtime that lost track of
-// a container calls it unknown, and the kubelet takes it to be alive as well.
+// Running reports whether processes of c may be alive. A container lost by the runtime has the
+// state unknown, which the kubelet also treats as alive.
 func Running(c *runtimeapi.Container) bool {
 	return c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING ||
 		c.GetState() == runtimeapi.ContainerState_CONTAINER_UNKNOWN
@@ -159,12 +156,12 @@ func Exited(c *runtimeapi.Container) bool {
 	return c.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
 }
 
-// layoutTimeout bounds the question for the directories of images.
+// layoutTimeout bounds asking for the image directories.
 const layoutTimeout = 2 * time.Second
 
-// Layout asks the runtime where images and writable layers are and compares the devices
-// with that of the kubelet's directory, as the disk plugin will. It takes at most
-// 2 s, if the filesystems answer.
+// Layout asks the runtime where images and writable layers are and compares their devices with that
+// of the kubelet's directory, like the disk plugin. It takes at most 2 s, unless a filesystem
+// hangs.
 func Layout(ctx context.Context, client runtimeapi.ImageServiceClient, root nodefs.FS, kubeletRootDir string) (eviction.Layout, error) {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
@@ -178,7 +175,7 @@ func Layout(ctx context.Context, client runtimeapi.ImageServiceClient, root node
 	}
 	containers := mountpoint(reply.GetContainerFilesystems())
 	if containers == "" {
-		containers = images // containerd says nothing of writable layers that are with the images
+		containers = images // containerd omits writable layers that are with the images
 	}
 	var devices [3]uint64
 	for i, dir := range []string{kubeletRootDir, images, containers} {

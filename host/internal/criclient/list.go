@@ -14,23 +14,22 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
-// A Listing has what the runtime has, by pod. What is of no pod is left out.
+// A Listing holds the runtime's sandboxes and containers by pod. Others are left out.
 type Listing struct {
 	Pods []*Pod
-	// Partial says why there may be more, nil if there is not.
+	// Partial is why there may be more, nil if there are not.
 	Partial error
 }
 
-// List does as Look for a caller that wants all pods, or the pods of uids.
+// List is like Look, for all pods or the pods of uids.
 func List(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids ...string) ([]*Pod, error) {
 	l, err := Look(ctx, client, func() []string { return slices.Clone(uids) })
 	return l.Pods, err
 }
 
-// Look asks for all sandboxes and containers at the same time. The lists have all
-// annotations, which the author of a pod can make as large as the API server takes them, and
-// containerd sends 16 MiB at most. A list that is larger is asked for pod by pod: those that
-// the other list names, and those of uids.
+// Look lists all sandboxes and containers in parallel. The lists include all annotations, which the
+// author of a pod can make as large as the API server accepts, and containerd sends at most 16 MiB.
+// If a list is larger, it lists the pods one by one: those in the other list, and those of uids.
 func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func() []string) (Listing, error) {
 	listSandboxes := func(labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
 		reply, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}})
@@ -62,7 +61,7 @@ func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func
 		containers, morePartial, errContainers = each(uids(), byPod(sandboxes, nil), listContainers)
 	}
 	if cause := errors.Unwrap(errSandboxes); cause != nil && fmt.Sprint(cause) == fmt.Sprint(errors.Unwrap(errContainers)) {
-		errContainers = nil // a runtime that is away is reported once
+		errContainers = nil // an unreachable runtime is reported once
 	}
 	if err := errors.Join(errSandboxes, errContainers); err != nil {
 		return Listing{}, err
@@ -70,7 +69,8 @@ func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func
 	return Listing{Pods: byPod(sandboxes, containers), Partial: errors.Join(partial, morePartial)}, nil
 }
 
-// kept has what evictd reads itself: what plugins want is what the API server or a manifest says.
+// kept returns the keys that evictd itself reads: those for plugins come from the API server or a
+// manifest.
 func kept(all map[string]string) map[string]string { return (*pods.Wanted)(nil).Kept(all) }
 
 func wrap(doing string, err error) error {
@@ -80,11 +80,10 @@ func wrap(doing string, err error) error {
 	return nil
 }
 
-// errTooLarge is the same for lists of any size, as it is logged when it changes.
+// errTooLarge does not contain the size, because it is logged whenever it changes.
 var errTooLarge = errors.New("the list of all pods is larger than the container runtime sends, so that each pod is asked for: one that neither the list of containers nor a manifest names is missing")
 
-// each lists what the pods of uids have, and others. Of one whose own list is too large
-// nothing is known.
+// each lists the pods of uids and others one by one, without those whose own list is too large.
 func each[T any](uids []string, others []*Pod, list func(labels map[string]string) ([]T, error)) (all []T, partial, err error) {
 	for _, p := range others {
 		uids = append(uids, p.UID)
@@ -104,5 +103,5 @@ func each[T any](uids []string, others []*Pod, list func(labels map[string]strin
 	return all, partial, nil
 }
 
-// tooLarge reports whether a list is larger than the runtime sends, or than is accepted here.
+// tooLarge reports whether a list exceeds the limit of the runtime, or of this client.
 func tooLarge(err error) bool { return status.Code(err) == codes.ResourceExhausted }

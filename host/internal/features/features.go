@@ -1,8 +1,7 @@
-// Package features finds out which of the kernel's newer features this node has, by
-// trying them without an effect.
+// Package features detects the kernel's newer features on this node, by trying them without an
+// effect.
 //
-// It says what each gives. The code that uses a feature tries it again and does without it
-// by itself.
+// The code that uses a feature tries it again, and has its own fallback.
 package features
 
 import (
@@ -15,18 +14,18 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// A Feature is one of the kernel.
+// A Feature is a kernel feature.
 type Feature struct {
 	Name string `json:"name"`
 	// There: this process can use it.
 	There bool `json:"there"`
-	// Detail is a version, or why it is not there.
+	// Detail is a version, or why it is unavailable.
 	Detail string `json:"detail,omitempty"`
-	// Gives says which use evictd makes of it.
+	// Gives describes what evictd uses it for.
 	Gives string `json:"gives"`
 }
 
-// Find tries all of them.
+// Find tries all features.
 func Find(fs nodefs.FS) []Feature {
 	memory, err := fs.MemoryHierarchy()
 	cgroup := func(version nodefs.Version, file string) error {
@@ -65,7 +64,7 @@ func Find(fs nodefs.FS) []Feature {
 	}
 }
 
-// badFile is a descriptor that is none: a call that exists says so, and does nothing.
+// badFile is an invalid descriptor: an existing system call reports that, and does nothing.
 const badFile = ^uintptr(0)
 
 func syscall(number, a, b, c uintptr) error {

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// maxText bounds the text of others in an error, maxShown each wrong value repeated in it, in
-// bytes.
+// maxText bounds foreign text in an error, maxShown each wrong value in it, in bytes.
 const (
 	maxText  = 1000
 	maxShown = 80
 )
 
-// Clip returns err with a text of one line that is short and harmless to a terminal.
-// nil stays nil.
+// Clip returns err with its text limited to one short line that is safe for a terminal. nil stays
+// nil.
 func Clip(err error) error {
 	if err == nil {
 		return nil
@@ -27,11 +26,10 @@ func Clip(err error) error {
 	return err
 }
 
-// ClipText returns text on one line, maxText bytes at most, without anything that
-// does something to a terminal.
+// ClipText returns text on one line of at most maxText bytes that is safe for a terminal.
 func ClipText(text string) string { return Printable(cut(text, maxText)) }
 
-// Shown returns the part of a wrong value that an error repeats.
+// Shown shortens a wrong value for an error.
 func Shown(value string) string { return cut(value, maxShown) }
 
 func cut(text string, most int) string {
@@ -41,8 +39,8 @@ func cut(text string, most int) string {
 	return text
 }
 
-// ClipAll joins at most most errors, each clipped, and says how many more there
-// are. Those that are nil do not count.
+// ClipAll joins at most most errors, each clipped, and the number of the rest. It ignores nil
+// errors.
 func ClipAll(errs []error, most int) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	var clipped []error
@@ -56,7 +54,7 @@ func ClipAll(errs []error, most int) error {
 	return errors.Join(clipped...)
 }
 
-// clippedError is an error with another text.
+// clippedError is an error with a different text.
 type clippedError struct {
 	text string
 	err  error

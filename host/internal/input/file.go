@@ -1,10 +1,8 @@
-// Package input reads files that others have written: manifests, scenarios, the
-// configuration. Such a file may be no file at all, may block its reader,
-// have no end, or be small and expand to gigabytes. What is read is bounded, and
-// so are the errors about it.
+// Package input reads files written by others: manifests, scenarios, the configuration. Such a file
+// may not be regular, may block its reader, be endless, or be small and expand to gigabytes. It
+// bounds what is read, and the errors about it.
 //
-// It does not know what the files mean. Amounts are read by
-// host/internal/quantity.
+// It does not know what the files mean. host/internal/quantity parses amounts.
 package input
 
 import (
@@ -23,8 +21,8 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// pseudo are filesystems whose regular files are none: reading one may block, have
-// no end or change the machine.
+// pseudo lists filesystems whose regular files are special: reading one may block, never end or
+// change the machine.
 var pseudo = []uint32{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
 	unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC,
@@ -34,12 +32,12 @@ var pseudo = []uint32{
 
 const configfs, fusectl = 0x62656570, 0x65735543
 
-// readTimeout is the time that ReadFileSoon waits.
+// readTimeout is the time limit of ReadFileSoon.
 const readTimeout = 10 * time.Second
 
-// ReadFile returns what is in the regular file at path, which may be a symbolic
-// link to one, if that has at most maxBytes. It opens nothing else. On a filesystem
-// that hangs it does, too: see package hang. The error does not name the file.
+// ReadFile returns the content of the regular file at path, which may be a symbolic link to one, if
+// it has at most maxBytes. It opens nothing else. It may hang with its filesystem: see package
+// hang. The error does not name the file.
 func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	f, size, err := open(path)
 	if err != nil {
@@ -59,17 +57,17 @@ func ReadFile(path string, maxBytes int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// ReadFileSoon does as ReadFile for a file that is read once, by a caller without
-// former content to use instead. It waits ten seconds at most.
+// ReadFileSoon is like ReadFile, for a file that is read once, by a caller without earlier content
+// to use instead. It waits ten seconds at most.
 func ReadFileSoon(path string, maxBytes int64) ([]byte, error) {
 	late := make(chan struct{})
 	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
 	return hang.Do(late, func() ([]byte, error) { return ReadFile(path, maxBytes) }, nil)
 }
 
-// FilesSoon lists what is below the directory dir, but directories, and ends in ext, in the order
-// in which filepath.WalkDir goes. It refuses a directory with more than most entries in all, and
-// waits ten seconds at most. The error does not name dir.
+// FilesSoon lists the files below dir that end in ext, in the order of filepath.WalkDir. It refuses
+// a directory with more than most entries in total, and waits ten seconds at most. The error does
+// not name dir.
 func FilesSoon(dir, ext string, most int) ([]string, error) {
 	late := make(chan struct{})
 	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
@@ -99,8 +97,8 @@ func tooLarge(maxBytes int64) error {
 	return fmt.Errorf("is larger than %d bytes", maxBytes)
 }
 
-// open looks at the file before it opens it, as some devices do something when
-// they are opened: the handle stands for the file whatever becomes of its name.
+// open examines the file before it opens it, because opening some devices has effects: the handle
+// identifies the file even if its name changes.
 func open(path string) (*os.File, int64, error) {
 	handle, err := os.OpenFile(path, unix.O_PATH, 0)
 	if err != nil {
@@ -125,7 +123,7 @@ func open(path string) (*os.File, int64, error) {
 	return f, info.Size(), err
 }
 
-// Kind names what a file is.
+// Kind describes a file type.
 func Kind(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns text on one line without what a terminal or a picture acts on: control characters,
-// of C1 too, and those that turn the direction of writing.
+// Printable returns text on one line, without characters that affect a terminal or a picture:
+// control characters, including C1, and those that change the writing direction.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -24,8 +24,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// EscapeJSON returns a writer of JSON to w, with escapes for what Printable replaces. Each write has
-// whole characters.
+// EscapeJSON returns a writer of JSON to w that escapes the characters that Printable replaces.
+// Each write must contain whole characters.
 func EscapeJSON(w io.Writer) io.Writer { return escaping{w} }
 
 type escaping struct{ io.Writer }

@@ -16,32 +16,31 @@ import (
 )
 
 var (
-	// ErrEmpty is the error of a file in which there is nothing.
+	// ErrEmpty reports a file without content.
 	ErrEmpty = errors.New("is empty")
-	// ErrNoMapping is the error of a document that is a list, a word or the like.
+	// ErrNoMapping reports a document that is a list, a word or the like.
 	ErrNoMapping = errors.New("is not a mapping")
 )
 
 const (
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
-	// nodeBytes is charged for each node beside its text: the decoder's values take many times
-	// as much memory as JSON.
+	// nodeBytes is charged for each node in addition to its text: decoded values take many times as
+	// much memory as JSON.
 	nodeBytes = 64
 
 	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"
 )
 
-// YAML returns the one document of data, a mapping, as JSON. Keys that are given
-// twice, of which the last counts, are in twice, at most most of them. where
-// writes the path of a key for errors.
+// YAML converts the single document in data, a mapping, to JSON. twice lists duplicate keys, at
+// most most of them; the last one counts. where formats the path of a key for errors.
 func YAML(data []byte, most int, where func(path []string) string) (doc []byte, twice []error, err error) {
 	if json.Valid(data) {
-		// JSON is YAML but for tabs, which it has between its words only.
+		// JSON is YAML except for tabs, which it allows between tokens only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
 	if !bytes.HasSuffix(data, []byte("\n")) {
-		data = append(slices.Clip(data), '\n') // The last line of a text ends, too.
+		data = append(slices.Clip(data), '\n') // The last line of a text needs an end, too.
 	}
 	root, document, err := onlyDocument(data)
 	if err != nil {
@@ -59,9 +58,8 @@ func YAML(data []byte, most int, where func(path []string) string) (doc []byte, 
 	return doc, w.twice, err
 }
 
-// onlyDocument returns the tree of the one document that has something in it, and
-// data from there on. It refuses a file with several: the conversion to JSON would
-// read the first and say nothing of the others.
+// onlyDocument returns the tree of the only non-empty document, and data from there on. It refuses
+// a file with several: the conversion to JSON would read the first and ignore the others.
 func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 	blank := false
 	for decoder := yamlv3.NewDecoder(bytes.NewReader(data)); ; {
@@ -76,7 +74,7 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 			return nil, nil, errors.New("has more than one YAML document, want one")
 		default:
 			root, document = content, data
-			if blank { // the conversion would read that
+			if blank { // the conversion would read the blank one
 				lines := bytes.SplitAfterN(data, []byte("\n"), root.Line)
 				document = lines[len(lines)-1]
 			}
@@ -91,26 +89,24 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 	return root, document, nil
 }
 
-// walk goes once through a document's tree, in which keys that are given twice are
-// both there and an alias is still one node. The decoder of version 2, which all of
-// Kubernetes reads YAML with, has no such tree, and bounds how many nodes aliases make,
-// but not how many bytes.
+// walk traverses a document's tree, in which duplicate keys are both present and an alias is a
+// single node. Version 2 of the decoder, with which Kubernetes reads YAML, has no such tree; it
+// bounds the number of nodes from aliases, but not their size.
 type walk struct {
 	where func(path []string) string
 	most  int
-	// path is where the walk is; one stack for all, as files can nest deeply.
+	// path is the current position; one stack for all, as files can nest deeply.
 	path  []string
 	twice []error
-	// sizes are those of nodes that aliases may stand for, once they were measured.
+	// sizes caches the sizes of nodes that aliases may refer to.
 	sizes map[*yamlv3.Node]int
-	// added is the size that aliases add.
+	// added is the total size added by aliases.
 	added int
-	// err ends the walk: nothing can be made of the document.
+	// err ends the walk: the document is unusable.
 	err error
 }
 
-// node looks at n and what is in it, and returns its size with all aliases in it
-// expanded.
+// node visits n and its content, and returns its size with all aliases expanded.
 func (w *walk) node(n *yamlv3.Node) int {
 	size := nodeBytes + len(n.Value)
 	switch n.Kind {
@@ -131,7 +127,7 @@ func (w *walk) node(n *yamlv3.Node) int {
 	return size
 }
 
-// alias comes after its anchor in the document, or is in what that stands for.
+// alias returns the size of an alias, whose anchor comes earlier in the document or encloses it.
 func (w *walk) alias(n *yamlv3.Node) int {
 	size, measured := w.sizes[n.Alias]
 	w.added += size
@@ -186,7 +182,7 @@ func (w *walk) checkFinite(n *yamlv3.Node) {
 	}
 }
 
-// fail ends the walk. The first error is reported.
+// fail ends the walk. Only the first error is kept.
 func (w *walk) fail(err error) {
 	if w.err == nil {
 		w.err = err
@@ -200,7 +196,7 @@ func (w *walk) here() string {
 	return w.where(w.path)
 }
 
-// keyString writes a key as the conversion to JSON does.
+// keyString formats a key like the conversion to JSON.
 func keyString(n *yamlv3.Node) (string, error) {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias

@@ -1,7 +1,7 @@
-// Package logbuffer writes a log without ever keeping the one who logs waiting: for
-// a reader that has stalled, or for room on the disk that evictd may have to relieve.
+// Package logbuffer writes a log without ever blocking its caller: neither for a reader that has
+// stalled, nor for space on a disk that evictd may have to relieve.
 //
-// It knows lines and nothing of what they say.
+// It does not interpret lines.
 package logbuffer
 
 import (
@@ -16,28 +16,27 @@ const (
 	// maxKept bounds the log that is kept while it cannot be written, in bytes: some thousand
 	// lines.
 	maxKept = 1 << 20
-	// retryAfter is the time that kept lines wait if no line comes after them: on a quiet node
-	// that may take hours.
+	// retryAfter is when kept lines are retried without a new line, which on a quiet node may take
+	// hours.
 	retryAfter = 5 * time.Second
-	// closeTimeout bounds the writing of the last lines.
+	// closeTimeout bounds writing the last lines.
 	closeTimeout = time.Second
 )
 
-// A Writer takes lines and has one goroutine write them. What cannot be written,
-// for whatever reason, is kept and tried again; what does not fit is dropped,
-// counted, and reported when the log flows again. It may be used concurrently. Close
-// it after the last line.
+// A Writer queues lines, which one goroutine writes. It keeps and retries lines after any error; it
+// drops and counts those beyond maxKept, and reports them when writing works again. It is safe for
+// concurrent use. Close it after the last line.
 type Writer struct {
 	to      io.Writer
 	dropped atomic.Uint64
-	// more is signaled when there is something to write, closing closed by Close,
-	// done when nothing is written any more.
+	// more signals that there is something to write; Close closes closing; done is closed when
+	// nothing is written any more.
 	more, closing, done chan struct{}
 	once                sync.Once
 
 	mu   sync.Mutex
 	kept []byte
-	lost int // of dropped, not reported yet
+	lost int // dropped and not reported yet
 }
 
 // New returns a Writer to a file or pipe.
@@ -47,7 +46,7 @@ func New(to io.Writer) *Writer {
 	return w
 }
 
-// Write implements io.Writer. It takes one line, does not wait and does not fail.
+// Write implements io.Writer. It queues one line, never blocks and never fails.
 func (w *Writer) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	if len(w.kept)+len(line) > maxKept {
@@ -67,8 +66,7 @@ func (w *Writer) Write(line []byte) (int, error) {
 // Dropped returns the number of lines dropped.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
-// Close writes what is left, for a moment: a reader that has stalled does not keep
-// the program from ending.
+// Close writes the rest for a moment: a stalled reader does not keep the program from ending.
 func (w *Writer) Close() error {
 	w.once.Do(func() { close(w.closing) })
 	select {
@@ -102,7 +100,7 @@ func (w *Writer) run() {
 	}
 }
 
-// flush writes what is kept, until nothing is or it cannot be written.
+// flush writes the queue until it is empty or writing fails.
 func (w *Writer) flush() error {
 	for {
 		w.mu.Lock()
@@ -110,7 +108,7 @@ func (w *Writer) flush() error {
 			w.kept = lostLine(w.lost, time.Now())
 			w.lost = 0
 		}
-		// What is added meanwhile comes after it.
+		// New lines are appended after it.
 		batch := w.kept
 		w.mu.Unlock()
 		if len(batch) == 0 {
@@ -120,7 +118,7 @@ func (w *Writer) flush() error {
 		w.mu.Lock()
 		w.kept = w.kept[n:]
 		if len(w.kept) == 0 {
-			w.kept = nil // and its memory
+			w.kept = nil // frees its memory
 		}
 		w.mu.Unlock()
 		if err != nil {
@@ -129,7 +127,7 @@ func (w *Writer) flush() error {
 	}
 }
 
-// lostLine says how many lines are missing, as the log's own handler would.
+// lostLine formats a line about lost lines like the log's own handler.
 func lostLine(lines int, now time.Time) []byte {
 	return fmt.Appendf(nil, `{"time":%q,"level":"WARN","msg":"lines of the log were lost while it could not be written","lines":%d}`+"\n",
 		now.Format(time.RFC3339Nano), lines)

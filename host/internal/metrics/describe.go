@@ -7,17 +7,16 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
-// What a pass takes spans from a quiet one of 50 us to one that waits for a
-// plugin's whole deadline.
+// Durations of passes, from a quiet one of 50 us to one that waits for a plugin's whole deadline.
 var passBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// A kill takes from a few milliseconds to a pod's whole grace period.
+// Durations of kills, from a few milliseconds to a pod's whole grace period.
 var killBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 
-// describe makes the metrics and registers them.
+// describe creates and registers the metrics.
 func describe(m *Metrics, r registrar) {
-	// The names, labels and buckets of these are the kubelet's, as what watches
-	// a kubelet must work here (pkg/kubelet/metrics/metrics.go).
+	// These have the kubelet's names, labels and buckets, so that its dashboards and alerts work
+	// here (pkg/kubelet/metrics/metrics.go).
 	m.evictions = r.counters("kubelet_evictions",
 		"Pods evicted, by the signal whose threshold was acted on. Counts evictions whose kill failed too, as the kubelet does.",
 		"eviction_signal")
@@ -65,7 +64,7 @@ func describe(m *Metrics, r registrar) {
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
 	m.records = r.counters("evictd_decision_records_total",
 		"Records of decisions, and of what followed them, by result: ok was kept, error is lost.", "result")
-	// From the start, so that an alert on an increase sees the first.
+	// Created at the start, so that an alert on an increase sees the first one.
 	for _, limit := range []string{policy.LabelEmptyDirLimit, policy.LabelPodStorageLimit, policy.LabelContainerStorageLimit} {
 		m.evictions.WithLabelValues(limit)
 	}
@@ -79,7 +78,7 @@ func describe(m *Metrics, r registrar) {
 	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
 }
 
-// A registrar makes metrics that are registered.
+// A registrar creates registered metrics.
 type registrar struct{ promauto.Factory }
 
 func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// other stands for every value that is not known or comes too late.
+	// other replaces every value that is unknown or beyond the limit.
 	other = "other"
-	// maxNames is more plugins or signals than a node has.
+	// maxNames exceeds the plugins or signals of a node.
 	maxNames = 64
-	// maxNameBytes keeps one series from becoming large.
+	// maxNameBytes bounds the size of a series.
 	maxNameBytes = 253
 )
 
-// What a shadow's ranking comes to.
+// The results of a shadow's ranking.
 const (
 	ShadowAgrees  = "agrees"
 	ShadowDiffers = "differs"
 	ShadowFails   = "error"
 )
 
-// The values of the labels that are not names.
+// The values of labels that are not names.
 var (
 	triggers = []string{"interval", "wake", "request"}
 	// shadowResults lists the results that ShadowRanked counts.
@@ -41,8 +41,8 @@ func oneOf(value string, known []string) string {
 	return other
 }
 
-// names lets the first few values of a label pass and folds the rest into one:
-// plugins choose their names, and a series lives as long as the process.
+// names passes the first few values of a label and folds the rest into one: plugins choose their
+// names, and a series lives as long as the process.
 type names struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -67,12 +67,11 @@ func (n *names) of(name string) string {
 	return name
 }
 
-// maxFolded bounds what is remembered of names that have no series of their own.
+// maxFolded bounds the remembered names without their own series.
 const maxFolded = 1024
 
-// flags is a gauge of yes and no by name. The names beyond the first few are one
-// series, which must not hide what is wrong with one of them: it is alarm as long
-// as one of them is.
+// flags is a boolean gauge by name. Names beyond the first few share one series, which shows the
+// alarm value while any of them does.
 type flags struct {
 	vec   *prometheus.GaugeVec
 	names *names
@@ -106,7 +105,7 @@ func (f *flags) forget(name string) {
 	f.fold(func(folded map[string]bool) { delete(folded, name) })
 }
 
-// fold changes what is known of the rest, and sets its series.
+// fold changes the state of the names without their own series, and updates the shared one.
 func (f *flags) fold(change func(map[string]bool)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,10 +1,8 @@
-// Package metrics holds the figures that evictd exposes to Prometheus: the
-// kubelet's of eviction and preemption under their own names, and those of
-// evictd.
+// Package metrics holds the Prometheus metrics of evictd: the kubelet's of eviction and preemption
+// under their original names, and evictd's own.
 //
-// It counts what others tell it. It decides nothing, logs nothing and is not the
-// JSON status, which says what holds now in words. Every label has a bounded set
-// of values, whatever plugins call themselves and their signals.
+// It only counts: it decides nothing, logs nothing and is separate from the JSON status. Every
+// label has a bounded set of values, whatever names plugins and signals have.
 package metrics
 
 import (
@@ -26,17 +24,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Metrics is the set of metrics of one host. Its methods may be called
-// concurrently. Make one with New.
+// Metrics holds the metrics of one host. It is safe for concurrent use. Make one with New.
 type Metrics struct {
-	// Also, if not nil, receives what the kubelet counts, before anything is counted and
-	// with names as they are.
+	// Also, if not nil, receives the kubelet's counts first, with unbounded names.
 	Also Kubelet
 
 	registry *prometheus.Registry
 	plugins  *names
 	signals  *names
-	// conditions are bounded as well: custom signals bring their own.
+	// conditions are bounded too: custom signals define their own.
 	conditions *names
 	resources  *names
 
@@ -68,7 +64,7 @@ type Metrics struct {
 	unmanaged     prometheus.Gauge
 	records       *prometheus.CounterVec
 	refused       prometheus.Counter
-	// droppedLogLines and lostEvents are asked at each scrape.
+	// droppedLogLines and lostEvents are called at each scrape.
 	droppedLogLines, lostEvents func() uint64
 }
 
@@ -100,8 +96,7 @@ func New(version, commit string) *Metrics {
 // Handler serves the metrics in Prometheus' formats.
 func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
 
-// Evicted counts an eviction because of s. As in the kubelet a kill that fails
-// counts too.
+// Evicted counts an eviction for s. Like in the kubelet a failed kill counts too.
 func (m *Metrics) Evicted(s eviction.Signal) {
 	if m.Also != nil {
 		m.Also.Evicted(s)
@@ -109,7 +104,7 @@ func (m *Metrics) Evicted(s eviction.Signal) {
 	m.evictions.WithLabelValues(m.signals.of(string(s))).Inc()
 }
 
-// StatsAge records how old the figure of s was when it was acted on.
+// StatsAge records the age of the figure of s when it was acted on.
 func (m *Metrics) StatsAge(s eviction.Signal, age time.Duration) {
 	if m.Also != nil {
 		m.Also.StatsAge(s, age)
@@ -117,9 +112,8 @@ func (m *Metrics) StatsAge(s eviction.Signal, age time.Duration) {
 	m.statsAge.WithLabelValues(m.signals.of(string(s))).Observe(age.Seconds())
 }
 
-// Preempted counts a pod that was killed to make room for a critical one, by the
-// first resource that this one lacked. Unlike evictions, kills that fail do not
-// count, as in the kubelet.
+// Preempted counts a pod that was killed for a critical one, by the first resource that the
+// critical pod lacked. Unlike for evictions, failed kills do not count, like in the kubelet.
 func (m *Metrics) Preempted(resource string) {
 	if m.Also != nil {
 		m.Also.Preempted(resource)
@@ -127,22 +121,22 @@ func (m *Metrics) Preempted(resource string) {
 	m.preemptions.WithLabelValues(m.resources.of(resource)).Inc()
 }
 
-// EvictionRefused counts an eviction that the API server refused for good.
+// EvictionRefused counts an eviction that the API server refused permanently.
 func (m *Metrics) EvictionRefused() { m.refused.Inc() }
 
-// Recorded counts a record of a decision that was kept, or lost for err.
+// Recorded counts a stored decision record, or one lost because of err.
 func (m *Metrics) Recorded(err error) {
 	m.records.WithLabelValues(result(err)).Inc()
 }
 
-// Passed records a pass and what made it run.
+// Passed records a pass and its trigger.
 func (m *Metrics) Passed(trigger string, took time.Duration) {
 	m.passes.Inc()
 	m.passDuration.WithLabelValues(oneOf(trigger, triggers)).Observe(took.Seconds())
 }
 
-// Observed records the figures of s, in its base unit. Those of the signals that
-// are other would be those of any of them, and are not shown.
+// Observed records the figures of s, in its base unit. Signals folded into other are not shown, as
+// their figures would be mixed.
 func (m *Metrics) Observed(s eviction.Signal, available, capacity int64) {
 	name := m.signals.of(string(s))
 	if name == other {
@@ -160,17 +154,17 @@ func (m *Metrics) Unobserved(s eviction.Signal, yes bool) {
 	}
 }
 
-// ReadByHost records whether the host reads s by itself, as no plugin does.
+// ReadByHost records whether the host reads s itself because no plugin does.
 func (m *Metrics) ReadByHost(s eviction.Signal, yes bool) {
 	m.byHost.set(string(s), yes)
 }
 
-// Contradicted records whether two observers of s contradict each other for good.
+// Contradicted records whether two observers of s persistently contradict each other.
 func (m *Metrics) Contradicted(s eviction.Signal, yes bool) {
 	m.contradicted.set(string(s), yes)
 }
 
-// SignalGone forgets the figures of a signal that no threshold names any more.
+// SignalGone removes the figures of a signal without a threshold.
 func (m *Metrics) SignalGone(s eviction.Signal) {
 	name := m.signals.of(string(s))
 	m.available.DeleteLabelValues(name)
@@ -191,13 +185,13 @@ func (m *Metrics) PluginUp(plugin string, yes bool) {
 	m.restarts.WithLabelValues(m.plugins.of(plugin)) // at 0 from its first start on
 }
 
-// PluginStandby records whether a plugin is asked after all others for being slow.
+// PluginStandby records whether a plugin is asked after all others because it is slow.
 func (m *Metrics) PluginStandby(plugin string, yes bool) {
 	m.standby.set(plugin, yes)
 }
 
-// PluginGone forgets the state of a plugin whose binary was removed. What it
-// was counted for stays: counters never go back.
+// PluginGone removes the state of a plugin whose binary was removed. Its counters stay: counters
+// never decrease.
 func (m *Metrics) PluginGone(plugin string) {
 	m.pluginUp.forget(plugin)
 	m.standby.forget(plugin)
@@ -208,23 +202,22 @@ func (m *Metrics) PluginRestarted(plugin string) {
 	m.restarts.WithLabelValues(m.plugins.of(plugin)).Inc()
 }
 
-// ShadowRanked counts a ranking of a shadow by what it came to.
+// ShadowRanked counts a ranking of a shadow by its result.
 func (m *Metrics) ShadowRanked(plugin string, s eviction.Signal, result string) {
 	m.shadows.WithLabelValues(m.plugins.of(plugin), m.signals.of(string(s)), oneOf(result, shadowResults)).Inc()
 }
 
-// CallFailed counts a call to a plugin that had no usable answer.
+// CallFailed counts a call to a plugin without a usable answer.
 func (m *Metrics) CallFailed(plugin, call string, err error) {
 	m.callFailures.WithLabelValues(m.plugins.of(plugin), oneOf(call, calls), kindOf(err)).Inc()
 }
 
-// Killed records how long it took to stop a pod, and whether that went well.
+// Killed records the duration and result of a kill.
 func (m *Metrics) Killed(took time.Duration, err error) {
 	m.killDuration.WithLabelValues(result(err)).Observe(took.Seconds())
 }
 
-// Relieved counts what a victim was expected to free of s, in its base unit, and what was seen to
-// come back of it.
+// Relieved counts what a victim was expected to free of s, in its base unit, and what it freed.
 func (m *Metrics) Relieved(s eviction.Signal, promised, released int64) {
 	name := m.signals.of(string(s))
 	m.promised.WithLabelValues(name).Add(float64(max(0, promised)))
@@ -240,12 +233,12 @@ func (m *Metrics) PodsMisplaced(n int) { m.misplaced.Set(float64(n)) }
 // PodsUnmanaged records how many running pods have no manifest.
 func (m *Metrics) PodsUnmanaged(n int) { m.unmanaged.Set(float64(n)) }
 
-// CountDroppedLogLines has f asked for the number of log lines dropped so far. It is
+// CountDroppedLogLines sets the function that returns the number of dropped log lines. It must be
 // called before the first scrape.
 func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines = f }
 
-// CountLostEvents has f asked for the number of events lost so far. It is called before
-// the first scrape.
+// CountLostEvents sets the function that returns the number of lost events. It must be called
+// before the first scrape.
 func (m *Metrics) CountLostEvents(f func() uint64) { m.lostEvents = f }
 
 // Reloaded counts a reload of the configuration, applied or refused.
@@ -265,7 +258,7 @@ func result(err error) string {
 	return "ok"
 }
 
-// kindOf names the reasons that shared/eviction tells apart.
+// kindOf returns the kind of an error, as distinguished by shared/eviction.
 func kindOf(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -285,11 +278,10 @@ func kindOf(err error) string {
 	}
 }
 
-// maxScrapes bounds what a crowd of scrapers can cost the host.
+// maxScrapes bounds concurrent scrapes.
 const maxScrapes = 4
 
-// places orders metrics by the first word of their names: those that people know from the
-// kubelet are at the top, where a reader finds them.
+// places sorts metrics by the first word of their names: those known from the kubelet come first.
 var places = map[string]int{"kubelet": -2, "evictd": -1}
 
 func handler(from prometheus.Gatherer) http.Handler {

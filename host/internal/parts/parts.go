@@ -1,5 +1,5 @@
-// Package parts makes of a configuration what the daemon and the checks of a node both use, so
-// that a check tries what the daemon does.
+// Package parts builds from a configuration what the daemon and the node checks share, so that a
+// check tests what the daemon uses.
 package parts
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
-// NodeFacts returns the facts of the node that plugins get with their configuration.
+// NodeFacts returns the node facts that plugins receive with their configuration.
 func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.NodeFacts {
 	return eviction.NodeFacts{
 		NodeName:        c.NodeName,
@@ -39,7 +39,8 @@ func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.No
 	}
 }
 
-// PluginSettings returns the settings of plugins by name, under "" those of plugins without any.
+// PluginSettings returns the settings of plugins by name; those of "" apply to plugins without
+// settings.
 func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	all := make(map[string]supervisor.Settings, len(c.Plugins)+1)
 	if c.RequirePins {
@@ -53,12 +54,12 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	return all
 }
 
-// confine puts what is configured into a policy.
+// confine applies the configured confinement to a policy.
 func confine(c config.Plugin) func(*sandbox.Policy) {
 	return func(p *sandbox.Policy) {
 		p.User, p.Group = ptr.Deref(c.User, ""), ptr.Deref(c.Group, "")
 		if c.Capabilities != nil {
-			p.Capabilities, _ = sandbox.ParseCapabilities(c.Capabilities) // names that are none were reported
+			p.Capabilities, _ = sandbox.ParseCapabilities(c.Capabilities) // invalid names were reported before
 			p.Asked = true
 		}
 		if c.MemoryLimit != nil {
@@ -70,17 +71,17 @@ func confine(c config.Plugin) func(*sandbox.Policy) {
 	}
 }
 
-// Rules say what pods request.
+// Rules returns the rules for pods' requests.
 func Rules(c *config.Config) pods.Rules {
 	return pods.Rules{PodLevelResources: c.Feature(config.FeaturePodLevelResources), EmptyPodLevel: c.Feature(config.FeatureFixQOSClass)}
 }
 
-// Manifests reads the pods of a node without an API server.
+// Manifests returns the manifests on a node without an API server.
 func Manifests(c *config.Config, wanted *pods.Wanted) *podcri.Manifests {
 	rules := Rules(c)
 	rules.Wanted = wanted
 	m := podcri.NewManifests(c.PodManifestDir, rules)
-	if c.StaticPodPath != "" { // a path of the node, as the kubelet has it
+	if c.StaticPodPath != "" { // a path on the node, as in the kubelet
 		m.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
 	}
 	return m
@@ -91,11 +92,11 @@ func API(c *config.Config, version string, log *slog.Logger) (*kubeapi.Client, e
 	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version, Log: log})
 }
 
-// PodsDir returns the kubelet's directory of the pods' directories, which are named by uid.
+// PodsDir returns the kubelet's directory with a directory per pod, named by uid.
 func PodsDir(c *config.Config) string { return filepath.Join(c.RootDir, c.KubeletRootDir, "pods") }
 
-// Cgroups returns the location of the node's cgroups. runtime may be nil: then it is not asked
-// for its cgroup driver.
+// Cgroups returns the location of the node's cgroups. runtime may be nil: then it is not asked for
+// its cgroup driver.
 func Cgroups(c *config.Config, runtime *grpc.ClientConn) cgroups.Node {
 	node := cgroups.Node{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot}
 	if runtime != nil {
@@ -109,7 +110,7 @@ func Cgroups(c *config.Config, runtime *grpc.ClientConn) cgroups.Node {
 // runtime may be nil.
 func WatchCgroups(c *config.Config, runtime *grpc.ClientConn, o cgroups.Options) *cgroups.Watch {
 	o.Node, o.Configured = Cgroups(c, runtime), c.CgroupDriver
-	if c.Source == config.SourceSummary { // which has the figures of pods
+	if c.Source == config.SourceSummary { // which has the stats of pods
 		o.Running = nil
 	}
 	return cgroups.NewWatch(o)

@@ -13,26 +13,23 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Rules are the kubelet's feature gates that decide what a pod requests and of
-// which class it is.
+// Rules holds the kubelet's feature gates that affect requests and classes of pods.
 type Rules struct {
-	// PodLevelResources: what is requested for a pod as a whole counts instead of
-	// what its containers request. Without it the kubelet still takes requests
-	// for the whole pod before the sum of its containers', but for each resource
-	// on its own, and no longer for the class.
+	// PodLevelResources: pod-level requests count instead of those of the containers. Without it
+	// the kubelet still prefers pod-level requests to the sum of the containers', but per resource,
+	// and ignores them for the class.
 	PodLevelResources bool
-	// EmptyPodLevel: pod-level resources that are there but empty do not decide the class
+	// EmptyPodLevel: empty pod-level resources do not determine the class
 	// (PodLevelResourcesFixKubeletQOSClass).
 	EmptyPodLevel bool
-	// Wanted has the labels and annotations that a pod source keeps.
+	// Wanted holds the labels and annotations that a pod source keeps.
 	Wanted *Wanted
 }
 
-// QoSClass returns the recorded class of the pod, else the computed one (ComputePodQOS
-// of the kubelet). Resources at pod level, when there are any, decide alone; else
-// a pod is BestEffort only if all its containers are, init containers included,
-// and Guaranteed only if each has limits of cpu and memory and together they
-// request just that.
+// QoSClass returns the pod's recorded class, else the computed one (ComputePodQOS of the kubelet).
+// Pod-level resources, if any, decide alone; otherwise a pod is BestEffort only if all its
+// containers are, including init containers, and Guaranteed only if each has cpu and memory limits
+// and the total requests equal the total limits.
 func (r Rules) QoSClass(pod *v1.Pod) eviction.QoSClass {
 	if pod.Status.QOSClass != "" {
 		return eviction.QoSClass(pod.Status.QOSClass)
@@ -49,8 +46,8 @@ func (r Rules) QoSClass(pod *v1.Pod) eviction.QoSClass {
 	return classOf(all...)
 }
 
-// classOf returns the class that sets of figures make together. Of them only cpu and
-// memory count, and only what is above zero.
+// classOf returns the class of a set of resource requirements. Only cpu and memory above zero
+// count.
 func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
 	nothing, guaranteed := true, len(all) > 0
 	for _, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
@@ -82,19 +79,19 @@ func classOf(all ...*v1.ResourceRequirements) eviction.QoSClass {
 
 // Request returns the pod's request of a resource by the kubelet's rule for eviction
 // (pkg/api/v1/resource GetResourceRequestQuantity): the sum of its containers and sidecars, at
-// least the request of each init container. With any resource at pod level only the pod level
-// counts, so that such a pod requests no ephemeral storage. Overhead is added to what is not
-// zero.
+// least the request of each init container. If the pod has any pod-level resource only the pod
+// level counts, so that such a pod requests no ephemeral storage. Overhead is added to nonzero
+// requests.
 //
-// The spec alone counts, never the status: of a pod that is being resized the
-// pod source passes the spec with what is allocated.
+// Only the spec counts, not the status: for a pod that is being resized the pod source puts the
+// allocated resources into the spec.
 func (r Rules) Request(pod *v1.Pod, name v1.ResourceName) int64 {
 	q := withOverhead(pod, name, r.withoutOverhead(pod)[name])
 	return q.Value()
 }
 
-// Requests returns the pod's requests of everything, by the rule of Request and in the units in
-// which the kubelet admits pods: cpu in millicores, everything else whole (GetResourceRequest).
+// Requests returns all requests of the pod, by the rule of Request and in the kubelet's units for
+// admission: cpu in millicores, everything else in whole units (GetResourceRequest).
 func (r Rules) Requests(pod *v1.Pod) map[v1.ResourceName]int64 {
 	requests := r.withoutOverhead(pod)
 	all := make(map[v1.ResourceName]int64, len(requests))
@@ -124,9 +121,8 @@ func withOverhead(pod *v1.Pod, name v1.ResourceName, q quantity.Quantity) quanti
 	return q
 }
 
-// Row returns the compact row of pod. It has all labels and annotations, of
-// which a plugin is sent those that it asked for. It keeps containers and the
-// pod's maps, and changes nothing.
+// Row returns the compact row of pod. It has all labels and annotations; plugins receive those they
+// ask for. It shares containers and the pod's maps, and modifies nothing.
 func (r Rules) Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 	row := eviction.Pod{
 		UID:                          string(pod.UID),
@@ -168,15 +164,15 @@ func volumes(pod *v1.Pod) []eviction.Volume {
 	return out
 }
 
-// countsForRanking: the kubelet charges these to the pod as local storage
-// (localVolumeNames of its eviction helpers). Secrets, projected volumes and the
-// downward API live in memory or are tiny, claims are accounted elsewhere.
+// countsForRanking reports whether the kubelet counts a volume as local storage of the pod
+// (localVolumeNames of its eviction helpers). Secrets, projected volumes and the downward API are
+// in memory or tiny, claims are accounted elsewhere.
 func countsForRanking(v *v1.Volume) bool {
 	return v.HostPath != nil || v.GitRepo != nil || v.ConfigMap != nil ||
 		v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
 }
 
-// volumeKind returns the JSON name of the source that is set, "" when none is known.
+// volumeKind returns the JSON name of the volume source, "" if unknown.
 func volumeKind(s *v1.VolumeSource) string {
 	source := reflect.ValueOf(s).Elem()
 	for f := range source.Type().Fields() {

@@ -11,15 +11,15 @@ var own = []string{
 	"io.kubernetes.pod.uid", "io.kubernetes.pod.namespace", "io.kubernetes.pod.name",
 }
 
-// Wanted has the keys of labels and annotations that are kept: the author of a pod decides how
-// large the others are. A nil one has evictd's alone.
+// Wanted holds the keys of labels and annotations to keep: the author of a pod decides how large
+// the others are. A nil Wanted holds only evictd's own.
 type Wanted struct {
-	// Ask returns those that plugins want to see now.
+	// Ask returns the keys that plugins want now.
 	Ask   func() []string
 	asked atomic.Pointer[[]string]
 }
 
-// Grown asks plugins again and reports whether a key is new. None is given up: the plugin may
+// Grown asks plugins again and reports whether a key is new. Keys are never dropped: the plugin may
 // come back.
 func (w *Wanted) Grown() bool {
 	if w == nil {
@@ -34,7 +34,7 @@ func (w *Wanted) Grown() bool {
 	return len(keys) > len(former)
 }
 
-// Kept returns what is wanted of a pod's labels or annotations.
+// Kept returns the wanted ones of a pod's labels or annotations.
 func (w *Wanted) Kept(all map[string]string) (out map[string]string) {
 	keys := own
 	if w != nil && w.asked.Load() != nil {

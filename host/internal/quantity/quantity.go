@@ -1,8 +1,7 @@
-// Package quantity reads amounts that others have written, such as "1Gi": those
-// of manifests, scenarios and configuration. It bounds what the library would
-// spend minutes or megabytes on.
+// Package quantity parses amounts such as "1Gi" from manifests, scenarios and configuration. It
+// rejects texts for which the library would need minutes or megabytes.
 //
-// It does not say which amounts make sense.
+// It does not decide which amounts are reasonable.
 package quantity
 
 import (
@@ -19,18 +18,17 @@ import (
 )
 
 const (
-	// maxLength is more than any amount needs: 2^63 in nanos has 28 digits.
+	// maxLength exceeds any amount: 2^63 in nanos has 28 digits.
 	maxLength = 100
-	// maxExponent is the number of digits that an exponent may have. The library
-	// computes powers of ten in full, also those that it then rounds away.
+	// maxExponent bounds the digits of an exponent. The library computes powers of ten in full,
+	// even if it then rounds them away.
 	maxExponent = 3
 )
 
-// exponent matches a decimal exponent of any length, with its digits but leading
-// zeros.
+// exponent matches a decimal exponent, capturing its digits without leading zeros.
 var exponent = regexp.MustCompile(`[eE][-+]?0*([0-9]+)$`)
 
-// Parse returns the amount that text is.
+// Parse parses an amount.
 func Parse(text string) (resource.Quantity, error) {
 	if err := Check(text); err != nil {
 		return resource.Quantity{}, err
@@ -38,8 +36,8 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Check reports why text must not be given to the library. It does not say
-// whether text is an amount.
+// Check returns why text must not be passed to the library. It does not check that text is an
+// amount.
 func Check(text string) error {
 	text = strings.TrimSpace(text)
 	if len(text) > maxLength {
@@ -52,37 +50,34 @@ func Check(text string) error {
 }
 
 const (
-	// maxDepth bounds the nesting of a document, as in the decoders.
+	// maxDepth bounds the nesting of a document, like the decoders.
 	maxDepth = 10_000
-	// maxProblems bounds what a document of rubbish can make us say.
+	// maxProblems bounds the problems reported for a document.
 	maxProblems = 10
 )
 
 var errDeep = fmt.Errorf("is nested more than %d deep", maxDepth)
 
-// CheckJSON reports which amounts in the JSON document doc must not be decoded
-// into a value of type t: it finds the places at which t has a quantity, however
-// often the document gives them. A document that is no JSON is for the decoder to
-// refuse.
+// CheckJSON returns an error for amounts in the JSON document doc that must not be decoded into a
+// value of type t: it checks all values where t has a quantity, including duplicate ones. The
+// decoder must refuse a document that is not JSON.
 func CheckJSON(doc []byte, t reflect.Type) error {
 	w := walk{tokens: json.NewDecoder(bytes.NewReader(doc))}
 	w.tokens.UseNumber()
 	if err := w.value(t); err != nil && json.Valid(doc) || errors.Is(err, errDeep) {
-		w.problems = append(w.problems, err) // The rest was not looked at.
+		w.problems = append(w.problems, err) // The rest was not checked.
 	}
 	return errors.Join(w.problems...)
 }
 
-// walk goes once through a document, token by token: a key that is given twice is
-// decoded twice.
+// walk traverses a document token by token: duplicate keys are both decoded.
 type walk struct {
 	tokens   *json.Decoder
 	path     []string
 	problems []error
 }
 
-// value takes the next value, which is to be decoded into a t. A nil t is a place
-// that nothing is decoded into.
+// value reads the next value, which will be decoded into a t. A nil t means that it is ignored.
 func (w *walk) value(t reflect.Type) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -102,7 +97,7 @@ func (w *walk) value(t reflect.Type) error {
 	return nil
 }
 
-// inside takes the rest of an object or list.
+// inside reads the rest of an object or list.
 func (w *walk) inside(opened json.Delim, t reflect.Type) error {
 	if len(w.path) >= maxDepth {
 		return errDeep
@@ -114,7 +109,7 @@ func (w *walk) inside(opened json.Delim, t reflect.Type) error {
 			if err != nil {
 				return err
 			}
-			key, _ = token.(string) // The decoder takes nothing else here.
+			key, _ = token.(string) // The decoder allows nothing else here.
 			step = fmt.Sprintf(".%.100s", key)
 		}
 		w.path = append(w.path, step)
@@ -140,7 +135,7 @@ func (w *walk) amount(t reflect.Type, text string) {
 	}
 }
 
-// at returns what is in a t, in an object at key; nil if nothing.
+// at returns the type in a t at key of an object or list; nil for none.
 func at(t reflect.Type, opened json.Delim, key string) reflect.Type {
 	switch {
 	case t == nil:
@@ -154,8 +149,8 @@ func at(t reflect.Type, opened json.Delim, key string) reflect.Type {
 	}
 }
 
-// field finds the field of a struct that encoding/json has under key, also in
-// embedded structs.
+// field returns the type of the struct field that encoding/json uses for key, also in embedded
+// structs.
 func field(t reflect.Type, key string) reflect.Type {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

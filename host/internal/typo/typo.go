@@ -1,15 +1,12 @@
-// Package typo guesses the known name that an unknown one was meant to be. It is for error
-// messages only.
+// Package typo suggests known names for unknown ones, for error messages only.
 package typo
 
 import "strings"
 
-// most bounds the bytes that a typing error inserts, removes or replaces: two of them are two
-// letters in the wrong order.
+// most bounds the edit distance of a suggestion in bytes: two swapped letters count as two.
 const most = 2
 
-// Nearest returns the one of names that differs least from name, without regard to
-// case, and "" if none is near enough to have been meant.
+// Nearest returns the name closest to name, ignoring case, and "" if none is close enough.
 func Nearest(name string, names []string) string {
 	best, least := "", min(most, len(name)/2)+1
 	for _, n := range names {

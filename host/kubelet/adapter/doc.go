@@ -1,7 +1,6 @@
-// Package adapter makes evictd the eviction manager of a kubelet: it has what the kubelet
-// gives to its own manager on one side and package host, by its public API alone, on the
-// other. Who patches a kubelet by hand can copy it.
+// Package adapter makes evictd the eviction manager of a kubelet: it adapts the arguments of the
+// kubelet's own manager to the public API of package host. To patch a kubelet by hand, copy it.
 //
-// Its types are the kubelet's but for those of package eviction, which imports it. It
-// decides nothing.
+// Its types are the kubelet's except for those of package eviction, which imports it. It decides
+// nothing.
 package adapter

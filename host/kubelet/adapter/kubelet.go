@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/host"
 )
 
-// A Kubelet holds the arguments that a kubelet gives to its eviction manager: those of
-// eviction.NewManager, with the fields of eviction.Config.
+// A Kubelet holds the arguments that a kubelet passes to its eviction manager: those of
+// eviction.NewManager, and the fields of eviction.Config.
 type Kubelet struct {
 	Summary     stats.SummaryProvider
 	KillPod     host.KillPodFunc
@@ -24,7 +24,7 @@ type Kubelet struct {
 	Clock       host.Clock
 
 	PressureTransitionPeriod time.Duration
-	// MaxPodGracePeriodSeconds is the longest grace period under soft thresholds.
+	// MaxPodGracePeriodSeconds bounds grace periods under soft thresholds.
 	MaxPodGracePeriodSeconds int64
 	Thresholds               []evictionapi.Threshold
 	KernelMemcgNotification  bool
@@ -32,20 +32,18 @@ type Kubelet struct {
 	PodCgroupRoot                 string
 	LocalStorageCapacityIsolation bool
 
-	// RunDir is where evictd has its sockets, in place of what its configuration says
-	// unless it is empty.
+	// RunDir, if not empty, overrides the run directory in evictd's configuration.
 	RunDir string
-	// MinDeadline is host.Embedding's: more than 0 where time is not the machine's, as in
-	// tests.
+	// MinDeadline is that of host.Embedding: above 0 with simulated time, as in tests.
 	MinDeadline time.Duration
 }
 
-// An ImageGC is the kubelet's garbage collection of images.
+// An ImageGC is the kubelet's image garbage collector.
 type ImageGC interface {
 	DeleteUnusedImages(ctx context.Context) error
 }
 
-// A ContainerGC is the kubelet's garbage collection of containers.
+// A ContainerGC is the kubelet's container garbage collector.
 type ContainerGC interface {
 	DeleteAllUnusedContainers(ctx context.Context) error
 }

@@ -21,19 +21,18 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// sourceSummary is evictd's word for figures from the kubelet's summary.
+// sourceSummary is the value of evictd's setting for figures from the kubelet's summary.
 const sourceSummary = "summary"
 
-// A Manager is evictd in the place of a kubelet's eviction manager.
+// A Manager runs evictd in place of a kubelet's eviction manager.
 type Manager struct{ of *host.Manager }
 
-// log is the kubelet's.
+// log returns the kubelet's log.
 func log() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background().WithName("evictd"))) }
 
-// New returns the Manager of a kubelet. An error has all that is wrong.
+// New returns the Manager of a kubelet. The error lists every problem.
 //
-// The plugins that come with evictd run in this process, those of the plugin directory
-// beside them.
+// evictd's built-in plugins run in this process, together with those in the plugin directory.
 func New(k Kubelet) (*Manager, error) {
 	c, err := settings()
 	if err != nil {
@@ -60,7 +59,7 @@ func New(k Kubelet) (*Manager, error) {
 	return &Manager{of}, nil
 }
 
-// summary is the kubelet's stats summary of now.
+// summary returns the kubelet's current stats summary.
 func (k *Kubelet) summary(ctx context.Context) ([]byte, error) {
 	s, err := k.Summary.Get(ctx, true)
 	if err != nil {
@@ -69,9 +68,8 @@ func (k *Kubelet) summary(ctx context.Context) ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Run begins to evict, and returns at once. With an interval of 0 it makes no passes but
-// those of Synchronize. If evictd cannot go on before ctx ends, Failed is called and then
-// fallBack.
+// Run starts evicting, and returns at once. With an interval of 0 only Synchronize makes passes. If
+// evictd cannot continue before ctx ends, Run calls Failed and then fallBack.
 func (m *Manager) Run(ctx context.Context, of host.DiskInfoProvider, active func() []*v1.Pod, cleanedUp func(*v1.Pod) bool, interval time.Duration, fallBack func()) {
 	go func() {
 		err := m.Start(ctx, of, active, cleanedUp, interval)
@@ -85,16 +83,15 @@ func (m *Manager) Run(ctx context.Context, of host.DiskInfoProvider, active func
 	}()
 }
 
-// Start is Run that returns when the plugins have started.
+// Start is like Run, but returns after the plugins have started.
 func (m *Manager) Start(ctx context.Context, of host.DiskInfoProvider, active func() []*v1.Pod, cleanedUp func(*v1.Pod) bool, interval time.Duration) error {
 	return m.of.Start(ctx, disks{of}, active, cleanedUp, interval)
 }
 
-// Wait returns when a started Manager has ended.
+// Wait returns after a started Manager has ended.
 func (m *Manager) Wait() error { return m.of.Wait() }
 
-// Synchronize makes one pass, as the kubelet's synchronize, and returns the pods that it
-// evicted.
+// Synchronize makes one pass, like the kubelet's synchronize, and returns the evicted pods.
 func (m *Manager) Synchronize(ctx context.Context) ([]*v1.Pod, error) {
 	pass, err := m.of.Synchronize(ctx)
 	if errors.Is(err, ErrSplit) {
@@ -107,7 +104,7 @@ func (m *Manager) Synchronize(ctx context.Context) ([]*v1.Pod, error) {
 	return evicted, err
 }
 
-// IsUnderMemoryPressure is as eviction.Manager has it, and so are its siblings.
+// IsUnderMemoryPressure implements eviction.Manager, like the methods below.
 func (m *Manager) IsUnderMemoryPressure() bool { return m.of.IsUnderMemoryPressure() }
 
 // IsUnderDiskPressure reports whether the node is under disk pressure.
@@ -121,10 +118,10 @@ func (m *Manager) Admit(attrs *lifecycle.PodAdmitAttributes) lifecycle.PodAdmitR
 	return lifecycle.PodAdmitResult(m.of.Admit(attrs.Pod))
 }
 
-// Admit is Manager's for conditions that another component knows of.
+// Admit is like Manager.Admit, for conditions known to another component.
 func Admit(attrs *lifecycle.PodAdmitAttributes, conditions []v1.NodeConditionType) lifecycle.PodAdmitResult {
 	c, err := settings()
-	if err != nil { // a kubelet would not have come so far
+	if err != nil { // a kubelet would have failed before
 		return lifecycle.PodAdmitResult{Reason: "Evicted", Message: err.Error()}
 	}
 	var known []eviction.Condition

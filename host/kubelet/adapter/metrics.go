@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// counts are the kubelet's own metrics.
+// counts updates the kubelet's own metrics.
 type counts struct{}
 
 // Evicted implements host.Metrics.

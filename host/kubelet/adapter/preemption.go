@@ -10,8 +10,8 @@ import (
 	"github.com/evictd/evictd/host"
 )
 
-// A Preemption is evictd in the place of a kubelet's handler for critical pods that were not
-// admitted: the fields of preemption.CriticalPodAdmissionHandler.
+// A Preemption runs evictd in place of the kubelet's handler for critical pods that were not
+// admitted: it has the fields of preemption.CriticalPodAdmissionHandler.
 type Preemption struct {
 	Pods     func() []*v1.Pod
 	KillPod  host.KillPodFunc
@@ -48,7 +48,7 @@ func (p Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, rea
 	return reasons, err
 }
 
-// shortage makes the kubelet's reason one that evictd can do something about.
+// shortage adapts the kubelet's reason to host.InsufficientResource.
 type shortage struct {
 	*lifecycle.InsufficientResourceError
 }

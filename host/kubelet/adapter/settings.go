@@ -17,24 +17,23 @@ import (
 	"github.com/evictd/evictd/host"
 )
 
-// What the environment of a kubelet says.
+// Environment variables of a kubelet.
 const (
-	// EnvMode is "on" for evictd, which is the default, "off" for the kubelet's own
-	// manager, and "auto" for evictd as long as it can.
+	// EnvMode is "on" for evictd, the default, "off" for the kubelet's own manager, and "auto" for
+	// evictd unless it fails.
 	EnvMode = "EVICTD"
-	// EnvConfig is evictd's configuration file. Without one its defaults hold.
+	// EnvConfig is the path of evictd's configuration file. Without it the defaults apply.
 	EnvConfig = "EVICTD_CONFIG"
 )
 
-// RunDir is where a kubelet's evictd has its sockets, unless its configuration says
-// otherwise: a daemon's is another one.
+// RunDir is the default run directory of evictd in a kubelet, different from a daemon's.
 const RunDir = "/run/kubelet-evictd"
 
-// gaveUp: evictd could not run, or go on, and the kubelet's own manager does.
+// gaveUp: evictd could not run or continue, and the kubelet's own manager runs.
 var gaveUp atomic.Bool
 
-// Off reports whether the kubelet's own manager is to run, because it was asked for, or
-// evictd's file is wrong or it cannot run, and the kubelet's may.
+// Off reports whether to run the kubelet's own manager: on request, or with mode auto because
+// evictd's file is invalid or evictd cannot run.
 func Off() bool {
 	if os.Getenv(EnvMode) == "off" || gaveUp.Load() {
 		return true
@@ -43,11 +42,11 @@ func Off() bool {
 	return err != nil && auto()
 }
 
-// auto reports whether the kubelet's own manager is to run where evictd cannot.
+// auto reports whether the kubelet's own manager runs if evictd cannot.
 func auto() bool { return os.Getenv(EnvMode) == "auto" }
 
-// Failed handles an evictd that cannot go on. It returns if the kubelet's own manager is to
-// take over, and else ends the kubelet: without an eviction manager it must not run.
+// Failed handles an evictd that cannot continue. It returns if the kubelet's own manager takes
+// over, and otherwise ends the kubelet, which must not run without an eviction manager.
 func Failed(err error) {
 	if auto() {
 		gaveUp.Store(true)
@@ -58,7 +57,7 @@ func Failed(err error) {
 	klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 }
 
-// file is evictd's own file, which is read once.
+// file returns evictd's own file, which is read once.
 var file = sync.OnceValues(func() (host.Config, error) {
 	switch mode := os.Getenv(EnvMode); mode {
 	case "", "on", "auto", "off":
@@ -79,7 +78,7 @@ var file = sync.OnceValues(func() (host.Config, error) {
 	return c, nil
 })
 
-// settings are those of evictd's file and, where a kubelet has them, the kubelet's.
+// settings returns the settings of evictd's file, with the kubelet's own where it has them.
 func settings() (host.Config, error) {
 	c, err := file()
 	if err != nil {
@@ -95,8 +94,9 @@ func settings() (host.Config, error) {
 	return c, nil
 }
 
-// knowsItsRuntime is an error if c names a runtime that is not there, which a kubelet's is when
-// it comes so far: no filesystem would be known to evictd's own figures, and no pod evicted.
+// knowsItsRuntime returns an error if c names a runtime that does not exist, while the kubelet's
+// does at this point: evictd's own figures would include no filesystem, and no pod would be evicted
+// for disks.
 func knowsItsRuntime(c host.Config) error {
 	if c.Source == sourceSummary {
 		return nil
@@ -108,13 +108,13 @@ func knowsItsRuntime(c host.Config) error {
 	return nil
 }
 
-// inCgroup has c look for pods where the kubelet has them: in root, such as /kubepods.slice,
-// or below a cgroup root /node.slice/node-kubepods.slice. Without cgroups for its classes
-// of pods the kubelet has none for them.
+// inCgroup makes c look for pods where the kubelet puts them: in root, such as /kubepods.slice, or
+// below a cgroup root /node.slice/node-kubepods.slice. Without cgroups per QoS class the kubelet
+// creates none for pods.
 func inCgroup(c *host.Config, root string) {
 	root = path.Join("/", root)
 	driver, parts := "cgroupfs", strings.Split(root, "/")
-	if slice, ok := strings.CutSuffix(path.Base(root), ".slice"); ok { // its name lists those that it lies in
+	if slice, ok := strings.CutSuffix(path.Base(root), ".slice"); ok { // its name lists its parents
 		driver, parts = "systemd", strings.Split(slice, "-")
 	}
 	last := len(parts) - 1

@@ -7,7 +7,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// thresholds are a kubelet's, which has them parsed. They are never nil: a kubelet without
+// thresholds converts a kubelet's parsed thresholds. It never returns nil: a kubelet without
 // thresholds has none.
 func thresholds(of []evictionapi.Threshold) []host.Threshold {
 	all := make([]host.Threshold, len(of))

@@ -16,10 +16,10 @@ import (
 	"github.com/evictd/evictd/host/kubelet/overlay"
 )
 
-// changes are files of the kubelet's sources, by path, as they are to be.
+// changes holds changed files of the kubelet's sources, by path.
 type changes map[string][]byte
 
-// changed are the changes that files make in sources. The error has all that does not fit.
+// changed returns the changes that files make in sources. The error lists every problem.
 func changed(sources string, files []overlay.File) (changes, error) {
 	c := changes{}
 	var errs []error
@@ -58,8 +58,8 @@ func (c changes) add(sources string, f overlay.File) error {
 	return err
 }
 
-// write puts the changes into out, with an overlay of what sources are to look like there.
-// Files of the module cache cannot be replaced, those below a link to it can.
+// write writes the changes to out, with an overlay for sources. Files of the module cache cannot be
+// replaced, but those below a link to it can.
 func (c changes) write(out, sources string) error {
 	link := filepath.Join(out, "kubernetes")
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func (c changes) write(out, sources string) error {
 	}
 	replace := map[string]string{}
 	for path, text := range c {
-		file := filepath.Join(out, "_files", path) // no packages of ours
+		file := filepath.Join(out, "_files", path) // not packages of this module
 		replace[filepath.Join(link, path)] = file
 		if err := writeFile(file, text); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (c changes) write(out, sources string) error {
 	return writeFile(filepath.Join(out, "overlay.json"), append(text, '\n'))
 }
 
-// patch is the difference to sources, for patch -p1.
+// patch returns the difference to sources, for patch -p1.
 func (c changes) patch(ctx context.Context, sources string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "evictd")
 	if err != nil {
@@ -110,7 +110,7 @@ func (c changes) patch(ctx context.Context, sources string) ([]byte, error) {
 	return text, err
 }
 
-// writeFile leaves a file alone that is as it is to be, so that nothing is built again.
+// writeFile does not touch an unchanged file, so that nothing is rebuilt.
 func writeFile(name string, text []byte) error {
 	if is, err := os.ReadFile(name); err == nil && string(is) == string(text) {
 		return nil

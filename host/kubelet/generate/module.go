@@ -18,7 +18,7 @@ import (
 // kubernetes is the kubelet's module.
 const kubernetes = "k8s.io/kubernetes"
 
-// minors are the releases that evictd is built with and tested in.
+// minors lists the releases that evictd is built and tested with.
 var minors = []string{"v1.35", "v1.36"}
 
 // checkMinor refuses a version of another minor release.
@@ -29,7 +29,7 @@ func checkMinor(version string) error {
 	return nil
 }
 
-// download has the sources of a version in the module cache, and returns where.
+// download downloads a version's sources to the module cache, and returns their path.
 func download(ctx context.Context, version string) (string, error) {
 	text, err := goCommand(ctx, "mod", "download", "-json", kubernetes+"@"+version)
 	var module struct{ Dir, Error string }
@@ -42,9 +42,8 @@ func download(ctx context.Context, version string) (string, error) {
 	return module.Dir, err
 }
 
-// writeModule puts a go.mod into out that is this module's with the sources of version in
-// place of those that it requires, and
-// replaced by the link that is in out. It has another name, as out is no module.
+// writeModule writes a go.mod to out: that of this module with the sources of version, replaced by
+// the link in out. It has another name, as out is not a module.
 func writeModule(ctx context.Context, version, is, out string) error {
 	text, err := goCommand(ctx, "env", "GOMOD")
 	if err != nil {
@@ -68,8 +67,8 @@ func writeModule(ctx context.Context, version, is, out string) error {
 		mod = ofVersion(mod, kubelets, is, version)
 	}
 	mod = append(mod, fmt.Sprintf("\nreplace %s => %s\n", kubernetes, link)...)
-	// This module is not where the new go.mod is: what is replaced by a directory is
-	// relative to it all the same.
+	// The new go.mod is in another directory, but directory replacements are still relative to this
+	// module.
 	file := filepath.Join(out, "kubelet.mod")
 	if err := errors.Join(writeFile(file, mod), writeFile(filepath.Join(out, "kubelet.sum"), sums)); err != nil {
 		return err
@@ -81,9 +80,9 @@ func writeModule(ctx context.Context, version, is, out string) error {
 	return err
 }
 
-// ofVersion is the go.mod of this module with the kubelet's own modules of another version, as far as
-// the go.mod of that has them; they are v0 where it is v1. What is required for others' sake is
-// that version's matter, too.
+// ofVersion returns the go.mod of this module with the kubelet's own modules changed to another
+// version, as far as that version's go.mod requires them; v1 becomes v0 there. Indirect
+// requirements follow from that version, too.
 func ofVersion(mod, kubelets []byte, is, version string) []byte {
 	mod = bytes.ReplaceAll(mod, []byte(kubernetes+" "+is), []byte(kubernetes+" "+version))
 	mod = bytes.ReplaceAll(mod, []byte(" v0"+strings.TrimPrefix(is, "v1")), []byte(" v0"+strings.TrimPrefix(version, "v1")))
@@ -96,7 +95,7 @@ func ofVersion(mod, kubelets []byte, is, version string) []byte {
 		}
 		out.Write(line)
 	}
-	// Its API is another in each version, and cadvisor's wants a newer one.
+	// Its API differs in each version, and cadvisor's requires a newer one.
 	const cgroups = "github.com/opencontainers/cgroups"
 	if _, rest, ok := strings.Cut(string(kubelets), cgroups+" "); ok {
 		fmt.Fprintf(&out, "\nreplace %[1]s => %[1]s %[2]s\n", cgroups, strings.Fields(rest)[0])
@@ -104,7 +103,7 @@ func ofVersion(mod, kubelets []byte, is, version string) []byte {
 	return out.Bytes()
 }
 
-// required is the version that this module requires.
+// required returns the version that this module requires.
 func required(ctx context.Context) (string, error) {
 	text, err := goCommand(ctx, "list", "-m", "-f", "{{.Version}}", kubernetes)
 	return strings.TrimSpace(string(text)), err

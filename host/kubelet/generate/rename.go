@@ -11,12 +11,12 @@ import (
 	"unicode"
 )
 
-// prefix is in front of what is renamed.
+// prefix is prepended to renamed functions.
 const prefix = "upstream"
 
-// rename returns a source with the declarations of functions and methods
-// ("managerImpl.Admit") renamed, and nothing else changed: every line stays where it is.
-// It is an error if one of them is not there.
+// rename returns a source with the declarations of functions and methods ("managerImpl.Admit")
+// renamed and otherwise unchanged: every line stays in place. It is an error if one of them is
+// missing.
 func rename(name string, source []byte, functions []string) ([]byte, error) {
 	tree, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -37,7 +37,7 @@ func rename(name string, source []byte, functions []string) ([]byte, error) {
 	slices.SortFunc(at, func(a, b *ast.Ident) int { return int(b.Pos() - a.Pos()) })
 	out := bytes.Clone(source)
 	for _, id := range at {
-		// The only file of the set begins at 1.
+		// The positions of the set's only file begin at 1.
 		start := int(id.Pos()) - 1
 		out = slices.Concat(out[:start], []byte(renamed(id.Name)), out[start+len(id.Name):])
 	}
@@ -48,7 +48,7 @@ func renamed(name string) string {
 	return prefix + string(unicode.ToUpper(rune(name[0]))) + name[1:]
 }
 
-// declared is the name in the declaration of a function or method, nil if there is none.
+// declared returns the name in the declaration of a function or method, nil if there is none.
 func declared(tree *ast.File, function string) *ast.Ident {
 	of, name, method := strings.Cut(function, ".")
 	if !method {
@@ -62,7 +62,7 @@ func declared(tree *ast.File, function string) *ast.Ident {
 	return nil
 }
 
-// receiver is the name of the type that f is a method of, "" if it is none.
+// receiver returns the type of which f is a method, "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""

@@ -1,6 +1,6 @@
-// Package overlay has what a kubelet gets of evictd, beside its own unchanged sources: one
-// file for each of two of its packages, and more for tests. They are no packages
-// here, since most of what they name is the kubelet's.
+// Package overlay contains the evictd files that are added to a kubelet's otherwise unchanged
+// sources: one for each of two packages, and more for tests. They are not compiled here, since they
+// mostly refer to the kubelet's code.
 package overlay
 
 import "embed"
@@ -10,13 +10,12 @@ import "embed"
 //go:embed *.go.txt
 var Files embed.FS
 
-// A File is an own file for a package of the kubelet, and what makes room for it there.
+// A File is a file for a package of the kubelet, and the functions that it replaces there.
 type File struct {
-	// Name is of Files, Package a directory of the kubelet's sources.
+	// Name is the name in Files, Package a directory of the kubelet's sources.
 	Name, Package string
-	// Source is the file of that package in which Renamed are, functions and methods
-	// ("managerImpl.Admit"): each gets "upstream" in front of its name. It is empty if
-	// there are none.
+	// Source is the file of that package with the functions and methods Renamed
+	// ("managerImpl.Admit"): each gets the prefix "upstream". It is empty if there are none.
 	Source  string
 	Renamed []string
 }
@@ -27,7 +26,7 @@ var Kubelet = []File{
 	{"preemption.go.txt", "pkg/kubelet/preemption", "preemption.go", []string{"CriticalPodAdmissionHandler.HandleAdmissionFailure"}},
 }
 
-// Tests are for the kubelet's own tests, which do not make their managers by NewManager.
+// Tests are for the kubelet's own tests, which do not use NewManager.
 var Tests = []File{
 	{"tested.go.txt", "pkg/kubelet/eviction", "eviction_manager.go", []string{
 		"managerImpl.Admit", "managerImpl.IsUnderDiskPressure", "managerImpl.IsUnderMemoryPressure", "managerImpl.IsUnderPIDPressure", "managerImpl.synchronize",

@@ -1,6 +1,6 @@
-// Package upstream has its tests run the kubelet's own tests of eviction and preemption
-// against evictd: with its plugins inside and as processes, and with the kubelet's own manager
-// as the control. What each of them does is in testdata/expected.txt.
+// Package upstream runs the kubelet's own tests of eviction and preemption against evictd: with
+// in-process plugins, with plugin processes, and with the kubelet's own manager as the control.
+// testdata/expected.txt lists the results.
 //
 // make kubelet-test builds what they need.
 package upstream

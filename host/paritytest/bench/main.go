@@ -1,7 +1,6 @@
-// Bench times a pass that ranks all pods and has one killed: evictd's through
-// plugin processes against the kubelet's own manager, in one run, with the same
-// figures ready on both sides. What passes take whose plugins have a new summary to
-// read stands on lines of its own; the Go benchmarks of sdk/summary have its decoding.
+// Bench times a pass that ranks all pods and kills one: evictd's with plugin processes against the
+// kubelet's own manager, in one run, with figures ready on both sides. Separate lines show passes
+// in which plugins read a new summary; the Go benchmarks of sdk/summary time its decoding.
 package main
 
 import (
@@ -15,13 +14,12 @@ import (
 	"time"
 )
 
-// sizes are numbers of pods. The largest is more than a node has; there it is the
-// growth that counts.
+// sizes holds numbers of pods. The largest exceeds a real node and shows the growth.
 var sizes = []int{110, 500, 1000, 5000}
 
 type bench struct {
-	// plugins and ready are directories of plugins: those of the build, and those
-	// that have their figures ready.
+	// plugins and ready are directories of plugins: those of the build, and those with their
+	// figures ready.
 	plugins, ready string
 	budget         time.Duration
 }
@@ -68,7 +66,7 @@ func run(ctx context.Context, plugins, ready string, budget time.Duration) (err 
 	return b.whole(ctx)
 }
 
-// passes compares whole passes with figures that are ready.
+// passes compares whole passes with figures ready.
 func (b *bench) passes(ctx context.Context) error {
 	fmt.Println("A pass with ranking and one kill, figures ready on both sides; medians in ms")
 	fmt.Println("\"Measure\" is the part of evictd's in which it gets the ready figures out of the plugin's process; the kubelet's has them at hand.")
@@ -90,8 +88,8 @@ func (b *bench) passes(ctx context.Context) error {
 	return nil
 }
 
-// compare lets the sides take turns, some passes each, and returns medians: a noisy
-// moment is noisy for both.
+// compare lets the sides take turns of some passes each, and returns medians: a noisy moment then
+// affects both.
 func (b *bench) compare(ctx context.Context, f family, pods int) (k, e, measuring time.Duration, err error) {
 	const turns = 4
 	theirs, err := start(ctx, sideKubelet, f, pods, b.ready)

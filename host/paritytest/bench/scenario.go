@@ -21,7 +21,7 @@ const (
 	gi = 1 << 30
 )
 
-// family is a plugin and the threshold that it is under pressure for.
+// family is a plugin with the threshold that puts it under pressure.
 type family struct{ name, signal, threshold string }
 
 var families = []family{
@@ -34,8 +34,8 @@ func familyNamed(name string) family {
 	return families[slices.IndexFunc(families, func(f family) bool { return f.name == name })]
 }
 
-// scenario is a node with n pods whose threshold is met in each pass: its samples
-// have no time, so that they always count as new.
+// scenario returns a node with n pods whose threshold is met in each pass: its samples have no
+// time, so they always count as new.
 func scenario(f family, n int) (*replay.Scenario, error) {
 	random := rand.New(rand.NewPCG(uint64(n), 7)) //nolint:gosec // both sides get the same
 	s := &replay.Scenario{
@@ -57,7 +57,7 @@ func scenario(f family, n int) (*replay.Scenario, error) {
 	return s, err
 }
 
-// nodeStats has little left of everything.
+// nodeStats returns stats with little left of everything.
 func nodeStats() statsapi.NodeStats {
 	fs := &statsapi.FsStats{AvailableBytes: count(gi), CapacityBytes: count(100 * gi), InodesFree: count(6000000), Inodes: count(6553600)}
 	limit, running := int64(32768), int64(32000)

@@ -17,18 +17,17 @@ import (
 	"github.com/evictd/evictd/host/paritytest/kubelet"
 )
 
-// The sides of the comparison. Each is a process of its own, as in life: neither
-// collects the other's garbage.
+// The sides of the comparison. Each is a separate process, as in reality: neither collects the
+// other's garbage.
 const (
 	sideKubelet = "kubelet"
 	sideEvictd  = "evictd"
 )
 
-// pass is one pass: how long it took and how many pods went.
+// pass makes one pass and returns its duration and the number of evicted pods.
 type pass func(context.Context) (time.Duration, int, error)
 
-// A side is the process of one manager and one scenario. It works only while it is
-// asked to take a turn.
+// A side is the process of one manager and one scenario. It works only during its turns.
 type side struct {
 	cmd      *exec.Cmd
 	ask      io.WriteCloser
@@ -61,7 +60,7 @@ func start(ctx context.Context, name string, f family, pods int, plugins string)
 	return s, s.cmd.Start()
 }
 
-// turn has the side make passes for a while.
+// turn makes the side run passes for a while.
 func (s *side) turn(budget time.Duration) (turn, error) {
 	var t turn
 	if _, err := fmt.Fprintln(s.ask, budget); err != nil {
@@ -73,7 +72,7 @@ func (s *side) turn(budget time.Duration) (turn, error) {
 // stop ends the side, which then ends its manager.
 func (s *side) stop() error { return errors.Join(s.ask.Close(), s.cmd.Wait()) }
 
-// serve is the other end: it takes a turn for each line read.
+// serve runs a side: it takes a turn for each line read.
 func serve(ctx context.Context, name string, f family, pods int, plugins string) (err error) {
 	s, err := scenario(f, pods)
 	if err != nil {
@@ -118,7 +117,7 @@ func serve(ctx context.Context, name string, f family, pods int, plugins string)
 	return nil
 }
 
-// passes makes passes for a while, the first one to warm up.
+// passes makes passes for a while, after one to warm up.
 func passes(ctx context.Context, next pass, budget time.Duration) ([]time.Duration, error) {
 	const least = 3
 	runtime.GC()

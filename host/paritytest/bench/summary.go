@@ -9,8 +9,7 @@ import (
 	"github.com/evictd/evictd/host/paritytest/embedded"
 )
 
-// whole times passes of the built plugins, which get a new summary in each: all
-// three read and decode it.
+// whole times passes of the built plugins with a new summary in each: all three read and decode it.
 func (b *bench) whole(ctx context.Context) error {
 	fmt.Println("A whole pass of the built plugins with a new summary in each; medians in ms")
 	fmt.Printf("%-8s %6s %10s\n", "", "pods", "evictd")
@@ -40,7 +39,7 @@ func (b *bench) whole(ctx context.Context) error {
 	return nil
 }
 
-// median times do for the budget.
+// median returns the median duration of do, called for the budget.
 func (b *bench) median(do func() error) (time.Duration, error) {
 	const warm, least = 2, 5
 	var all []time.Duration

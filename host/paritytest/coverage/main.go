@@ -84,8 +84,8 @@ func run(out io.Writer, profile string, minimum float64, without []string) (bool
 	return low, nil
 }
 
-// parse reads a profile: after the mode, "file:from,to statements count" a line.
-// A block is there once for each test binary.
+// parse parses a profile: after the mode, lines "file:from,to statements count". A block occurs
+// once for each test binary.
 func parse(r io.Reader) (map[block]bool, error) {
 	ran := map[block]bool{}
 	lines := bufio.NewScanner(r)

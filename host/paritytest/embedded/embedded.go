@@ -1,5 +1,5 @@
-// Package embedded runs a scenario through evictd as a program sees it that
-// embeds it: package host, with the plugins' own code in this process.
+// Package embedded runs a scenario through an embedded evictd: package host, with the plugins' own
+// code in this process.
 package embedded
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Replay takes evictd through s.
+// Replay runs s through evictd.
 func Replay(ctx context.Context, s *replay.Scenario, log *slog.Logger, variants ...Variant) (*replay.Replay, error) {
 	setup := &Setup{Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()}}
 	for _, v := range variants {
@@ -67,7 +67,7 @@ func (s *Setup) embedding(w *replay.World) host.Embedding {
 	}
 }
 
-// counted tells a Setup which step its manager is in.
+// counted tracks the scenario's step for a Setup.
 type counted struct {
 	replay.Manager
 

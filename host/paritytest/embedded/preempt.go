@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Preemptor makes room for pods, one after the other.
+// A Preemptor makes room for pods, one at a time.
 type Preemptor struct {
 	gates   map[string]bool
 	manager *host.Manager
@@ -26,8 +26,8 @@ type Preemptor struct {
 	record  *kubelet.Record
 }
 
-// NewPreemptor starts a manager with feature gates. It needs one plugin, and asks
-// it nothing. stop ends it.
+// NewPreemptor starts a manager with feature gates. It requires a plugin, but does not call it.
+// stop ends it.
 func NewPreemptor(ctx context.Context, gates map[string]bool) (_ *Preemptor, stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "evictd-")
 	if err != nil {
@@ -70,14 +70,14 @@ func (p *Preemptor) PodEvent(pod *v1.Pod, annotations map[string]string, eventTy
 	p.record.AnnotatedEventf(pod, annotations, eventType, reason, "%s", message)
 }
 
-// shortage is the kubelet's reason as host takes it.
+// shortage adapts the kubelet's reason to host.InsufficientResource.
 type shortage struct {
 	*lifecycle.InsufficientResourceError
 }
 
 func (s shortage) GetResourceName() v1.ResourceName { return s.ResourceName }
 
-// Preempt makes room for a pod as evictd does.
+// Preempt makes room for a pod with evictd.
 func (p *Preemptor) Preempt(ctx context.Context, r *kubelet.Rejection) (*kubelet.Response, error) {
 	if !maps.Equal(p.gates, r.FeatureGates) {
 		return nil, fmt.Errorf("feature gates %v: the manager runs with %v", r.FeatureGates, p.gates)

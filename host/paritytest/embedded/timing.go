@@ -18,24 +18,23 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// A Timer times passes of a manager with plugin processes over and over the first
-// step of a scenario.
+// A Timer times repeated passes of a manager with plugin processes over the first step of a
+// scenario.
 type Timer struct {
 	manager *host.Manager
 	dir     string
 	cancel  context.CancelFunc
-	// measuring holds the time that each pass waited for Measure.
+	// measuring holds how long each pass waited for Measure.
 	measuring []time.Duration
 }
 
-// Measuring returns how long a pass has waited for the figures of its pods, in the
-// median.
+// Measuring returns the median time that a pass waited for the figures of its pods.
 func (t *Timer) Measuring() time.Duration {
 	all := slices.Sorted(slices.Values(t.measuring))
 	return all[len(all)/2]
 }
 
-// silent takes what a manager tells.
+// silent ignores a manager's events.
 type silent struct{}
 
 func (silent) NodeEvent(string, string, string)                            {}
@@ -47,9 +46,8 @@ type shared struct{}
 func (shared) HasDedicatedImageFs(context.Context) (bool, error)     { return false, nil }
 func (shared) HasDedicatedContainerFs(context.Context) (bool, error) { return false, nil }
 
-// NewTimer starts a manager with the plugins of a directory. Those that have their
-// figures ready read them from a file at the start, the others get the summary in
-// each pass.
+// NewTimer starts a manager with the plugins of a directory. With ready they read their figures
+// from a file at the start, otherwise they get the summary in each pass.
 func NewTimer(ctx context.Context, s *replay.Scenario, plugins string, ready bool) (_ *Timer, err error) {
 	t := &Timer{}
 	if t.dir, err = os.MkdirTemp("", "evictd-"); err != nil {
@@ -106,7 +104,7 @@ func readFrom(file string, s *replay.Scenario) (map[string]config.Plugin, error)
 	return map[string]config.Plugin{"memory": own, "disk": own, "pid": own}, nil
 }
 
-// Pass makes one pass and returns how long it took, and how many pods went.
+// Pass makes one pass and returns its duration and the number of evicted pods.
 func (t *Timer) Pass(ctx context.Context) (time.Duration, int, error) {
 	began := time.Now()
 	pass, err := t.manager.Synchronize(ctx)

@@ -13,14 +13,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// A Variant is evictd with something that the kubelet does not have: plugins of
-// others, or plugins that fail.
+// A Variant modifies evictd in a way that the kubelet cannot: with custom plugins, or failing ones.
 type Variant func(*Setup)
 
 // Setup holds the parts of a manager.
 type Setup struct {
 	Plugins map[string]eviction.Plugin
-	// Hard are thresholds beside the scenario's.
+	// Hard holds thresholds in addition to the scenario's.
 	Hard map[string]string
 	// step is the index of the scenario's step.
 	step atomic.Int64
@@ -28,7 +27,7 @@ type Setup struct {
 
 var errBroken = errors.New("broken on purpose")
 
-// each changes the built-in plugins.
+// each modifies the built-in plugins.
 func (s *Setup) each(change func(*eviction.Plugin)) {
 	for name, p := range s.Plugins {
 		change(&p)
@@ -42,14 +41,14 @@ func (f rankerFunc) Rank(ctx context.Context, req eviction.RankRequest) ([]evict
 	return f(ctx, req)
 }
 
-// RankersFail has evictd rank by itself.
+// RankersFail makes evictd rank by itself.
 func RankersFail(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Ranker = rankerFunc(func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error) { return nil, errBroken })
 	})
 }
 
-// Comparators has plugins rank by the comparators that authors build theirs from.
+// Comparators makes plugins rank with the SDK's comparators.
 func Comparators(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Ranker = rankerFunc(func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
@@ -58,7 +57,7 @@ func Comparators(s *Setup) {
 	})
 }
 
-// measured passes on what of m is to be known, false for nothing.
+// measured filters the measurements of m; false drops one.
 type measured struct {
 	eviction.Measurer
 
@@ -73,8 +72,8 @@ func (m measured) Measure(ctx context.Context, req eviction.MeasureRequest, emit
 	})
 }
 
-// WorkingSetOnly has memory measured by a plugin that fills in no figure for each
-// signal, which are the same for memory.
+// WorkingSetOnly replaces the memory plugin's measurements by those without a figure per signal,
+// which are the same for memory.
 func WorkingSetOnly(s *Setup) {
 	p := s.Plugins["memory"]
 	p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
@@ -84,7 +83,7 @@ func WorkingSetOnly(s *Setup) {
 	s.Plugins["memory"] = p
 }
 
-// SomeUnmeasured has a third of the pods not measured.
+// SomeUnmeasured leaves a third of the pods unmeasured.
 func SomeUnmeasured(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
@@ -95,7 +94,7 @@ func SomeUnmeasured(s *Setup) {
 	})
 }
 
-// ByQoS has a vendor's plugin rank all signals by QoS class alone.
+// ByQoS adds a vendor's plugin that ranks all signals by QoS class alone.
 func ByQoS(s *Setup) {
 	p := sdk.Plugin{Name: "qos", Version: "1", Ranker: byClass}
 	for _, builtin := range s.Plugins {
@@ -107,7 +106,7 @@ func ByQoS(s *Setup) {
 	s.Plugins["qos"] = p
 }
 
-// byClass gives the kubelet's figures as reasons.
+// byClass uses the kubelet's figures as reasons.
 var byClass = rankerFunc(func(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	order := rank.Sort(req.Candidates, rank.QoS)
 	for i := range req.Candidates {
@@ -116,8 +115,7 @@ var byClass = rankerFunc(func(_ context.Context, req eviction.RankRequest) ([]ev
 	return order, nil
 })
 
-// CustomSignal adds a vendor's plugin with a signal of its own, which is never under
-// pressure.
+// CustomSignal adds a vendor's plugin with its own signal, which is never under pressure.
 func CustomSignal(s *Setup) {
 	const things = "vendor.example/things.free"
 	s.Hard = map[string]string{things: "10"}
@@ -140,7 +138,7 @@ func (f observerFunc) Observe(ctx context.Context, req eviction.ObserveRequest) 
 	return f(ctx, req)
 }
 
-// ObserversFail has nothing observed in some steps.
+// ObserversFail makes all observations fail in some steps.
 func ObserversFail(in func(step int) bool) Variant {
 	return func(s *Setup) {
 		s.each(func(p *eviction.Plugin) {

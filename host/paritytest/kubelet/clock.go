@@ -7,15 +7,15 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// cleanupTimeout is for how long the kubelet waits for clean-up
-// (podCleanupTimeout), a second at a time.
+// cleanupTimeout is how long the kubelet waits for clean-up (podCleanupTimeout), polling each
+// second.
 const cleanupTimeout = 30 * time.Second
 
-// passClock is the time of a pass. It stands still but for await.
+// passClock is the clock of a pass. It stands still except in await.
 type passClock struct {
 	*testclock.FakeClock
 
-	// asked gets a value each time the kubelet is about to wait for the other two.
+	// asked receives a value each time the kubelet is about to wait for the other two.
 	asked          chan struct{}
 	timeout, ticks chan time.Time
 }
@@ -29,8 +29,8 @@ func newClock(start time.Time) *passClock {
 	}
 }
 
-// NewTimer and NewTicker are called by waitForPodsCleanup only, which waits for
-// both at once and asks for the ticker's channel last.
+// NewTimer and NewTicker are called by waitForPodsCleanup only, which waits for both at once and
+// requests the ticker's channel last.
 func (c *passClock) NewTimer(time.Duration) clock.Timer { return timer{c} }
 
 func (c *passClock) NewTicker(time.Duration) clock.Ticker { return ticker{c} }
@@ -49,8 +49,8 @@ func (t ticker) C() <-chan time.Time {
 }
 func (ticker) Stop() {}
 
-// await runs wait, which asks once a second whether something is done, and
-// returns how long it took. done gets the time that has passed.
+// await runs wait, which polls each second whether something is done, and returns how long it took.
+// done is called with the time that has passed.
 func (c *passClock) await(done func(passed time.Duration) bool, wait func(done func() bool)) time.Duration {
 	ended := make(chan struct{})
 	var passed time.Duration
@@ -67,7 +67,7 @@ func (c *passClock) await(done func(passed time.Duration) bool, wait func(done f
 		passed += time.Second
 		if passed < cleanupTimeout {
 			c.ticks <- c.Now()
-		} else { // the kubelet takes a tick or the time-out here, which is the same
+		} else { // whether the kubelet takes a tick or the timeout here makes no difference
 			c.timeout <- c.Now()
 		}
 	}

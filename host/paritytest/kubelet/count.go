@@ -6,7 +6,7 @@ import (
 	kubeletmetrics "k8s.io/kubernetes/pkg/kubelet/metrics"
 )
 
-// labels are all that kubelet_evictions can have.
+// labels lists all possible labels of kubelet_evictions.
 var labels = []string{
 	"memory.available", "allocatableMemory.available", "pid.available",
 	"nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
@@ -14,12 +14,11 @@ var labels = []string{
 	"emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit",
 }
 
-// A counter reads kubelet_evictions, the one place where the kubelet tells which
-// threshold it acted on. The metric belongs to the whole process: only one pass
-// may run at a time.
+// A counter reads kubelet_evictions, the only place where the kubelet reports which threshold it
+// acted on. The metric belongs to the whole process: only one pass may run at a time.
 type counter struct{ seen map[string]float64 }
 
-// newCounter makes the metric count, which it does not before it is registered.
+// newCounter registers the metric, which does not count before.
 func newCounter() (*counter, error) {
 	registry := metrics.NewKubeRegistry()
 	if err := registry.Register(kubeletmetrics.Evictions); err != nil {
@@ -30,7 +29,7 @@ func newCounter() (*counter, error) {
 	return c, nil
 }
 
-// grown returns the label that was counted since the last call, "" if none was.
+// grown returns the label that was counted since the last call, "" for none.
 func (c *counter) grown() string {
 	var label string
 	for _, l := range labels {

@@ -9,14 +9,12 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// maxPasses bounds the repetitions of a pass before an outcome counts as one that the kubelet
-// cannot come to. One threshold of a dozen and one pod of a hundred that rank equal can be what
-// chance has to pick.
+// maxPasses bounds the repetitions of a pass before an outcome counts as impossible for the
+// kubelet. Chance may have to pick one threshold of a dozen and one pod of a hundred of equal rank.
 const maxPasses = 2000
 
-// Judge returns where what evictd did in s differs from all that the kubelet may
-// do, nil if nowhere, and what the kubelet decided. It compares whole rankings,
-// not only who goes.
+// Judge returns the first difference between evictd's actions in s and all that the kubelet may do,
+// nil for none, and the kubelet's decisions. It compares whole rankings, not only the victims.
 func (k *Kubelet) Judge(ctx context.Context, s *replay.Scenario, r *replay.Replay) (*replay.Difference, *replay.Decisions, error) {
 	var ranking *replay.Difference
 	got := r.Decisions
@@ -39,8 +37,8 @@ func (k *Kubelet) Judge(ctx context.Context, s *replay.Scenario, r *replay.Repla
 	return d, want, nil
 }
 
-// JudgeButVictims is Judge for an evictd that has others go under pressure than
-// the kubelet would. Whether somebody goes, and for what, must be the same.
+// JudgeButVictims is like Judge, for an evictd that may choose other victims under pressure.
+// Whether a pod is evicted, and for what, must be the same.
 func (k *Kubelet) JudgeButVictims(ctx context.Context, s *replay.Scenario, r *replay.Replay) (*replay.Difference, *replay.Decisions, error) {
 	got := anonymous(r.Decisions)
 	want, err := k.Walk(ctx, s, func(at *Step) error {
@@ -77,7 +75,7 @@ func compareRanking(pass *loop.PassResult, at *Step) *replay.Difference {
 	}
 }
 
-// Find looks for an outcome and reports whether the kubelet may come to it.
+// Find looks for an outcome and reports whether the kubelet may reach it.
 func Find(s *replay.Scenario, o *replay.Outcome, at *Step) bool {
 	wanted := outcomes([]replay.Outcome{*o})
 	found := func() bool { return replay.Compare(s, wanted, outcomes(at.Decision.Outcomes)) == nil }
@@ -97,7 +95,7 @@ func victims(o *replay.Outcome) []string {
 	return uids
 }
 
-// anonymous is d without all that comes from who the victims are.
+// anonymous returns d without everything that depends on who the victims are.
 func anonymous(d *replay.Decisions) *replay.Decisions {
 	out := *d
 	out.Steps = slices.Clone(d.Steps)

@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// Version is the release that decides.
+// Version is the release of the kubelet.
 const Version = "k8s.io/kubernetes v1.36.3 pkg/kubelet/eviction"
 
 // Kubelet decides scenarios, one at a time: its gates and its metrics belong to
@@ -25,7 +25,7 @@ type Kubelet struct {
 	counter *counter
 }
 
-// New returns the kubelet. There can be one in a process.
+// New returns the kubelet. There can be only one per process.
 func New() (*Kubelet, error) {
 	klog.SetLogger(logr.Discard()) // what the kubelet logs without being given a logger
 	c, err := newCounter()
@@ -35,8 +35,8 @@ func New() (*Kubelet, error) {
 	return &Kubelet{counter: c}, nil
 }
 
-// Walk goes through s and has look see each step. The decision has one outcome
-// first, that of the order in which the scenario lists pods.
+// Walk runs s and calls look with each step. In a decision the first outcome is that for the order
+// of pods in the scenario.
 func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look func(*Step) error) (*replay.Decisions, error) {
 	figures, err := decode(s)
 	if err != nil {
@@ -79,8 +79,8 @@ func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look func(*Step)
 	return d, nil
 }
 
-// configErrors returns what the kubelet may say against a configuration. With
-// more than one mistake it names a random one.
+// configErrors returns the kubelet's possible errors for a configuration. Of several mistakes it
+// names a random one.
 func configErrors(c *replay.Config) []string {
 	var all []string
 	for range 64 {
@@ -92,7 +92,7 @@ func configErrors(c *replay.Config) []string {
 	return all
 }
 
-// setGates sets feature gates and returns how to set them back.
+// setGates sets feature gates and returns a function that restores them.
 func setGates(gates map[string]bool) (func(), error) {
 	gate := utilfeature.DefaultMutableFeatureGate
 	before := map[string]bool{}
@@ -109,7 +109,7 @@ func setGates(gates map[string]bool) (func(), error) {
 	return func() { _ = gate.SetFromMap(before) }, nil // they were set before
 }
 
-// replacePods applies what a step does to the active pods.
+// replacePods applies the changes of a step to the active pods.
 func replacePods(active []*v1.Pod, step *replay.Step) []*v1.Pod {
 	active = slices.DeleteFunc(active, func(p *v1.Pod) bool { return slices.Contains(step.RemovePods, string(p.UID)) })
 	for _, update := range step.UpdatePods {

@@ -14,15 +14,15 @@ import (
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
 )
 
-// A manager is the kubelet's managerImpl, whose pass can only be reached so:
-// Start runs it in an endless loop with real sleeps between.
+// A manager is the kubelet's managerImpl, accessed by reflection because its Start runs passes in
+// an endless loop with real sleeps.
 type manager struct{ impl reflect.Value }
 
 // managerOf returns the managerImpl in m.
 func managerOf(m eviction.Manager) manager { return manager{reflect.ValueOf(m)} }
 
-// clone returns a copy of m. A pass replaces all that a manager remembers, but
-// for the list of thresholds, into which the first one writes.
+// clone returns a copy of m. A pass replaces all state of a manager, except for the list of
+// thresholds, into which the first one writes.
 func (m manager) clone() manager {
 	c := manager{reflect.New(m.impl.Type().Elem())}
 	c.impl.Elem().Set(m.impl.Elem())
@@ -33,8 +33,8 @@ func (m manager) clone() manager {
 	return c
 }
 
-// ranking returns what sorts pods for eviction under signal, once a pass has found
-// the layout.
+// ranking returns the kubelet's sort function for evictions under signal, once a pass has found the
+// layout.
 func (m manager) ranking(signal string, summary *statsapi.Summary) func([]*v1.Pod) {
 	stats := func(pod *v1.Pod) (statsapi.PodStats, bool) {
 		for i := range slices.Backward(summary.Pods) {
@@ -45,22 +45,22 @@ func (m manager) ranking(signal string, summary *statsapi.Summary) func([]*v1.Po
 		return statsapi.PodStats{}, false
 	}
 	field := m.impl.Elem().FieldByName("signalToRankFunc")
-	// What comes from an unexported field cannot be called, what is in its place can.
+	// A value from an unexported field cannot be called, one created at its address can.
 	all := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
 	rank := all.MapIndex(reflect.ValueOf(evictionapi.Signal(signal)))
-	if !rank.IsValid() { // it found no layout that it works with
+	if !rank.IsValid() { // it found no supported layout
 		return func([]*v1.Pod) {}
 	}
 	statsFunc := reflect.ValueOf(stats).Convert(rank.Type().In(1))
 	return func(pods []*v1.Pod) { rank.Call([]reflect.Value{reflect.ValueOf(pods), statsFunc}) }
 }
 
-// synchronize is one pass.
+// synchronize makes one pass.
 func (m manager) synchronize(ctx context.Context, d eviction.DiskInfoProvider, pods eviction.ActivePodsFunc) ([]*v1.Pod, error) {
 	return synchronize(m.impl.UnsafePointer(), ctx, d, pods)
 }
 
-// waitForPodsCleanup does as the kubelet's loop with pods that a pass returned.
+// waitForPodsCleanup waits for pods that a pass returned, like the kubelet's loop.
 func (m manager) waitForPodsCleanup(cleanedUp eviction.PodCleanedUpFunc, pods []*v1.Pod) {
 	waitForPodsCleanup(m.impl.UnsafePointer(), logr.Discard(), cleanedUp, pods)
 }

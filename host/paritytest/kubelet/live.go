@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// Live is a manager whose passes the caller makes, at times and with figures of its own.
+// Live is a manager for passes that the caller makes, with its own times and figures.
 type Live struct {
 	kubelet *Kubelet
 	run     *run

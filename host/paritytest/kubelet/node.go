@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// figures are the summaries of a step, decoded once for all managers.
+// figures holds the summaries of a step, decoded once for all managers.
 type figures struct{ first, after *statsapi.Summary }
 
 // decode returns the figures of each step.
@@ -37,8 +37,7 @@ func decode(s *replay.Scenario) ([]figures, error) {
 	return out, nil
 }
 
-// node holds the environment of a manager in a step: figures, filesystems and things to
-// reclaim.
+// node simulates the environment of a manager in a step: figures, filesystems and reclaim.
 type node struct {
 	layout  string
 	step    *replay.Step

@@ -20,22 +20,22 @@ type Rejection struct {
 	Reasons []lifecycle.PredicateFailureReason
 	// Active are the pods of the node.
 	Active []*v1.Pod
-	// KillErrors are returned by kills, by uid.
+	// KillErrors holds the errors of kills, by uid.
 	KillErrors map[string]string
-	// FeatureGates are those that are not at their default.
+	// FeatureGates holds those with non-default values.
 	FeatureGates map[string]bool
 }
 
 // A Response records the handling of a Rejection.
 type Response struct {
-	// Outcome has the events and the kills.
+	// Outcome holds the events and the kills.
 	Outcome replay.Outcome
-	// Left are the reasons that are left.
+	// Left holds the remaining reasons.
 	Left  []lifecycle.PredicateFailureReason
 	Error string
 }
 
-// Preempt makes room for a pod as the kubelet does.
+// Preempt makes room for a pod with the kubelet's code.
 func (k *Kubelet) Preempt(ctx context.Context, r *Rejection) (*Response, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

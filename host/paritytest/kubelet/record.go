@@ -13,13 +13,13 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// OwnGrace is the grace period of a kill that leaves it to the pod.
+// OwnGrace stands for a kill with the pod's own grace period.
 const OwnGrace = -1 << 31
 
-// A Record notes what a manager does. It is its recorder and its kill function.
+// A Record records a manager's actions. It is its recorder and its kill function.
 type Record struct {
 	Outcome replay.Outcome
-	// KillErrors are returned by kills, by uid; "*" is every pod.
+	// KillErrors holds the errors of kills, by uid; "*" means every pod.
 	KillErrors map[string]string
 }
 
@@ -71,7 +71,7 @@ func (r *Record) Kill(pod *v1.Pod, isEvicted bool, grace *int64, change func(*v1
 	return nil
 }
 
-// changed returns those of after that are not in before, without their time.
+// changed returns the conditions in after that are not in before, without their times.
 func changed(before, after []v1.PodCondition) []v1.PodCondition {
 	var out []v1.PodCondition
 	for _, c := range after {

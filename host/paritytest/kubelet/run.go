@@ -20,7 +20,7 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// run is a manager on its way through a scenario.
+// run is a manager in the course of a scenario.
 type run struct {
 	manager eviction.Manager
 	admit   lifecycle.PodAdmitHandler
@@ -61,8 +61,8 @@ type pass struct {
 	memory, disk, pid bool
 }
 
-// ordered reports whether pods went in the order of the list, which another
-// manager with another list would not keep to.
+// ordered reports whether pods were evicted in the order of the list, which would not hold for
+// another manager with another list.
 func (p *pass) ordered() bool {
 	return slices.ContainsFunc(p.outcome.Signals, func(s string) bool { return strings.HasSuffix(s, ".limit") })
 }
@@ -84,7 +84,7 @@ func (p *pass) decision(now time.Time) replay.StepDecision {
 	return d
 }
 
-// add puts p's outcome among those of d if it is new.
+// add adds p's outcome to those of d if it is new.
 func (p *pass) add(d *replay.StepDecision) {
 	if slices.ContainsFunc(d.Outcomes, func(o replay.Outcome) bool { return equality.Semantic.DeepEqual(o, p.outcome) }) {
 		return
@@ -95,8 +95,7 @@ func (p *pass) add(d *replay.StepDecision) {
 	}
 }
 
-// step runs a pass of m, which is r's manager or a copy of it, over pods, which
-// it sorts.
+// step runs a pass of m, which is r's manager or a copy of it, over pods, which it sorts.
 func (r *run) step(ctx context.Context, m manager, step *replay.Step, f figures, pods []*v1.Pod) pass {
 	r.node.step, r.node.figures, r.node.calls = step, f, 0
 	r.record = Record{KillErrors: step.KillErrors}
@@ -122,7 +121,7 @@ func (r *run) step(ctx context.Context, m manager, step *replay.Step, f figures,
 	return p
 }
 
-// synchronize notes a panic as the outcome.
+// synchronize records a panic as the outcome.
 func (r *run) synchronize(ctx context.Context, m manager, pods []*v1.Pod) (returned []*v1.Pod, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -132,7 +131,7 @@ func (r *run) synchronize(ctx context.Context, m manager, pods []*v1.Pod) (retur
 	return m.synchronize(ctx, &r.node, func() []*v1.Pod { return pods })
 }
 
-// kill counts the eviction before it: the kubelet counts after the kill.
+// kill records the evictions counted so far first: the kubelet counts after the kill.
 func (r *run) kill(pod *v1.Pod, isEvicted bool, grace *int64, change func(*v1.PodStatus)) error {
 	r.count()
 	return r.record.Kill(pod, isEvicted, grace, change)
@@ -144,7 +143,7 @@ func (r *run) count() {
 	}
 }
 
-// admission asks whether pod is admitted.
+// admission returns whether pod is admitted.
 func (r *run) admission(pod *v1.Pod) replay.Admit {
 	result := r.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
 	return replay.Admit{
@@ -152,8 +151,7 @@ func (r *run) admission(pod *v1.Pod) replay.Admit {
 	}
 }
 
-// sortConditions sorts what stands between the brackets, which the kubelet
-// prints in map order.
+// sortConditions sorts the conditions in brackets, which the kubelet prints in map order.
 func sortConditions(message string) string {
 	before, rest, ok := strings.Cut(message, "[")
 	if !ok {

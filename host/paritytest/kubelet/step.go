@@ -10,24 +10,24 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// A Step is a step that the kubelet has made.
+// A Step is a step that the kubelet has run.
 type Step struct {
 	Index    int
 	Decision replay.StepDecision
 
 	ctx     context.Context //nolint:containedctx // it is Walk's, as long as the Step
 	run     *run
-	before  manager // as it was before the pass
+	before  manager // its state before the pass
 	step    *replay.Step
 	figures figures
 	active  []*v1.Pod
-	// ordered: pods went in the order of the list, which stays.
+	// ordered: pods were evicted in the order of the list, which must stay.
 	ordered bool
 }
 
-// More has the pass made again by copies of the manager, until enough says so or
-// it was made times times, and adds what is new to the decision's outcomes. Of
-// pods that rank equal those in favor are likely to go.
+// More repeats the pass with copies of the manager, until enough returns true or it ran times
+// times, and adds new outcomes to the decision. Of pods of equal rank those in favor are likely to
+// be evicted.
 func (s *Step) More(times int, favor []string, enough func() bool) {
 	for n := 0; n < times && !s.ordered && !enough(); n++ {
 		p := s.run.step(s.ctx, s.before.clone(), s.step, s.figures, s.shuffle(favor, n))
@@ -35,7 +35,7 @@ func (s *Step) More(times int, favor []string, enough func() bool) {
 	}
 }
 
-// shuffle returns the pods in an order that n stands for, those in favor first.
+// shuffle returns the pods in an order determined by n, those in favor first.
 func (s *Step) shuffle(favor []string, n int) []*v1.Pod {
 	random := rand.New(rand.NewPCG(uint64(s.Index), uint64(n))) //nolint:gosec // a test must be repeatable
 	pods := slices.Clone(s.active)
@@ -50,8 +50,8 @@ func (s *Step) shuffle(favor []string, n int) []*v1.Pod {
 	return pods
 }
 
-// Misplaced returns two neighbors in a ranking for signal that the kubelet ranks
-// the other way around, false if there are none.
+// Misplaced returns two neighbors in a ranking for signal that the kubelet ranks in the opposite
+// order, false if there are none.
 func (s *Step) Misplaced(signal string, uids []string) (first, second string, found bool) {
 	pods := make(map[string]*v1.Pod, len(s.active))
 	for _, p := range s.active {
@@ -63,7 +63,7 @@ func (s *Step) Misplaced(signal string, uids []string) (first, second string, fo
 		if a == nil || b == nil {
 			return uids[i-1], uids[i], true
 		}
-		// Equal ones stay in the order in which they are given.
+		// Equal pods stay in the given order.
 		given, reverse := []*v1.Pod{a, b}, []*v1.Pod{b, a}
 		rank(given)
 		rank(reverse)

@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// A Timer times passes of one manager over and over the first step of a scenario.
+// A Timer times repeated passes of one manager over the first step of a scenario.
 type Timer struct {
 	run  *run
 	step *replay.Step
@@ -20,8 +20,8 @@ type Timer struct {
 	pods []*v1.Pod
 }
 
-// NewTimer returns a Timer of k with the figures of s ready. Nothing else of the kubelet
-// may run meanwhile.
+// NewTimer returns a Timer of k with the figures of s ready. Nothing else may use the kubelet
+// meanwhile.
 func NewTimer(k *Kubelet, s *replay.Scenario) (*Timer, error) {
 	f, err := decode(s)
 	if err != nil {
@@ -34,7 +34,7 @@ func NewTimer(k *Kubelet, s *replay.Scenario) (*Timer, error) {
 	return &Timer{run: r, step: &s.Steps[0], f: f[0], pods: s.Pods}, nil
 }
 
-// Pass makes one pass and returns how long it took and how many pods went.
+// Pass makes one pass and returns its duration and the number of evicted pods.
 func (t *Timer) Pass(ctx context.Context) (time.Duration, int, error) {
 	t.run.node.step, t.run.node.figures, t.run.node.calls = t.step, t.f, 0
 	t.run.record = Record{}

@@ -1,7 +1,6 @@
-// Readymade is the memory, disk or pid plugin, by the name it is started under,
-// with figures that it has ready: those of a summary in a file, read and decoded
-// once. What is left of a pass is what evictd itself costs, as the kubelet's pass
-// is timed with its figures ready.
+// Readymade is the memory, disk or pid plugin, by the name it is started under, with precomputed
+// figures: those of a summary in a file, decoded once. So only evictd's own cost of a pass remains,
+// as for the kubelet's pass, which is also timed with its figures ready.
 package main
 
 import (
@@ -37,7 +36,7 @@ type config struct {
 	Summary string `json:"summary"`
 }
 
-// figures are those of one summary, for every pass.
+// figures holds the figures of one summary, for every pass.
 type figures struct {
 	summary *summary.Summary
 	layout  bool

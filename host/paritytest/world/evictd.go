@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// Evictd decides by package policy as evictd's loop does, with a pass in each tick.
+// Evictd decides by package policy like evictd's loop, with a pass in each tick.
 type Evictd struct {
 	thresholds []policy.Threshold
 	state      policy.State

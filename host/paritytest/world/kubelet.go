@@ -17,15 +17,15 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const mib = 1 << 20
 
-// A Kubelet runs the kubelet's manager as its loop does: each 10 s, and at once when the
-// last victim is cleaned up, for which it looks each second for half a minute.
+// A Kubelet runs the kubelet's manager like its loop: each 10 s, and at once when the last victim
+// is cleaned up, for which it polls each second for half a minute.
 type Kubelet struct {
 	manager *kubelet.Live
 	next    time.Duration
-	victims []string // that are not cleaned up
+	victims []string // not cleaned up yet
 }
 
-// NewKubelet returns the kubelet of a node whose first pass is so long after the start.
+// NewKubelet returns the kubelet of a node, with its first pass at the given time.
 func NewKubelet(k *kubelet.Kubelet, first time.Duration) (*Kubelet, error) {
 	live, err := kubelet.NewLive(k, replay.Config{
 		EvictionHard:                     map[string]string{"memory.available": "1Gi"},
@@ -57,7 +57,7 @@ func (k *Kubelet) Look(n *Node) error {
 	k.next = n.Now + 10*time.Second
 	for _, p := range evicted {
 		k.victims = append(k.victims, string(p.UID))
-		// The kill returns with the end, and a second later it looks for the first time.
+		// The kill returns at the pod's end, and the first poll is a second later.
 		k.next = n.Evict(string(p.UID)) + time.Second
 	}
 	return err

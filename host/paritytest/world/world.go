@@ -1,6 +1,6 @@
-// Package world is a node whose pods use memory as time goes by, for the comparison of how
-// many pods an eviction manager costs. Memory of a victim comes back late, partly or never,
-// controllers make pods again, and the kernel's OOM killer ends one where none is left.
+// Package world simulates a node whose pods use memory over time, to compare how many pods each
+// eviction manager evicts. Memory of a victim comes back late, partly or never, controllers
+// recreate pods, and the kernel's OOM killer kills one when no memory is left.
 package world
 
 import (
@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// Tick is the step in which time goes by.
+	// Tick is the time step.
 	Tick = 250 * time.Millisecond
-	// Span is the length of a game.
+	// Span is the duration of a simulation.
 	Span = 15 * time.Minute
-	// Threshold is the hard one of memory.available, in MiB.
+	// Threshold is the hard threshold of memory.available, in MiB.
 	Threshold = 1024
 	// capacity is the memory of the node in MiB.
 	capacity = 8192
@@ -24,28 +24,28 @@ const (
 // A workload has one pod at a time.
 type workload struct {
 	name string
-	// A pod uses base MiB when it starts and grows to most, by rate MiB a
-	// second.
+	// A pod uses base MiB when it starts and grows to most, by rate MiB per second.
 	base, most, rate float64
-	// again: its controller makes the next pod so long after the last one. Negative without one.
+	// again is how long after a pod's end its controller creates the next one. Negative without a
+	// controller.
 	again time.Duration
-	// ends: a victim takes so long to end. late: so long after that what it used comes
-	// back, as far as that is part of it, the rest never does.
+	// ends is how long a victim takes to terminate. late after that the fraction part of its memory
+	// comes back; the rest never does.
 	ends, late time.Duration
 	part       float64
-	// volume: what comes late is in a memory-backed volume.
+	// volume: what comes back late is in a memory-backed volume.
 	volume bool
 }
 
-// A World is the same for each manager that is tried on it.
+// A World is the same for each manager under test.
 type World struct {
 	Seed      uint64
 	workloads []workload
-	// A process outside of all pods uses daemon MiB in the end, and grows by rate MiB a second.
+	// A process outside of all pods grows by rate MiB per second to daemon MiB.
 	daemon, rate float64
 }
 
-// New returns the world of a seed.
+// New returns the world for a seed.
 func New(seed uint64) *World {
 	r := rand.New(rand.NewPCG(seed, 29))
 	between := func(low, high float64) float64 { return low + r.Float64()*(high-low) }
@@ -84,19 +84,19 @@ func New(seed uint64) *World {
 
 func (w *World) String() string { return fmt.Sprintf("world %d: %+v", w.Seed, *w) }
 
-// A Pod is one of a side's world.
+// A Pod is a pod of one simulated node.
 type Pod struct {
 	*workload
 	UID string
-	// born is the last start of its container, from which on it grows. It is later than now
-	// while its restart backs off. restarts counts them.
+	// born is the last start of its container, from which on it grows; in the future during a
+	// restart backoff. restarts counts them.
 	born     time.Duration
 	restarts int
-	// Ending is the time of its end, negative if it is no victim.
+	// Ending is the time of its end, negative unless it is a victim.
 	Ending time.Duration
 }
 
-// Owner is the uid of the pod's controller, empty if it has none.
+// Owner returns the uid of the pod's controller, empty if it has none.
 func (p *Pod) Owner() string {
 	if p.again < 0 {
 		return ""
@@ -104,7 +104,7 @@ func (p *Pod) Owner() string {
 	return p.name
 }
 
-// Uses is the working set in MiB.
+// Uses returns the working set in MiB.
 func (p *Pod) Uses(now time.Duration) float64 {
 	if now < p.born {
 		return 0
@@ -112,35 +112,35 @@ func (p *Pod) Uses(now time.Duration) float64 {
 	return min(p.most, p.base+p.rate*(now-p.born).Seconds())
 }
 
-// held is memory of a pod that has ended.
+// held is memory of an ended pod.
 type held struct {
 	amount float64
 	until  time.Duration
 }
 
-// A Manager looks at a node each tick and may evict pods of it.
+// A Manager is called with a node each tick and may evict pods of it.
 type Manager interface {
 	Look(n *Node) error
-	// CleanedUp is called when a victim has ended and its volumes are gone, or when the
-	// latter takes more than 30 s, which gone says.
+	// CleanedUp is called when a victim has ended and its volumes are gone, or, with gone false,
+	// when that takes more than 30 s.
 	CleanedUp(n *Node, uid string, gone bool)
 }
 
-// A Node is a World with the time and with what a manager has made of it.
+// A Node is a World at a time, changed by a manager.
 type Node struct {
 	World
 	Now  time.Duration
 	Pods []*Pod
-	// First is the time of the first eviction, negative without one.
+	// First is the time of the first eviction, negative if there was none.
 	First time.Duration
-	// Lost has the times at which a pod was evicted or killed by the OOM killer.
+	// Lost holds the times at which a pod was evicted or OOM-killed.
 	Lost []time.Duration
-	// Kills are those of the OOM killer. Short is the time for which the threshold was met.
+	// Kills counts OOM kills. Short is how long the threshold was met.
 	Kills int
 	Short time.Duration
 
 	held     []held
-	forever  float64 // may still be lost for good
+	forever  float64 // MiB that may still be lost permanently
 	made     int
 	due      map[*workload]time.Duration
 	cleaning map[string]cleaning
@@ -151,7 +151,7 @@ type cleaning struct {
 	gone bool
 }
 
-// Play has m run w's node for Span.
+// Play runs w's node with m for Span.
 func Play(w *World, m Manager) (*Node, error) {
 	n := &Node{World: *w, First: -1, forever: 0.3 * capacity, due: map[*workload]time.Duration{}, cleaning: map[string]cleaning{}}
 	n.workloads = slices.Clone(w.workloads)
@@ -175,7 +175,7 @@ func (n *Node) make(w *workload) {
 	n.Pods = append(n.Pods, &Pod{workload: w, UID: fmt.Sprintf("%s-%d", w.name, n.made), born: n.Now, Ending: -1})
 }
 
-// Available is memory.available in MiB.
+// Available returns memory.available in MiB.
 func (n *Node) Available() float64 {
 	left := capacity - min(n.daemon, capacity*0.1+n.rate*n.Now.Seconds())
 	if n.rate == 0 {
@@ -190,7 +190,7 @@ func (n *Node) Available() float64 {
 	return left
 }
 
-// Evict has a pod end, and says when.
+// Evict evicts a pod, and returns the time of its end.
 func (n *Node) Evict(uid string) (end time.Duration) {
 	for _, p := range n.Pods {
 		if p.UID == uid && p.Ending < 0 {
@@ -205,7 +205,7 @@ func (n *Node) Evict(uid string) (end time.Duration) {
 	return end
 }
 
-// live lets happen whatever is due.
+// live performs all events that are due.
 func (n *Node) live(m Manager) {
 	n.held = slices.DeleteFunc(n.held, func(h held) bool { return h.until <= n.Now })
 	n.Pods = slices.DeleteFunc(n.Pods, func(p *Pod) bool {
@@ -246,7 +246,7 @@ func (n *Node) end(p *Pod) {
 	}
 }
 
-// oom has the OOM killer take the largest container, which is started again.
+// oom kills the largest container, which is restarted.
 func (n *Node) oom() bool {
 	if len(n.Pods) == 0 {
 		return false
@@ -264,7 +264,7 @@ func (n *Node) oom() bool {
 	return true
 }
 
-// Worst is the most pods that were lost within ten minutes.
+// Worst returns the largest number of pods lost within ten minutes.
 func (n *Node) Worst() int {
 	worst := 0
 	for i, from := range n.Lost {
