@@ -113,8 +113,8 @@ type Metrics interface {
 type Threshold struct {
 	Signal eviction.Signal
 	Value  ThresholdValue
-	// GracePeriod is how long the threshold must be met before a pod is evicted; 0 makes it a hard
-	// threshold.
+	// GracePeriod is the time for which the threshold must be met before a pod is evicted; 0 makes
+	// it a hard threshold.
 	GracePeriod time.Duration
 	// MinReclaim must become available beyond Value once the threshold was met; nil for nothing.
 	MinReclaim *ThresholdValue

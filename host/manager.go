@@ -46,13 +46,14 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// passAllowance is how long a pass may take beyond its interval before the host counts as stuck.
+// passAllowance is the time beyond its interval after which a missing pass means that the host is
+// stuck.
 const passAllowance = 15 * time.Second
 
-// runDirInterval is how often a daemon checks that its run directory still exists.
+// runDirInterval is the interval at which a daemon checks that its run directory still exists.
 const runDirInterval = time.Second
 
-// lastEventsWait is how long shutdown waits for the API server to accept the last events.
+// lastEventsWait bounds the wait for the API server to accept the last events at shutdown.
 const lastEventsWait = 2 * time.Second
 
 // Options configures a Manager. Config, Version, Commit and Log are required.

@@ -42,7 +42,7 @@ type mode struct {
 	pods    *listing.Source
 	killer  victim.Killer
 	journal loop.Journal
-	// restored holds the kills of a former host that are to be reassessed.
+	// restored holds the kills of a former host to reassess.
 	restored []rundir.Kill
 	// cluster is nil in a mode without an API server.
 	cluster *cluster

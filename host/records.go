@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// newKeeper returns the keeper of records of decisions, nil if none are to be kept.
+// newKeeper returns the keeper of decision records, nil if none are kept.
 func newKeeper(m *Manager) *recorder.Keeper {
 	c := m.config()
 	if c.StateDir == "" {

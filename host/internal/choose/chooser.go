@@ -22,8 +22,8 @@ const (
 	listDeadline = 5 * time.Second
 	// detailDeadline bounds inspecting the victim's containers, which only the message needs.
 	detailDeadline = 250 * time.Millisecond
-	// FirstStarts is how long after its own start the host waits for plugins that measure pods,
-	// before it chooses a pod by priority alone.
+	// FirstStarts is the time after its own start for which the host waits for plugins that measure
+	// pods, before it chooses a pod by priority alone.
 	FirstStarts = 30 * time.Second
 	// rankingShown bounds the pods of a ranking that are logged.
 	rankingShown = 10
@@ -97,7 +97,7 @@ func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Sig
 	return total
 }
 
-// A Request describes what a pod is to be chosen for.
+// A Request describes the threshold for which to choose a pod.
 type Request struct {
 	Threshold   policy.Threshold
 	Observation eviction.Observation

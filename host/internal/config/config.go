@@ -1,14 +1,13 @@
-// Package config is what an operator tells evictd: one YAML file and flags that
-// beat it, strict, with every mistake reported at once and by name.
+// Package config reads evictd's configuration: one YAML file and flags that override it, strictly,
+// with every mistake reported at once and by name.
 //
-// A field is one row: its line in Config, Summary or Plugin, whose tags flags,
-// defaults, checks, errors, reload and the test of docs/configuration.md read. A new
-// one needs its row, its line in the document, and its use.
+// A field is one row: its line in Config, Summary or Plugin, whose tags flags, defaults, checks,
+// errors, reload and the test of docs/configuration.md read. A new one needs its row, its line in
+// the document, and its use.
 //
-// It reads the file, checks and fills in defaults, and says what may change
-// while evictd runs. It does not decide anything with the values: the grammar
-// of thresholds is in host/internal/policy, and whether a directory or a socket
-// exists is for those who use it.
+// The package reads the file, validates it, applies defaults, and determines what may change while
+// evictd runs. It does not decide anything with the values: the grammar of thresholds is in
+// host/internal/policy, and whether a directory or a socket exists is for its users to check.
 package config
 
 import (
@@ -75,53 +74,52 @@ type Config struct {
 	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable" kubelet:"enforceNodeAllocatable" is:"allocatables" default:"pods" flag:"with pods in it, hard memory thresholds hold for all pods together too"`
 	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" default:"true" flag:"let the kernel wake evictd when memory runs short"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
-	// Compatibility is the version of Kubernetes whose kubelet decides alike.
+	// Compatibility is the Kubernetes version whose kubelet decides the same way.
 	Compatibility string `json:"compatibility" oneof:"1.35 1.36 1.37" default:"1.36" reload:"no" flag:"version of Kubernetes whose kubelet decides alike: 1.35, 1.36 or 1.37"`
-	// FeatureGates are the kubelet's, as given; see Feature.
+	// FeatureGates holds the kubelet's gates, as given; see Feature.
 	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
 
-	// RecordsMaxSize and RecordsMaxAge bound what is kept in StateDir.
+	// RecordsMaxSize and RecordsMaxAge bound the records in StateDir.
 	RecordsMaxSize resource.Quantity `json:"recordsMaxSize" is:"records" default:"64Mi" reload:"no" flag:"how much is kept of records of decisions"`
 	RecordsMaxAge  metav1.Duration   `json:"recordsMaxAge" is:"age" default:"720h0m0s" reload:"no" flag:"how long records of decisions are kept"`
 
-	// Plugins are settings by plugin name, which is the executable's file name.
-	// A plugin needs no entry to run.
+	// Plugins holds settings by plugin name, which is the executable's file name. A plugin needs no
+	// entry to run.
 	Plugins map[string]Plugin `json:"plugins" is:"plugins"`
-	// Assign names the plugin in charge by signal and capability, for what more
-	// than one offers.
+	// Assign names the plugin in charge by signal and capability, if several offer the same.
 	Assign map[eviction.Signal]map[string]string `json:"assign" is:"assignment"`
-	// RequirePins keeps custom plugins without Plugin.SHA256 from running.
+	// RequirePins prevents custom plugins without Plugin.SHA256 from running.
 	RequirePins bool `json:"requirePins"`
 }
 
-// Summary says where the kubelet's stats summary is, and what it does not tell.
+// Summary configures the source of the kubelet's stats summary, with what it does not contain.
 type Summary = summary.Options
 
-// Plugin is the configuration of one plugin. A pointer that is nil is a field that was not
-// given: its text may be wrong, but never empty by mistake.
+// Plugin is the configuration of one plugin. A nil pointer is a field that was not set.
 type Plugin struct {
-	// Config goes to the plugin as it is, as JSON; nil when there is none.
+	// Config is passed to the plugin unchanged, as JSON; nil for none.
 	Config json.RawMessage `json:"config,omitempty" is:"any"`
 	// AutoMTLS encrypts the calls to the plugin; nil means yes.
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
-	// Disabled keeps the plugin from being started.
+	// Disabled prevents the plugin from being started.
 	Disabled bool `json:"disabled,omitempty"`
-	// Shadow has a custom plugin rank beside the plugin in charge, and nothing else.
+	// Shadow makes a custom plugin rank without effect beside the plugin in charge, and nothing
+	// else.
 	Shadow bool `json:"shadow,omitempty"`
 	// SHA256 is the hash of its file, in hexadecimal digits.
 	SHA256 *string `json:"sha256,omitempty" is:"sha256"`
-	// User and Group are who it runs as, by name or number.
+	// User and Group of the plugin process, by name or number.
 	User  *string `json:"user,omitempty" is:"user"`
 	Group *string `json:"group,omitempty" is:"group"`
-	// Capabilities that the plugin keeps of the host's; nil means the usual ones.
+	// Capabilities that the plugin keeps of the host's; nil means the default.
 	Capabilities []string `json:"capabilities,omitempty" is:"capabilities"`
-	// MemoryLimit and CPULimit are of the plugin with its children; 0 is no limit.
+	// MemoryLimit and CPULimit apply to the plugin with its children; 0 means no limit.
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty" is:"memory"`
 	CPULimit    *resource.Quantity `json:"cpuLimit,omitempty" is:"cpu"`
 }
 
-// kubeletFlags are flags of the kubelet that are fields of no file. Those but the
-// first are for their users to find accepted. Their defaults are the kubelet's
+// kubeletFlags holds flags of the kubelet without a field in a file. All but the first are only
+// accepted for compatibility. The defaults are the kubelet's
 // (pkg/kubelet/apis/config/v1beta1/defaults.go, pkg/kubelet/cadvisor/cadvisor_linux.go).
 type kubeletFlags struct {
 	IgnoreEviction bool            `json:"experimentalAllocatableIgnoreEviction" flag:"leave out what enforce-node-allocatable makes of hard memory thresholds"`
@@ -129,32 +127,31 @@ type kubeletFlags struct {
 	StatusUpdate   metav1.Duration `json:"nodeStatusUpdateFrequency" is:"frequency" default:"10s" flag:"of the kubelet; without effect, as conditions are told when they change"`
 }
 
-// The values of the fields that have few.
+// The values of fields with a few.
 const (
-	// ModeCRI takes pods from the container runtime and kills through it.
+	// ModeCRI finds and kills pods through the container runtime.
 	ModeCRI = "cri"
-	// ModeKubernetes takes pods from the API server and kills beside a kubelet.
+	// ModeKubernetes finds pods through the API server and kills beside a kubelet.
 	ModeKubernetes = "kubernetes"
 
-	// NodeConditionsNone leaves the node alone, NodeConditionsTaints writes taints beside
+	// NodeConditionsNone writes nothing to the node, NodeConditionsTaints writes taints as well as
 	// conditions.
 	NodeConditionsNone   = "none"
 	NodeConditionsTaints = "taints"
 
-	// PacingKubelet lets each pass act; else there is one victim at a time.
+	// PacingKubelet lets each pass act; otherwise there is one victim at a time.
 	PacingKubelet = "kubelet"
 
-	// LayoutKubelet asks once which filesystems the node has, and reads an error
-	// about the one of containers as not split; else it is asked again.
+	// LayoutKubelet asks once for the layout of the filesystems, and treats an error about the one
+	// of containers as not split; otherwise it is asked again.
 	LayoutKubelet = "kubelet"
 
-	// SourceNative has plugins read the machine, SourceSummary the kubelet's stats
-	// summary.
+	// SourceNative makes plugins read the machine, SourceSummary the kubelet's stats summary.
 	SourceNative  = "native"
 	SourceSummary = "summary"
 )
 
-// Loopback reports whether only processes of this machine reach ListenAddress.
+// Loopback reports whether only processes on this machine can reach ListenAddress.
 func (c *Config) Loopback() bool { return loopback(c.ListenAddress) }
 
 // Level returns LogLevel as a slog.Level.
@@ -164,9 +161,8 @@ func (c *Config) Level() slog.Level {
 	return l
 }
 
-// Thresholds returns what is configured, by the kubelet's grammar. Thresholds of
-// custom signals are there too: which plugin brings them and what they are is
-// known when evictd runs, and may change.
+// Thresholds parses the configured thresholds by the kubelet's grammar. They include those of
+// custom signals, whose plugins and definitions are known only at run time, and may change.
 func (c *Config) Thresholds() ([]policy.Threshold, error) {
 	return policy.ParseThresholds(policy.ThresholdConfig{
 		Hard:                   c.EvictionHard,
@@ -177,8 +173,8 @@ func (c *Config) Thresholds() ([]policy.Threshold, error) {
 	}, c.CustomSignals()...)
 }
 
-// CustomSignals lists the signals that are configured, are not the kubelet's and could
-// be a vendor's, by name.
+// CustomSignals lists the configured signals that are not the kubelet's and could be a vendor's, by
+// name.
 func (c *Config) CustomSignals() []eviction.Signal {
 	own := map[eviction.Signal]bool{}
 	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
@@ -191,12 +187,12 @@ func (c *Config) CustomSignals() []eviction.Signal {
 	return slices.Sorted(maps.Keys(own))
 }
 
-// Assigned returns the plugin that is assigned a capability of a signal, "" if none is.
+// Assigned returns the plugin assigned to a capability of a signal, "" if there is none.
 func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) string {
 	return c.Assign[s][capability.String()]
 }
 
-// PossibleLayouts returns the layouts that the node's filesystems may have.
+// PossibleLayouts returns the possible layouts of the node's filesystems.
 func (c *Config) PossibleLayouts() []eviction.Layout {
 	if c.Source == SourceSummary {
 		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {
@@ -212,9 +208,8 @@ const Kubernetes137 = "1.37"
 // Since reports whether Compatibility is a version or a later one.
 func (c *Config) Since(version string) bool { return c.Compatibility >= version }
 
-// Feature reports whether one of the features of warn.go is on: as its gate
-// says, else as AllAlpha or AllBeta does, else if it is beta, as those are on in the
-// kubelet. One that the version of Compatibility does not have is off.
+// Feature reports whether a feature of warn.go is on: by its gate, else by AllAlpha or AllBeta,
+// else because beta features are on in the kubelet. A feature newer than Compatibility is off.
 func (c *Config) Feature(name string) bool {
 	f := newFeatures[name]
 	if !c.Since(f.since) {

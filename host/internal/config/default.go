@@ -14,9 +14,9 @@ import (
 	"github.com/evictd/evictd/host/internal/policy"
 )
 
-// Default returns the configuration that neither a file nor a flag has changed,
-// for programs that fill one in themselves. NodeName is empty if the host has no
-// name, and StateDir in any case: such a program says where records are kept, if they are.
+// Default returns the configuration without a file or flags, for programs that fill one in
+// themselves. NodeName is empty if the host has no name. StateDir is always empty: such a program
+// must set it to keep records.
 func Default() Config {
 	c := blank()
 	c.StateDir = ""
@@ -25,15 +25,15 @@ func Default() Config {
 	return c
 }
 
-// blank returns the defaults of the fields. Fields whose default depends on others stay empty
-// until complete.
+// blank returns the fields' defaults. Fields whose default depends on others stay empty until
+// complete.
 func blank() Config {
 	var c Config
 	setDefaults(&c)
 	return c
 }
 
-// setDefaults gives the fields of a struct of tables their defaults.
+// setDefaults sets the defaults of the fields of a struct in tables.
 func setDefaults(s any) {
 	each(nil, reflect.ValueOf(s).Elem(), func(_ []string, f field, at reflect.Value) {
 		if f.def != "" {
@@ -42,8 +42,8 @@ func setDefaults(s any) {
 	})
 }
 
-// mergeHard gives the files' hard thresholds the kubelet's defaults. It runs
-// before flags are applied: as in the kubelet, a flag replaces all of them
+// mergeHard merges the kubelet's defaults into the files' hard thresholds. It runs before flags are
+// applied: as in the kubelet, a flag replaces all of them
 // (cmd/kubelet/app/server.go:loadConfigFile).
 func mergeHard(c *Config) {
 	switch {
@@ -56,7 +56,7 @@ func mergeHard(c *Config) {
 	}
 }
 
-// complete fills in what depends on other fields or the machine.
+// complete sets defaults that depend on other fields or the machine.
 func complete(c *Config, hostname func() (string, error)) error {
 	c.ImageEndpoint = cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint)
 	each(nil, reflect.ValueOf(c).Elem(), func(_ []string, f field, at reflect.Value) {

@@ -143,7 +143,7 @@ type Timeline struct {
 	// BeganMS is when the pass began, ObservedMS when the node was observed.
 	BeganMS    float64 `json:"beganMS,omitempty"`
 	ObservedMS float64 `json:"observedMS,omitempty"`
-	// MeasuringMS is how long measuring pods took, in ms.
+	// MeasuringMS is the duration of measuring pods, in ms.
 	MeasuringMS float64 `json:"measuringMS,omitempty"`
 	// JournalledMS is when the kill was saved to disk.
 	JournalledMS float64 `json:"journalledMS,omitempty"`
@@ -217,7 +217,7 @@ type Outcome struct {
 	GoneMS   float64 `json:"goneMS,omitempty"`
 	// State is the final state of the victim.
 	State string `json:"state"`
-	// Released is how much of the signal came back, as far as it is due to the victim's end.
+	// Released is the amount of the signal that came back, as far as it is due to the victim's end.
 	// ReliefMS is when that reached nine tenths of Promised.
 	Released *int64  `json:"released,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`

@@ -22,7 +22,8 @@ import (
 const (
 	// maxPEMBytes bounds certificate and key files, generously.
 	maxPEMBytes = 1 << 20
-	// followInterval is how often replaced files are detected. The kubelet checks once a minute.
+	// followInterval is the interval of checks for replaced files. The kubelet checks once a
+	// minute.
 	followInterval = 10 * time.Second
 	// A self-signed certificate is valid for selfSignedFor, and renewed when a third of that is
 	// left.

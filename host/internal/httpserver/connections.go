@@ -16,7 +16,7 @@ import (
 // closedLogInterval bounds how often displaced connections are logged.
 const closedLogInterval = time.Minute
 
-// placeInterval is how often a new connection looks for a place.
+// placeInterval is the interval at which a new connection looks for a place.
 const placeInterval = 10 * time.Millisecond
 
 // Without a limit per peer a connection keeps its place for settleTime, so that a request that was

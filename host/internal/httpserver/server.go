@@ -30,7 +30,7 @@ const (
 	maxHeaderBytes = 16 << 10
 	// makeTimeout bounds generating a response.
 	makeTimeout = 10 * time.Second
-	// endTimeout is how long clients may read their last responses at shutdown.
+	// endTimeout bounds reading the last responses at shutdown.
 	endTimeout = time.Second
 
 	// mostConnections suffices for scrapers and people. It is capped at a share of the descriptors:

@@ -18,7 +18,8 @@ import (
 
 // An action is work that may take long: reclaim, checking limits or choosing a victim.
 type action interface {
-	// condition is what the action is for: no other action for it runs meanwhile. Empty for none.
+	// condition returns the condition acted on: no other action for it runs meanwhile. Empty for
+	// none.
 	condition() eviction.Condition
 	// quick reports whether the action is too short to be worth a goroutine.
 	quick() bool

@@ -45,8 +45,8 @@ type pass struct {
 	choice choose.Choice
 	// checked is the limit check that evicted pods, nil if none did.
 	checked *limitCheck
-	// acted is the demand that was acted on, nil for none. nobody then says why no pod can be
-	// evicted, sufficed reports that reclaim was enough.
+	// acted is the demand that was acted on, nil for none. nobody is then the reason why no pod can
+	// be evicted, sufficed reports that reclaim was enough.
 	acted    *demand
 	nobody   string
 	sufficed bool

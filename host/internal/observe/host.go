@@ -13,7 +13,7 @@ const (
 	// HostItself is the host's name as an observer without a plugin, and as the ranker with its
 	// built-in comparators.
 	HostItself = "evictd"
-	// unknownFor is how long a signal must have been unknown before the host reads it itself.
+	// unknownFor is the time after which the host itself reads a signal that is unknown.
 	unknownFor = time.Second
 )
 

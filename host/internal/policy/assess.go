@@ -87,8 +87,8 @@ type Input struct {
 	Thresholds []Threshold
 	// Observations has what was observed. A signal that is not in it is unknown.
 	Observations map[eviction.Signal]eviction.Observation
-	// Claims has what each one says of the signals that several were asked about, the
-	// one that counts first: see State.Count. That one is in Observations, too.
+	// Claims holds the figures of all observers of signals with several, the one that counts first:
+	// see State.Count. Observations has that one, too.
 	Claims map[eviction.Signal][]Claim
 	// TransitionPeriod is the time for which a condition outlives its cause. At zero no
 	// condition is ever reported, as in the kubelet, whose configuration makes five minutes of

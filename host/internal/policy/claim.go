@@ -23,14 +23,13 @@ func (f Claim) sampler() sampler {
 	return sampler{signal: f.Signal}
 }
 
-// Count puts the figure first that counts, of one signal and in the order in which
-// observers are to be believed the less, a custom one before the built-in one. A figure
-// with its capacity is taken whole.
+// Count puts the figure that counts first, for one signal. figures are in descending order of
+// trust, custom observers before the built-in one. A figure is taken with its capacity.
 //
-// It is the one that is under more of the thresholds, hard ones before soft ones; then one
-// that is newer than what its observer last said, since another one is not acted on; then
-// the one with the least available. Where none has a figure the last one's word counts:
-// that there is none does not stand against an observer that could not look.
+// It is the one below more of the thresholds, hard ones before soft ones; then one newer than its
+// observer's last, since older ones are not acted on; then the one with the least available.
+// Without any figure the last report counts: that the signal is absent is no argument against an
+// observer that could not look.
 func (s State) Count(thresholds []Threshold, figures []Claim) {
 	best := len(figures) - 1
 	for i := best - 1; i >= 0; i-- {
@@ -45,7 +44,7 @@ func (s State) Count(thresholds []Threshold, figures []Claim) {
 	}
 }
 
-// worse reports whether f counts rather than g, who is to be believed more.
+// worse reports whether f counts rather than g, which is more trusted.
 func (s State) worse(thresholds []Threshold, f, g Claim) bool {
 	if f.State != eviction.Observed || g.State != eviction.Observed {
 		return f.State == eviction.Observed
@@ -59,8 +58,8 @@ func (s State) worse(thresholds []Threshold, f, g Claim) bool {
 	return f.Available < g.Available
 }
 
-// severity returns a greater number for a figure that is under thresholds of more weight: hard
-// before soft, and then with what is to be reclaimed on top.
+// severity returns a greater number for a figure below thresholds of more weight: hard before soft,
+// and then with the minimum reclaim added.
 func severity(thresholds []Threshold, o eviction.Observation) int {
 	severe := 0
 	for _, t := range thresholds {

@@ -10,8 +10,7 @@ import (
 // time a threshold is acted on, of type Warning.
 const EventReasonThresholdMet = "EvictionThresholdMet"
 
-// NodeEvent returns reason and message of the event on the node that goes before
-// acting on t.
+// NodeEvent returns reason and message of the node event that precedes acting on t.
 func NodeEvent(t Threshold) (reason, message string) {
 	return EventReasonThresholdMet, "Attempting to reclaim " + t.Definition().Resource
 }

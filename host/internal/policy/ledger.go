@@ -83,7 +83,7 @@ type Promise struct {
 	Frees map[eviction.Signal]eviction.Figure
 	// Grace is the time that the victim gets to end.
 	Grace time.Duration
-	// OwnLimit: it goes for a limit of its own. Signals that it does not relieve do not wait
+	// OwnLimit: evicted for exceeding its own limit. Signals that it does not relieve do not wait
 	// for its end.
 	OwnLimit bool
 }
@@ -175,7 +175,7 @@ func (l Ledger) Ended(uid string, at Moment) Ledger {
 	return next
 }
 
-// Dropped takes a victim out of which nothing is to be expected any more.
+// Dropped removes a victim of which no more relief is expected.
 func (l Ledger) Dropped(uid string, at Moment) Ledger {
 	next := l.change(uid, func(p *promise) { p.Frees = nil })
 	for s, v := range next.last {
@@ -395,8 +395,8 @@ func freeing(s eviction.Signal, o eviction.Observation) int64 {
 	return max(0, o.Freeing)
 }
 
-// Newest has of each signal what was sampled last, of samples of the same time that of the
-// later view: the relief of another in between is not the next victim's.
+// Newest returns the latest sample of each signal, and of samples with the same time that of the
+// later view: otherwise the next victim would get the relief of another one in between.
 func Newest(views ...map[eviction.Signal]eviction.Observation) map[eviction.Signal]eviction.Observation {
 	newest := map[eviction.Signal]eviction.Observation{}
 	for _, view := range views {

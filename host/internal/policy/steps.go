@@ -12,9 +12,8 @@ type Step struct {
 	Signal eviction.Signal
 }
 
-// StepsOf returns what p does before a pod goes for s: the steps that help in
-// layout, whether they are listed for s or for another name of the same filesystem,
-// each once. What p has in an order under any of the names is in that order.
+// StepsOf returns the steps of p before an eviction for s: those that help in layout, listed for s
+// or for another signal of the same filesystem, each once. The order of p's lists is preserved.
 func StepsOf(p *eviction.Plugin, s eviction.Signal, layout eviction.Layout) []Step {
 	names := []eviction.Signal{s}
 	for _, other := range layout.SameFilesystem(s) {

@@ -100,7 +100,8 @@ func whole(q resource.Quantity) int64 {
 	}
 }
 
-// ParseValue returns the value whose String is text. Whether a threshold may have it is not checked.
+// ParseValue returns the value whose String is text. It does not check whether a threshold may have
+// that value.
 func ParseValue(text string) (Value, error) {
 	if strings.HasSuffix(text, "%") {
 		part, err := parsePercentage(text)

@@ -43,12 +43,12 @@ type Wait struct {
 	LookAt time.Time `json:"-"`
 }
 
-// Judge says whether another pod may go for t, which o meets: if each former victim has
-// brought what it used, if its time for that is over, if what is outstanding is not enough
-// and most has come or a kubelet would look, or if under a hard threshold the shortage has grown beyond all that
-// is promised while they are still ending. Where a brake is on, the kubelet's pace holds.
-// Victims of other signals are waited for as long as they may take to end. The Ledger must
-// have Observed what o is from.
+// Judge decides whether another pod may be evicted for t, which o meets: if each former victim has
+// freed what it used, if its time for that is over, if the outstanding relief is not enough and
+// most has come or a kubelet would look, or if under a hard threshold the shortage has grown beyond
+// all promised relief while they are still terminating. While a brake is on, the kubelet's pace
+// applies. Victims of other signals are awaited for as long as they may take to end. The Ledger
+// must have Observed the observations that o is from.
 func (l Ledger) Judge(t Threshold, o eviction.Observation, now Moment) Verdict {
 	if w, ok := l.others(t, now); ok {
 		return Verdict{Wait: w}

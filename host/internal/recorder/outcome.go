@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// reliefFor is how long an outcome waits for the relief after the end of its victim.
+	// reliefFor bounds the time that an outcome waits for the relief after the end of its victim.
 	reliefFor = time.Minute
 	// afterwards is the period after the decision for which a record has samples of its signal.
 	afterwards = 5 * time.Minute

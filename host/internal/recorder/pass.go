@@ -52,7 +52,7 @@ type episode struct {
 // episodes holds the time of each one's last record.
 type episodes map[episode]time.Time
 
-// recordedFor is how long an episode is not recorded again.
+// recordedFor is the minimum time between two records of the same episode.
 const recordedFor = 10 * time.Minute
 
 // isNew reports whether to record an episode now.

@@ -77,7 +77,7 @@ type Outcome struct {
 	// outcome, but not all are recorded.
 	TiedPods     []string `json:"tiedPods,omitempty"`
 	TieTruncated bool     `json:"tieTruncated,omitempty"`
-	// CleanupWaitSeconds is how long the manager waited for the clean-up.
+	// CleanupWaitSeconds is the time that the manager waited for the clean-up.
 	CleanupWaitSeconds *float64 `json:"cleanupWaitSeconds,omitempty"`
 	// Panic is the value with which the recorded manager crashed.
 	Panic string `json:"panic,omitempty"`

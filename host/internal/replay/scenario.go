@@ -103,7 +103,7 @@ type Step struct {
 	Reclaim              *Reclaim `json:"reclaim,omitempty"`
 	// KillErrors holds the errors of kills, by uid; "*" means every pod.
 	KillErrors map[string]string `json:"killErrors,omitempty"`
-	// CleanupSeconds is how long the clean-up of pods evicted in this pass takes. Without it no
+	// CleanupSeconds is the duration of the clean-up of pods evicted in this pass. Without it no
 	// pass waits for that.
 	CleanupSeconds *float64 `json:"cleanupSeconds,omitempty"`
 	// Admit lists pods that ask for admission after the pass.

@@ -107,7 +107,7 @@ func (c *checker) join(path string, pods []*v1.Pod) {
 	}
 }
 
-// identity checks that p can be told from other pods and found in summaries.
+// identity checks that p can be distinguished from other pods and found in summaries.
 func (c *checker) identity(path string, p *v1.Pod) bool {
 	if p.UID == "" {
 		c.add(path+".metadata.uid", "missing (pod %q): want a uid, as in podRef of the summary", cmp.Or(p.Name, "without a name"))

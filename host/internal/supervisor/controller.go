@@ -97,7 +97,7 @@ func (c *controller) settle() {
 	}
 }
 
-// startSlotLimit is how long a slow start keeps its slot from others.
+// startSlotLimit bounds the time for which a slow start keeps its slot from others.
 const startSlotLimit = time.Second
 
 // grantStarts staggers the starts of plugins, because on a slow machine simultaneous starts all

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// cleanupWait is how long a killed pod that is not finished, its volumes included, delays the
-	// next eviction (podCleanupTimeout of the kubelet).
+	// cleanupWait bounds the time for which a killed pod that is not finished, its volumes
+	// included, delays the next eviction (podCleanupTimeout of the kubelet).
 	cleanupWait      = 30 * time.Second
 	firstCleanupLook = 20 * time.Millisecond
 	maxCleanupLook   = time.Second

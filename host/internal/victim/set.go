@@ -22,8 +22,8 @@ const (
 	// endedFor is longer than any check of limits takes, which must ignore pods that were victims
 	// meanwhile.
 	endedFor = time.Hour
-	// EndOfKills is how long kills under way may take at shutdown. The next host finishes the rest
-	// from the journal.
+	// EndOfKills bounds kills under way at shutdown. The next host finishes the rest from the
+	// journal.
 	EndOfKills = 5 * time.Second
 )
 

@@ -76,8 +76,8 @@ type Victim struct {
 
 	// Promised is the amount of Signal that the node is expected to get back, missing if unknown.
 	Promised eviction.Figure `json:"-"`
-	// Released is how much of Signal came back, missing while more is expected. ReliefAt is when it
-	// reached nine tenths of Promised, zero if it did not.
+	// Released is the amount of Signal that came back, missing while more is expected. ReliefAt is
+	// when it reached nine tenths of Promised, zero if it did not.
 	Released eviction.Figure `json:"-"`
 	ReliefAt time.Time       `json:"-"`
 	// Pressure: evicted for node pressure, not for a limit of the pod itself.

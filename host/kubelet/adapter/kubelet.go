@@ -34,7 +34,7 @@ type Kubelet struct {
 
 	// RunDir, if not empty, overrides the run directory in evictd's configuration.
 	RunDir string
-	// MinDeadline is that of host.Embedding: above 0 with simulated time, as in tests.
+	// MinDeadline is passed to host.Embedding: above 0 with simulated time, as in tests.
 	MinDeadline time.Duration
 }
 

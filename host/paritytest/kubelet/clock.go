@@ -7,8 +7,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// cleanupTimeout is how long the kubelet waits for clean-up (podCleanupTimeout), polling each
-// second.
+// cleanupTimeout is the kubelet's time limit for clean-up (podCleanupTimeout), polled each second.
 const cleanupTimeout = 30 * time.Second
 
 // passClock is the clock of a pass. It stands still except in await.

@@ -26,11 +26,11 @@ type workload struct {
 	name string
 	// A pod uses base MiB when it starts and grows to most, by rate MiB per second.
 	base, most, rate float64
-	// again is how long after a pod's end its controller creates the next one. Negative without a
-	// controller.
+	// again is the time from a pod's end until its controller creates the next one. Negative
+	// without a controller.
 	again time.Duration
-	// ends is how long a victim takes to terminate. late after that the fraction part of its memory
-	// comes back; the rest never does.
+	// ends is the time that a victim takes to terminate. late after that the fraction part of its
+	// memory comes back; the rest never does.
 	ends, late time.Duration
 	part       float64
 	// volume: what comes back late is in a memory-backed volume.

@@ -26,8 +26,8 @@ const (
 	// segments is the number of segments that share the size limit: the oldest is removed as a
 	// whole.
 	segments = 16
-	// segmentAge is how long a segment is written to, so that records are removed not much later
-	// than their age demands.
+	// segmentAge bounds the time for which a segment is written to, so that records are removed not
+	// much later than their age demands.
 	segmentAge = 24 * time.Hour
 	// maxSegment is the largest segment in bytes, from the largest limit that can be configured.
 	maxSegment = 16 << 30 / segments

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// lookTimeout is how long a listing waits for a filesystem that hangs.
+	// lookTimeout bounds the wait of a listing for a filesystem that hangs.
 	lookTimeout = 2 * time.Second
 	// maxProblems bounds the problems reported.
 	maxProblems = 100

@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
 )
 
-// UnhealthyAfter is how long /healthz tolerates a failure that may be temporary.
+// UnhealthyAfter is the time for which /healthz tolerates a failure that may be temporary.
 const UnhealthyAfter = 30 * time.Second
 
 // firstRetry is short because evictd's own pod is not ready before, and its rollout waits.

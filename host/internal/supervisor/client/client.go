@@ -36,7 +36,7 @@ type Report struct {
 	Failed error
 	// Unresponsive is set after too many consecutive calls without an answer.
 	Unresponsive error
-	// Delayed is how long the host waited for an answer beyond the usual.
+	// Delayed is the time that the host waited for an answer beyond the usual.
 	Delayed time.Duration
 }
 
@@ -44,7 +44,7 @@ type Report struct {
 type Config struct {
 	Name     string
 	Timeouts Timeouts
-	// Doublings is how often the time limits of its first calls are doubled.
+	// Doublings is the number of times to double the time limits of its first calls.
 	Doublings int
 	// Builtin plugins may relay the kubelet's figures.
 	Builtin bool

@@ -14,7 +14,7 @@ const (
 	SlowWindow = time.Minute
 	mostDelay  = SlowWindow / 20
 	slowCalls  = 2
-	// StandbyFor is how long a slow plugin is then asked after all others.
+	// StandbyFor is the time for which a slow plugin is then asked after all others.
 	StandbyFor = 10 * time.Minute
 )
 

@@ -13,8 +13,8 @@ type Timeouts struct {
 	// Handshake is the time from the start of the process until it can be called. Like Describe and
 	// Configure it doubles with each consecutive late start, three times at most.
 	Handshake time.Duration
-	// Start is how long the host waits for the plugins found at its start, and custom ones for each
-	// other: 3 s. One that hangs must not delay the rest until its handshake times out.
+	// Start bounds the wait of the host for the plugins found at its start, and of custom ones for
+	// each other: 3 s. One that hangs must not delay the rest until its handshake times out.
 	Start     time.Duration
 	Describe  time.Duration
 	Configure time.Duration

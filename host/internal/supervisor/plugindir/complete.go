@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// stillFor is how long a file must be unchanged before it is started, if the kernel cannot tell
-	// whether it is complete.
+	// stillFor is the time for which a file must be unchanged before it is started, if the kernel
+	// cannot tell whether it is complete.
 	stillFor = 100 * time.Millisecond
 	// Poll is the interval between checks of a file that is being written.
 	Poll = 100 * time.Millisecond

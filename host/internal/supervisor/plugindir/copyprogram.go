@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shebangBytes is how much of a script's beginning the kernel reads (BINPRM_BUF_SIZE).
+// shebangBytes is the length of a script's beginning that the kernel reads (BINPRM_BUF_SIZE).
 const shebangBytes = 256
 
 // shebang is the first line of a script: its interpreter and perhaps one argument.

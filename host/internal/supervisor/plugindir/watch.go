@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// debounce is how long the plugin directory must be unchanged before it is scanned; after
+	// debounce is the time without a change after which the plugin directory is scanned; after
 	// maxDebounce it is scanned anyway.
 	debounce    = 20 * time.Millisecond
 	maxDebounce = 200 * time.Millisecond

@@ -37,9 +37,9 @@ const (
 	// leastSeconds is the minimum grace of a container after its hook or its wait for others, even
 	// if these used up the grace period.
 	leastSeconds = 1
-	// releaseTimeout is how long a stopped container waits for its memory to be reclaimed.
+	// releaseTimeout bounds the wait of a stopped container for its memory to be reclaimed.
 	releaseTimeout = time.Second
-	// staleAfter is how long after its grace period a kill that took too long is given up.
+	// staleAfter is the time after its grace period when a kill that took too long is given up.
 	staleAfter = time.Minute
 )
 

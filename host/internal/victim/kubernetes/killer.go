@@ -27,16 +27,16 @@ import (
 )
 
 const (
-	// kubeletTimeout is how long the kubelet may take to begin terminating a pod, and to remove
+	// kubeletTimeout is the time that the kubelet has to begin terminating a pod, and to remove
 	// what is left of it, before evictd acts in its place.
 	kubeletTimeout = time.Second
 	// hookTimeout bounds the wait for the kubelet to report that it terminates a pod with a hook,
 	// which must not run twice: a busy kubelet reports within 10 s.
 	hookTimeout = 10 * time.Second
-	// apiTimeout is how long to wait for the API server before killing a pod without its answer.
+	// apiTimeout bounds the wait for the API server before a pod is killed without its answer.
 	apiTimeout = 5 * time.Second
-	// apiLatencyFactor is how long the kubelet may take to receive the eviction and to report it,
-	// in multiples of the API server's response time.
+	// apiLatencyFactor bounds the time for the kubelet to receive the eviction and to report it, in
+	// multiples of the API server's response time.
 	apiLatencyFactor = 3
 	// Polling for a pod's end begins at firstLook and slows down to maxLook.
 	firstLook, maxLook = 20 * time.Millisecond, 500 * time.Millisecond
@@ -139,8 +139,8 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	return errors.Join(err, k.records.refusal(r))
 }
 
-// Restore takes over the kills of a former evictd, and returns those that are to be reassessed and
-// finished. It must be called first.
+// Restore takes over the kills of a former evictd, and returns those to reassess and finish. It
+// must be called first.
 func (k *Killer) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 	return k.records.restore(kills)
 }

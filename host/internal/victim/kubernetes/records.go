@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// staleAfter is how long after its grace period a kill of a former evictd is too old to be sent
-	// to the API server while the pod runs: that would be another kill.
+	// staleAfter is the time after its grace period when a kill of a former evictd is too old to be
+	// sent to the API server while the pod runs: that would be another kill.
 	staleAfter = time.Minute
 	// maxRecords bounds the evictions of ended pods that are kept for an unreachable API server.
 	maxRecords = 500
-	// apiSilentFor is how long after an eviction a kubelet may not have received it: it reconnects
-	// to an API server after 60 s at the latest (client-go's reflector: 30 s, and as much at
-	// random).
+	// apiSilentFor is the time after an eviction for which a kubelet may not have received it: it
+	// reconnects to an API server after 60 s at the latest (client-go's reflector: 30 s, and as
+	// much at random).
 	apiSilentFor = 70 * time.Second
 )
 

@@ -23,7 +23,7 @@ const (
 	maxRetry   = 5 * time.Second
 	// callTimeout bounds one API call: the API server waits for a webhook for up to 30 s.
 	callTimeout = 35 * time.Second
-	// refusedFor is how long a refused eviction is retried: an API server that has just started
+	// refusedFor bounds the retries of a refused eviction: an API server that has just started
 	// knows neither roles nor policies for some seconds.
 	refusedFor = time.Minute
 	// conflicts bounds the retries for a pod that has changed meanwhile: after an outage the API

@@ -36,7 +36,7 @@ type Killer struct {
 // New returns a killer.
 func New(o Options) *Killer { return &Killer{Options: o} }
 
-// A Container identifies a container whose processes are to be killed.
+// A Container identifies a container to kill.
 type Container struct {
 	PodUID string
 	// QOSClass is the pod's, "" if unknown.
