@@ -115,7 +115,7 @@ var byClass = rankerFunc(func(_ context.Context, req eviction.RankRequest) ([]ev
 	return order, nil
 })
 
-// CustomSignal adds a vendor's plugin with its own signal, which is never under pressure.
+// CustomSignal adds a vendor's plugin with a custom signal, which is never under pressure.
 func CustomSignal(s *Setup) {
 	const things = "vendor.example/things.free"
 	s.Hard = map[string]string{things: "10"}
