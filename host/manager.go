@@ -46,8 +46,7 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// passAllowance is the time beyond its interval after which a missing pass means that the host is
-// stuck.
+// passAllowance is added to the interval before a missing pass counts as stuck.
 const passAllowance = 15 * time.Second
 
 // runDirInterval is the interval at which a daemon checks that its run directory still exists.
@@ -264,7 +263,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}()
 	serving.Go(func() { m.serve(around) })
 	serving.Go(func() { m.records.Run(around) })
-	if m.embedded == nil { // an embedding program's plugins outlive the loop's failure
+	if m.embedded == nil { // an embedding program's plugins do not depend on it
 		serving.Go(func() {
 			lost = awaitRunDirLoss(around, m.dir, m.log, func() bool { return killing(m.loop) })
 			leave()

@@ -10,8 +10,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// fromRecords completes with words, and with those that of returns for each record in dir, nil for
-// none.
+// fromRecords completes with words and the results of of for records in dir, which may be nil.
 func fromRecords(dir func() (string, error), of func(*decision.Head) []string, words ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		_ = defaultConfig(cmd, nil) // normally runs before commands only

@@ -16,8 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
-// addRecordsDir adds the flags for the directory of records, and returns a function that evaluates
-// them.
+// addRecordsDir adds the flags for the records directory, and returns their evaluation.
 func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 	file := cmd.Flags().String("config", "", "configuration file of the evictd that made the records (default "+config.OwnFile+" if it exists)")
 	dir := cmd.Flags().String("state-dir", "", "directory of the records (default that of the configuration)")

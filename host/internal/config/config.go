@@ -103,8 +103,7 @@ type Plugin struct {
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
 	// Disabled prevents the plugin from being started.
 	Disabled bool `json:"disabled,omitempty"`
-	// Shadow makes a custom plugin rank without effect beside the plugin in charge, and nothing
-	// else.
+	// Shadow makes a custom plugin only rank beside the plugin in charge, without effect.
 	Shadow bool `json:"shadow,omitempty"`
 	// SHA256 is the hash of its file, in hexadecimal digits.
 	SHA256 *string `json:"sha256,omitempty" is:"sha256"`

@@ -58,8 +58,7 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 	}
 	whole := &layer{file: k.file, keys: map[string]string{}}
 	if k.dir != "" {
-		// The kubelet does this before it merges, and resolves relative paths in drop-ins from its
-		// working directory.
+		// As in the kubelet, before merging; drop-in paths are relative to its working directory.
 		delete(doc, "mergeDefaultEvictionSettings")
 		whole.file = ""
 	}

@@ -69,8 +69,7 @@ func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func
 	return Listing{Pods: byPod(sandboxes, containers), Partial: errors.Join(partial, morePartial)}, nil
 }
 
-// kept returns the keys that evictd itself reads: those for plugins come from the API server or a
-// manifest.
+// kept returns evictd's own keys: those for plugins come from the API server or manifests.
 func kept(all map[string]string) map[string]string { return (*pods.Wanted)(nil).Kept(all) }
 
 func wrap(doing string, err error) error {

@@ -4,8 +4,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// StateNoStats is the state of a candidate that is unknown to its source of figures. See
-// eviction.MeasurementState.
+// StateNoStats is the state of a candidate unknown to its source (eviction.MeasurementState).
 const StateNoStats = "no stats"
 
 // A Candidate is a pod that could be evicted, with all inputs of the kubelet's order.

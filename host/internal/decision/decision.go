@@ -89,8 +89,7 @@ type Decision struct {
 	Signals []Series `json:"signals,omitempty"`
 	// Growth lists the pods that use more of the signal than before, nil if unknown.
 	Growth *Growth `json:"growth,omitempty"`
-	// Outcome holds the result of the kill and its relief, as far as known. The store keeps it
-	// separately.
+	// Outcome holds the kill and its relief, as far as known, stored separately.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -163,8 +162,7 @@ type Series struct {
 // MS returns the milliseconds from from to at, with microsecond resolution.
 func MS(at, from time.Time) float64 { return float64(at.Sub(from).Microseconds()) / 1000 }
 
-// Fall returns the largest decrease of a signal within a second in the samples of d; 0 if there are
-// none.
+// Fall returns the largest decrease of a signal in a second of d's samples; 0 for none.
 func (d *Decision) Fall(s eviction.Signal) (most int64) {
 	for i := range d.Signals {
 		if of := &d.Signals[i]; of.Signal == s && len(of.Available) > 0 {
@@ -217,8 +215,8 @@ type Outcome struct {
 	GoneMS   float64 `json:"goneMS,omitempty"`
 	// State is the final state of the victim.
 	State string `json:"state"`
-	// Released is the amount of the signal that came back, as far as it is due to the victim's end.
-	// ReliefMS is when that reached nine tenths of Promised.
+	// Released came back of the signal, as far as due to the victim's end. ReliefMS is when that
+	// reached nine tenths of Promised.
 	Released *int64  `json:"released,omitempty"`
 	ReliefMS float64 `json:"reliefMS,omitempty"`
 	// After holds samples of the signal for a few minutes after the decision.

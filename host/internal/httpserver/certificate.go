@@ -22,11 +22,9 @@ import (
 const (
 	// maxPEMBytes bounds certificate and key files, generously.
 	maxPEMBytes = 1 << 20
-	// followInterval is the interval of checks for replaced files. The kubelet checks once a
-	// minute.
+	// followInterval is the interval of checks for replaced files. The kubelet's is a minute.
 	followInterval = 10 * time.Second
-	// A self-signed certificate is valid for selfSignedFor, and renewed when a third of that is
-	// left.
+	// Self-signed certificates are valid for selfSignedFor and renewed at a third of that.
 	selfSignedFor = 30 * 24 * time.Hour
 )
 

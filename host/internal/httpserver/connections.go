@@ -27,8 +27,7 @@ const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnection
 
 // Limits bound the resources of clients.
 type Limits struct {
-	// Total bounds the connections of all peers, PerPeer those of one; a PerPeer of 0 means no
-	// limit.
+	// Total bounds all connections, PerPeer those of one peer; 0 means no limit per peer.
 	Total, PerPeer int
 	// Peer identifies the peer of a connection. On an error the connection is closed at once.
 	Peer func(net.Conn) (string, error)

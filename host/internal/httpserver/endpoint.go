@@ -104,8 +104,7 @@ func (e *Endpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// Serve answers requests until ctx ends: those on the loopback device with own, all others with
-// remote.
+// Serve answers requests until ctx ends: on the loopback device with own, else with remote.
 func (e *Endpoint) Serve(ctx context.Context, own, remote http.Handler) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -156,8 +155,7 @@ func paced(h http.Handler, limit *rate.Limiter) http.Handler {
 	})
 }
 
-// secured is a TLS listener, except for connections within the loopback device if plainLocal is
-// set.
+// secured is a TLS listener, but plain within the loopback device if plainLocal is set.
 type secured struct {
 	net.Listener
 

@@ -63,8 +63,7 @@ func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Serve
 	return s
 }
 
-// An errorLog filters net/http's log. Any port scanner fails a handshake, which is not worth a
-// warning.
+// An errorLog filters net/http's log: failed handshakes of port scanners are no warnings.
 type errorLog struct{ slog.Handler }
 
 // Write implements io.Writer.

@@ -61,8 +61,7 @@ func writable(dir string) error {
 	}
 }
 
-// tryListen listens and stops at once. If a daemon uses the run directory the address is taken by
-// it.
+// tryListen listens briefly, unless a daemon uses the run directory and so the address.
 func tryListen(ctx context.Context, n *node, f *Findings) {
 	if n.c.RunDir != "" && rundir.InUse(n.c.RunDir) {
 		f.addAll(Fatal, httpserver.CheckFiles(n.c.TLSCertFile, n.c.TLSPrivateKeyFile))

@@ -18,8 +18,7 @@ import (
 
 // An action is work that may take long: reclaim, checking limits or choosing a victim.
 type action interface {
-	// condition returns the condition acted on: no other action for it runs meanwhile. Empty for
-	// none.
+	// condition returns the condition acted on, which allows one action at a time; "" for none.
 	condition() eviction.Condition
 	// quick reports whether the action is too short to be worth a goroutine.
 	quick() bool

@@ -190,8 +190,7 @@ func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool
 	if slices.EqualFunc(is, want, func(a, b v1.Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }) {
 		return nil
 	}
-	// The list is one value: the resource version prevents overwriting taints that others write
-	// meanwhile.
+	// The resource version prevents overwriting others' taints: the list is one value.
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": want},
 	})

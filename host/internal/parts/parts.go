@@ -39,8 +39,7 @@ func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.No
 	}
 }
 
-// PluginSettings returns the settings of plugins by name; those of "" apply to plugins without
-// settings.
+// PluginSettings returns the settings of plugins by name, with the defaults under "".
 func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	all := make(map[string]supervisor.Settings, len(c.Plugins)+1)
 	if c.RequirePins {

@@ -100,8 +100,7 @@ func whole(q resource.Quantity) int64 {
 	}
 }
 
-// ParseValue returns the value whose String is text. It does not check whether a threshold may have
-// that value.
+// ParseValue parses the text of Value.String. It does not check the value's range.
 func ParseValue(text string) (Value, error) {
 	if strings.HasSuffix(text, "%") {
 		part, err := parsePercentage(text)

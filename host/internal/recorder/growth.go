@@ -32,8 +32,7 @@ type Shares struct {
 	Used      map[string]int64
 }
 
-// A usageSampler keeps the last samples of pods' usage with their times. It is safe for concurrent
-// use.
+// A usageSampler keeps the last samples of pods' usage. It is safe for concurrent use.
 type usageSampler struct {
 	// read may take long; nil if nothing is sampled.
 	read func(context.Context) (Usage, error)
@@ -101,8 +100,7 @@ func (u *usageSampler) now(s eviction.Signal) map[string]int64 {
 	}
 }
 
-// fullest returns the sample in which most of a signal was available; its usage is nil if there is
-// none.
+// fullest returns the sample with most of a signal available; its usage is nil for none.
 func (u *usageSampler) fullest(s eviction.Signal) (most Shares, at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -83,8 +83,7 @@ func (k *Keeper) NewID() string {
 	return decision.NewID(time.Now())
 }
 
-// Why returns the reason for the eviction of d's first pod, in one line for its owner, empty if no
-// records are kept.
+// Why explains the eviction of d's first pod in one line, empty if no records are kept.
 func (k *Keeper) Why(d *decision.Decision) string {
 	if k == nil || len(d.Order) == 0 {
 		return ""

@@ -61,8 +61,7 @@ func (k *Keeper) putAfter(o *open) {
 	}
 }
 
-// enterOpinions adds opinions of shadows to the open outcome, or writes them alone if there is
-// none.
+// enterOpinions adds opinions of shadows to the open outcome, or writes them alone.
 func (k *Keeper) enterOpinions(p *Pass) {
 	if len(p.Opinions) == 0 {
 		return

@@ -32,8 +32,7 @@ type Pass struct {
 	Evicted, Victims []victim.Victim
 	// Waiting says what thresholds wait for.
 	Waiting []policy.Wait
-	// Preempted is the record of a pod killed for a critical one, with its outcome, outside of
-	// passes.
+	// Preempted is the record of a pod killed for a critical one, outside of passes.
 	Preempted *decision.Decision
 	// Opinions of shadows on the decision with the record OpinionsOf.
 	Opinions   []decision.Opinion

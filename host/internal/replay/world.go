@@ -32,9 +32,8 @@ const everyPod = "*"
 
 var errNoSummary = errors.New("the scenario has no summary yet")
 
-// A World simulates the surroundings of a manager in a scenario: it answers as the current step
-// prescribes, and records the manager's actions. Its methods implement package host's embedding
-// API.
+// A World simulates the surroundings of a manager: it answers as the current step prescribes, and
+// records the manager's actions. It implements package host's embedding API.
 type World struct {
 	// Config is the manager's configuration in the scenario.
 	Config config.Config

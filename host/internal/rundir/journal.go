@@ -207,8 +207,7 @@ func (d *Dir) Load() (s State, err error) {
 	return s, errors.Join(errs...)
 }
 
-// read calls use with the content of a file, if it exists, and removes the file if it is of another
-// boot.
+// read calls use with a file's content, if it exists, and removes a file of another boot.
 func read(path string, use func(data []byte) error) error {
 	data, err := input.ReadFile(path, maxFileBytes)
 	if err == nil {

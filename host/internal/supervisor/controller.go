@@ -23,8 +23,7 @@ type controller struct {
 
 	launcher launcher
 	asked    *client.Asked
-	// slots bounds the plugins that start at the same time; each holds its slot for slotLimit at
-	// most.
+	// slots bounds the plugins that start at a time, for slotLimit each at most.
 	slots     int
 	slotLimit time.Duration
 

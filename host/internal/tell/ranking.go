@@ -21,9 +21,8 @@ const rankedShown = 10
 type ranked struct {
 	*decision.Candidate
 
-	// request is in the unit of the signal, 0 if that has no requests. subtracted is what the
-	// kubelet's order subtracts from the use: for inodes this is bytes, the request for ephemeral
-	// storage.
+	// request is in the unit of the signal, 0 if that has none. subtracted is what the kubelet's
+	// order subtracts from the use: for inodes the ephemeral-storage request in bytes.
 	request, subtracted int64
 }
 
@@ -93,8 +92,7 @@ type key struct {
 	order int
 }
 
-// deciding names the first of the kubelet's keys that distinguishes a from b. Other rankers have
-// their own reasons.
+// deciding names the first of the kubelet's keys that distinguishes a from b.
 func deciding(d *decision.Decision, signal eviction.Signal, a, b ranked) string {
 	const own = "the ranker's own choice"
 	if d.Ranker != nil && d.Ranker.Custom {

@@ -30,8 +30,7 @@ const (
 	grey  = "#59636e"
 )
 
-// maxPlotted bounds the time from the decision that is drawn, in seconds: a file may contain
-// anything.
+// maxPlotted bounds the drawn time from the decision in seconds: a file may be wrong.
 const maxPlotted = 3600
 
 // SVG draws the signal of a decision before and after it, with its thresholds and events. It

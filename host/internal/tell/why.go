@@ -48,9 +48,8 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// sparedBy names the request that would have spared the first pod, if one up to its whole usage
-// would. It compares with the second pod only, as the others stay behind that one: the kill waits
-// for this.
+// sparedBy names the request, up to the whole usage, that would have spared the first pod. It
+// compares with the second pod only, to be fast, as the others stay behind that one.
 func sparedBy(d *decision.Decision, signal eviction.Signal) string {
 	if len(d.Order) < 2 {
 		return ""

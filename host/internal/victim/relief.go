@@ -109,8 +109,7 @@ func (r *Relief) Judge(t policy.Threshold, o eviction.Observation) policy.Verdic
 	return v
 }
 
-// tellPace sends an event about a wait due to the kubelet's pace, and repeats it while the wait
-// lasts.
+// tellPace sends an event about a wait due to the kubelet's pace, again while it lasts.
 func (r *Relief) tellPace(w policy.Wait) {
 	const again = 10 * time.Minute
 	key, now := string(w.Signal)+" "+w.Reason, time.Now()

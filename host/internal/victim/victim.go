@@ -150,8 +150,7 @@ func (v *Victim) Journaled() rundir.Kill {
 	return k
 }
 
-// eventAnnotations returns the kubelet's annotations and, if there is a record, its id and the
-// reason.
+// eventAnnotations returns the kubelet's annotations, with the record's id and the reason if any.
 func (v *Victim) eventAnnotations() map[string]string {
 	if v.Record == "" {
 		return v.Annotations

@@ -94,9 +94,8 @@ func settings() (host.Config, error) {
 	return c, nil
 }
 
-// knowsItsRuntime returns an error if c names a runtime that does not exist, while the kubelet's
-// does at this point: evictd's own figures would include no filesystem, and no pod would be evicted
-// for disks.
+// knowsItsRuntime returns an error if c names a runtime that does not exist: evictd's own figures
+// would include no filesystem, and no pod would be evicted for disks.
 func knowsItsRuntime(c host.Config) error {
 	if c.Source == sourceSummary {
 		return nil

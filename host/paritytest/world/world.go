@@ -26,8 +26,7 @@ type workload struct {
 	name string
 	// A pod uses base MiB when it starts and grows to most, by rate MiB per second.
 	base, most, rate float64
-	// again is the time from a pod's end until its controller creates the next one. Negative
-	// without a controller.
+	// again is the time until its controller creates the next pod. Negative without one.
 	again time.Duration
 	// ends is the time that a victim takes to terminate. late after that the fraction part of its
 	// memory comes back; the rest never does.

@@ -21,8 +21,7 @@ var ErrNone = errors.New("no record")
 // records.
 type Resolver struct {
 	Dir func() (string, error)
-	// Say is called with a message about damaged records, and about the choice between a file and a
-	// pod of the same name.
+	// Say is called with warnings: damaged records, a file and a pod with the same name.
 	Say func(text string)
 }
 
@@ -71,8 +70,7 @@ func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 	return found, nil
 }
 
-// An unreadError says why a file could not be read; it wraps nil if its name is not that of a
-// record.
+// An unreadError says why a file could not be read; nil if its name is not a record's.
 type unreadError struct{ error }
 
 // InFile returns the record in a file whose name ends in .json.

@@ -23,8 +23,7 @@ import (
 )
 
 const (
-	// segments is the number of segments that share the size limit: the oldest is removed as a
-	// whole.
+	// segments share the size limit: the oldest one is removed as a whole.
 	segments = 16
 	// segmentAge bounds the time for which a segment is written to, so that records are removed not
 	// much later than their age demands.
@@ -212,8 +211,7 @@ func (s *Store) removed() bool {
 	return unix.Fstat(int(s.file.Fd()), &at) != nil || at.Nlink == 0
 }
 
-// Prune removes old segments, and returns an error about files it skips. It must be called
-// periodically.
+// Prune removes old segments, and reports files it skips. Call it periodically.
 func (s *Store) Prune() error {
 	if err := s.Open(); err != nil {
 		return err

@@ -38,8 +38,7 @@ type Change struct {
 	NextVictim string `json:"instead,omitempty"`
 }
 
-// A variable is a value of a situation that can vary: of the victim's row or the threshold acted
-// on.
+// A variable is a value that can vary: of the victim's row or the threshold acted on.
 type variable struct {
 	name, of string
 	// from is the original value, to the most distant one. If a value spares the victim, so do

@@ -56,8 +56,7 @@ func conditions(all []v1.PodCondition) (out []v1.PodCondition) {
 	return out
 }
 
-// volumes keeps the kind of volumes and what affects decisions, but not the keys and items that
-// they project.
+// volumes keeps what affects decisions, but not the projected keys and items.
 func volumes(all []v1.Volume) []v1.Volume {
 	out := make([]v1.Volume, len(all))
 	for i := range all {

@@ -78,8 +78,7 @@ type Client struct {
 // New returns a client. Its plugin is unknown until Describe.
 func New(c Config) *Client { return &Client{Config: c} }
 
-// Plugin returns the plugin's description with the client as the implementation of its
-// capabilities.
+// Plugin returns the plugin's description with the client as its capabilities.
 func (c *Client) Plugin() *eviction.Plugin {
 	p := c.remote
 	// Only the supervisor configures plugins.

@@ -1,5 +1,4 @@
-// Package cri kills pods through the container runtime. Package victim decides when, and with what
-// grace period.
+// Package cri kills pods through the container runtime. Package victim decides when and how.
 package cri
 
 import (

@@ -18,8 +18,7 @@ const (
 	mostHeld = 4096
 	// mostRounds bounds the searches for processes started meanwhile.
 	mostRounds = 20
-	// lookAgain is the pause before searching again for processes that are not held, and may have
-	// ended.
+	// lookAgain is the pause before searching again for processes that are not held.
 	lookAgain = 5 * time.Millisecond
 )
 
