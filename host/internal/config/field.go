@@ -13,15 +13,15 @@ import (
 	"github.com/evictd/evictd/host/internal/typo"
 )
 
-// A field is one row of the table that the tags of Config, Summary and Plugin are:
+// A field is one row of the table in the tags of Config, Summary and Plugin:
 //
 //	json     its name in the file
-//	is       its kind, see kinds; for true or false and texts with oneof there is none
-//	oneof    the texts that it may be, "" too if that is the default
-//	default  its value if none is given, as on the command line
-//	flag     what the help says of its flag; without there is none. Its name is the
-//	         field's in kebab case
-//	pairs    what stands between key and value on the command line, "=" if not given
+//	is       its kind, see kinds; none for booleans and fields with oneof
+//	oneof    the valid texts, including "" if that is the default
+//	default  its default value, in the syntax of the command line
+//	flag     the help text of its flag, whose name is the field's in kebab case; without
+//	         this tag there is no flag
+//	pairs    the separator of key and value on the command line, default "="
 //	reload   "no" if it cannot change while evictd runs
 //	kubelet  its name in a KubeletConfiguration
 type field struct {

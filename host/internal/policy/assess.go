@@ -8,17 +8,16 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// State is handed from one pass to the next. The zero State is a start with nothing known. A
-// State never changes: Assess returns a new one, and a caller may keep or come back to an old
-// one.
+// State is passed from one pass to the next. The zero State is a start with nothing known. A State
+// is immutable: Assess returns a new one, and a caller may keep or return to an old one.
 type State struct {
-	// firstObserved has the thresholds that were met, with or without their grace
-	// period over, and since when.
+	// firstObserved holds the thresholds that are met, regardless of the grace period, and since
+	// when.
 	firstObserved map[Key]time.Time
-	// met has the thresholds that were met for their whole grace period; only
-	// these are prolonged by min reclaim.
+	// met holds the thresholds that were met for their whole grace period; only these are prolonged
+	// by min reclaim.
 	met map[Key]bool
-	// stamps tell the samples of the last pass from newer ones.
+	// stamps distinguish the samples of the last pass from newer ones.
 	stamps map[sampler]Moment
 	// pressure holds the sources that keep conditions raised.
 	pressure map[source]pressure
@@ -32,17 +31,17 @@ type source struct {
 	signal    eviction.Signal
 }
 
-// pressure holds when a source was last under pressure. A source that has it holds its condition
-// up, until a pass that knows the source finds that the transition period is over.
+// pressure holds when each source was last under pressure. A source in it keeps its condition
+// raised until a pass that knows the source finds that the transition period is over.
 type pressure struct {
 	last time.Time
-	// inherited: left behind by a former host and not looked at yet. It may have
-	// run out while no host was running.
+	// inherited: from a former host and not observed yet. It may have expired while no host was
+	// running.
 	inherited bool
 }
 
-// Restore returns the state of a host that knows only when a former one last
-// saw conditions, in the clock that Assess gets.
+// Restore returns the state of a host that only knows when a former one last saw conditions, on the
+// clock that Assess uses.
 func Restore(conditionsLastSeen map[eviction.Condition]time.Time) State {
 	s := State{pressure: make(map[source]pressure, len(conditionsLastSeen))}
 	for c, last := range conditionsLastSeen {
@@ -69,7 +68,7 @@ func (s State) ConditionsLastSeen() map[eviction.Condition]time.Time {
 	return out
 }
 
-// conditions lists what is reported, by name.
+// conditions lists the reported conditions by name.
 func (s State) conditions() []eviction.Condition {
 	held := make(map[eviction.Condition]bool, len(s.pressure))
 	for src := range s.pressure {
@@ -81,55 +80,53 @@ func (s State) conditions() []eviction.Condition {
 // Input holds the findings of a pass.
 type Input struct {
 	Now time.Time
-	// Thresholds are all that are in force, also those that this pass did not
-	// look at: one that is left out is forgotten with its timers. Thresholds of
-	// signals that no plugin serves any more belong left out.
+	// Thresholds holds all in force, including those that this pass did not observe: one that is
+	// left out is forgotten with its timers. Leave out thresholds of signals that no plugin serves
+	// any more.
 	Thresholds []Threshold
-	// Observations has what was observed. A signal that is not in it is unknown.
+	// Observations of the pass. A signal that is not in it is unknown.
 	Observations map[eviction.Signal]eviction.Observation
 	// Claims holds the figures of all observers of signals with several, the one that counts first:
 	// see State.Count. Observations has that one, too.
 	Claims map[eviction.Signal][]Claim
-	// TransitionPeriod is the time for which a condition outlives its cause. At zero no
-	// condition is ever reported, as in the kubelet, whose configuration makes five minutes of
-	// it.
+	// TransitionPeriod is the time for which a condition outlives its cause. At zero no condition
+	// is ever reported; the kubelet's configuration therefore replaces zero by five minutes.
 	TransitionPeriod time.Duration
 }
 
 // Assessment is the result of a pass.
 type Assessment struct {
-	// Observed are the thresholds that are met, whether or not their grace period
-	// is over, in the order of Input.Thresholds.
+	// Observed holds the thresholds that are met, regardless of their grace period, in the order of
+	// Input.Thresholds.
 	Observed []Observed
 	// Met holds the thresholds of Observed whose grace period is over.
 	Met []Threshold
-	// Actionable holds the thresholds of Met that this pass has newer figures of than the
-	// last one. Only they may have a pod evicted.
+	// Actionable holds the thresholds of Met with newer figures than in the last pass. Only they
+	// may have a pod evicted.
 	Actionable []Threshold
 	// Conditions to report, by name.
 	Conditions []eviction.Condition
-	// Raised and Cleared are what is new in Conditions.
+	// Raised and Cleared are the changes of Conditions.
 	Raised, Cleared []eviction.Condition
 }
 
 // Observed is a threshold that is met.
 type Observed struct {
 	Threshold
-	// FirstObservedAt is the first of the passes in a row that found it so.
+	// FirstObservedAt is the first of the consecutive passes in which it was met.
 	FirstObservedAt time.Time
-	// Frozen: the signal is unknown in this pass, this is what was known before.
+	// Frozen: the signal is unknown in this pass, so its former state stays.
 	Frozen bool
 }
 
 // Assess draws the conclusions of one pass (rules of the kubelet's synchronize).
 //
-// A signal that is absent does not meet its thresholds, and they forget since
-// when they were met. A signal that is unknown changes nothing: since when its
-// thresholds were met, whether they count for min reclaim, the time of its last
-// sample and the condition it holds up stay, and its thresholds are not acted
-// on. What holds a condition up and has no threshold any more, since it was taken
-// out of the configuration, its plugin was removed or defines its signal
-// otherwise now, is over after the transition period, whatever else is unknown.
+// A signal that is absent does not meet its thresholds, and resets their timers. A signal that is
+// unknown changes nothing: the timers of its thresholds, whether they count for min reclaim, the
+// time of its last sample and the condition it keeps raised stay, and its thresholds are not acted
+// on. A source of a condition that no longer has a threshold, because it was removed from the
+// configuration, or its plugin was removed or redefined the signal, expires after the transition
+// period, whatever else is unknown.
 func Assess(s State, in Input) (State, Assessment) {
 	next := State{
 		firstObserved: map[Key]time.Time{},
@@ -184,7 +181,7 @@ func (s State) observe(t Threshold, in Input) (Observed, bool) {
 	return Observed{Threshold: t, FirstObservedAt: first}, t.met(o, s.met[key])
 }
 
-// fresh reports whether o was sampled after what the last pass saw of its sampler.
+// fresh reports whether o was sampled after the last pass's sample from the same sampler.
 func (s State) fresh(from sampler, o eviction.Observation) bool {
 	last, ok := s.stamps[from]
 	return !ok || momentOf(o).after(last)
@@ -214,8 +211,8 @@ func (s *State) stamp(from sampler, o eviction.Observation) {
 	}
 }
 
-// hold works out what holds conditions up after this pass. A threshold counts
-// from its first moment, before its grace period is over.
+// hold determines the sources of conditions after this pass. A threshold counts from its first
+// moment, before its grace period is over.
 func (s *State) hold(before State, in Input, observed []Observed) {
 	for src, p := range before.pressure {
 		if p.last.After(in.Now) { // a clock that was set back must not prolong it
@@ -233,8 +230,8 @@ func (s *State) hold(before State, in Input, observed []Observed) {
 	}
 }
 
-// unknown reports whether a pass knows nothing of src, which stays as it was. What a
-// former host left behind waits for the first of the condition's signals that is known.
+// unknown reports whether a pass knows nothing of src, which then stays unchanged. A source from a
+// former host waits for the first known signal of the condition.
 func (in Input) unknown(src source) bool {
 	looked := false
 	for _, t := range in.Thresholds {
@@ -249,8 +246,8 @@ func (in Input) unknown(src source) bool {
 	return looked
 }
 
-// UntilGraceEnds returns how long after now the grace period of the first
-// threshold ends that is met and still has one to wait for; 0 if there is none.
+// UntilGraceEnds returns the time from now until the first grace period of a met threshold ends; 0
+// if there is none.
 func UntilGraceEnds(a Assessment, now time.Time) time.Duration {
 	var soonest time.Duration
 	for _, o := range a.Observed {

@@ -11,24 +11,23 @@ import (
 const (
 	// monitoringPeriod is the time between two passes of a kubelet (evictionMonitoringPeriod).
 	monitoringPeriod = 10 * time.Second
-	// cleanupPoll is the time between two looks of a kubelet at a victim (podCleanupPollFreq).
+	// cleanupPoll is the kubelet's polling interval for a victim's clean-up (podCleanupPollFreq).
 	cleanupPoll = time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
 )
 
-// Reasons for the next victim of a signal to go at the kubelet's pace.
+// Reasons to evict the next victims of a signal at the kubelet's pace.
 const (
 	NoRelief    = "the last victim has not brought what it used"
 	NoHolder    = "no pod holds it: all that may be evicted use less together than is missing"
 	Replacement = "the next pod replaces one that was evicted"
 )
 
-// A brake holds the victims of a signal to the kubelet's pace as long as one of its
-// reasons applies.
+// A brake limits the evictions for a signal to the kubelet's pace while one of its reasons applies.
 type brake struct {
 	noRelief, noHolder, replacement bool
-	// satisfied is since when no threshold of the signal is met, zero while one is.
+	// satisfied is the time since which no threshold of the signal is met, zero while one is.
 	satisfied Moment
 }
 
@@ -45,7 +44,7 @@ func (b brake) reason() string {
 	}
 }
 
-// lastVictim is the latest victim that relieves a signal. ended is zero while it is ending.
+// lastVictim is the latest victim that relieves a signal. ended is zero while it is terminating.
 type lastVictim struct {
 	uid, pod       string
 	decided, ended Moment
@@ -55,14 +54,13 @@ type lastVictim struct {
 type Candidate struct {
 	// Owner is the uid of its controller, empty if it has none.
 	Owner string
-	// All has the use of all candidates together, missing if that is not
-	// known of each.
+	// All is the total use of all candidates, missing if any of them is unknown.
 	All eviction.Figure
 }
 
-// Chosen enters the first pod of a ranking for t. It has to wait for the kubelet's pace if
-// it replaces a recent victim, or if all candidates together cannot end the shortage: Judge
-// says so then.
+// Chosen records the first pod of a ranking for t. It must wait for the kubelet's pace if it
+// replaces a recent victim, or if all candidates together cannot end the shortage: Judge then
+// returns that wait.
 func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Moment) Ledger {
 	next := l.copied()
 	b := next.brakes[t.Signal]
@@ -74,7 +72,7 @@ func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Mom
 	return next.tidied()
 }
 
-// lastOf enters p as the last victim of what it relieves.
+// lastOf records p as the last victim of the signals that it relieves.
 func (l *Ledger) lastOf(p Promise, now Moment) {
 	for s := range p.Frees {
 		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, decided: now}
@@ -85,7 +83,7 @@ func (l *Ledger) lastOf(p Promise, now Moment) {
 	maps.DeleteFunc(l.owners, func(_ string, evicted Moment) bool { return now.since(evicted) >= recently })
 }
 
-// end enters when the last victim of a signal was cleaned up or given up.
+// end records when the last victim of a signal was cleaned up or given up.
 func (l *Ledger) end(uid string, at Moment) {
 	for s, v := range l.last {
 		if v.uid == uid && v.ended.isZero() {
@@ -95,7 +93,7 @@ func (l *Ledger) end(uid string, at Moment) {
 	}
 }
 
-// relieved enters whether a victim has brought what it used.
+// relieved records whether a victim has freed what it used.
 func (l *Ledger) relieved(s eviction.Signal, brought bool) {
 	b := l.brakes[s]
 	b.noRelief = !brought
@@ -118,7 +116,7 @@ func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
 	l.brakes[s] = b
 }
 
-// paced returns the wait for the pass in which a kubelet would take its next victim of t, ok if
+// paced returns the wait for the pass in which a kubelet would take its next victim of t; ok if
 // there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on.
 func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	b, last := l.brakes[t.Signal], l.last[t.Signal]
@@ -152,11 +150,11 @@ func (l Ledger) metSince(t Threshold, now Moment) time.Time {
 	return now.Time
 }
 
-// EventReasonPace is the reason of the event that says why evictions go at the kubelet's pace.
+// EventReasonPace is the reason of the event about evictions at the kubelet's pace.
 const EventReasonPace = "EvictionsSlowedDown"
 
-// PaceEvent returns the event about the node for a wait for the kubelet's pace. holder has
-// most of the resource outside of all pods, empty if that is not known.
+// PaceEvent returns the node event about a wait for the kubelet's pace. holder is the largest user
+// of the resource outside of all pods, empty if unknown.
 func PaceEvent(w Wait, holder string) (reason, message string) {
 	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
 	if w.Reason == NoHolder && holder != "" {

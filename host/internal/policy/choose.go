@@ -8,12 +8,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Choose returns the threshold to act on, and false if there is none: memory
-// before all else, the kubelet's signals before custom ones of plugins, then hard before
-// soft, those of the filesystem of containers last, then by signal name. The kubelet puts
-// memory first and those of the filesystem of containers last, since it derives them from
-// the others, and picks at random beyond that. A custom signal may be low for good: none of the kubelet's is to wait
-// for it.
+// Choose returns the threshold to act on, and false if there is none: memory first, the kubelet's
+// signals before custom ones, then hard before soft, those of the filesystem of containers last,
+// then by signal name. The kubelet puts memory first and those of the filesystem of containers
+// last, since it derives them from the others, and picks at random beyond that. A custom signal may
+// stay low permanently: none of the kubelet's may wait for it.
 func Choose(actionable []Threshold) (Threshold, bool) {
 	if len(actionable) == 0 {
 		return Threshold{}, false
@@ -53,10 +52,10 @@ func TrueFirst(a, b bool) int {
 	}
 }
 
-// Concerned returns the thresholds that reclaim for t has to satisfy. For the
-// kubelet's signals these are all of the kubelet's, as there. Custom signals
-// have nothing to do with them: one that is low for good, or whose plugin is down,
-// must cost no pod that reclaim has saved. Those of t's condition count for t.
+// Concerned returns the thresholds that reclaim for t must satisfy. For the kubelet's signals these
+// are all of the kubelet's, like there. Custom signals do not count for them: one that stays low,
+// or whose plugin is down, must cost no pod that reclaim has saved. For a custom t those of its
+// condition count.
 func Concerned(t Threshold, thresholds []Threshold) []Threshold {
 	return slices.DeleteFunc(slices.Clone(thresholds), func(u Threshold) bool {
 		if t.Custom == nil {
@@ -66,10 +65,9 @@ func Concerned(t Threshold, thresholds []Threshold) []Threshold {
 	})
 }
 
-// Satisfied reports whether no pod needs to go after node-level reclaim: every
-// configured threshold, also one that was never met, has its value and its min
-// reclaim available (reclaimNodeLevelResources). A signal that is absent is
-// satisfied, one that is unknown is not.
+// Satisfied reports whether no pod must be evicted after node-level reclaim: every configured
+// threshold, even if never met, has its value and its min reclaim available
+// (reclaimNodeLevelResources). A signal that is absent is satisfied, one that is unknown is not.
 func Satisfied(thresholds []Threshold, observations map[eviction.Signal]eviction.Observation) bool {
 	return !slices.ContainsFunc(thresholds, func(t Threshold) bool {
 		o := observations[t.Signal]

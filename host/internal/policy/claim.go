@@ -80,8 +80,8 @@ func severity(thresholds []Threshold, o eviction.Observation) int {
 	return severe
 }
 
-// aboutTheSame is which part of the capacity two figures may differ by that were not
-// read at the same moment.
+// aboutTheSame is the fraction of the capacity by which two figures sampled at different moments
+// may differ.
 const aboutTheSame = 100
 
 // Contradict reports whether two observers of a signal contradict each other: one of
@@ -127,21 +127,20 @@ func (in Input) others() []Claim {
 }
 
 const (
-	// lastingFor and lastingLooks are how long two observers must have contradicted each
-	// other for it to be reported, or agreed for it to be over: figures of different moments
-	// differ now and then.
+	// lastingFor and lastingLooks bound when a contradiction of two observers is reported, or over:
+	// figures of different moments differ now and then.
 	lastingFor   = time.Minute
 	lastingLooks = 3
 )
 
-// A Contradiction tracks whether two observers of a signal agree. The zero value is that they
+// A Contradiction tracks whether two observers of a signal agree. The zero value means that they
 // do.
 type Contradiction struct {
 	// Lasting: they contradict each other, and have for a while.
 	Lasting bool `json:"-"`
-	// Since is the first of the looks in a row that made it so.
+	// Since is the first of the consecutive looks with this state.
 	Since time.Time `json:"since"`
-	// turned is since when, and for how many looks in a row, it has been the other way round.
+	// turned is since when, and for how many consecutive looks, the opposite has held.
 	turned time.Time
 	looks  int
 }

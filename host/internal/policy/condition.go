@@ -15,11 +15,10 @@ func NodeEvent(t Threshold) (reason, message string) {
 	return EventReasonThresholdMet, "Attempting to reclaim " + t.Definition().Resource
 }
 
-// Text words a condition's status on the node.
+// Text holds the texts of a condition's status on the node.
 type Text struct {
 	Reason, Message string
-	// EventReason is the reason of the event, of type Normal, that tells of a
-	// change.
+	// EventReason is the reason of the event, of type Normal, about a change.
 	EventReason string
 }
 
@@ -41,8 +40,7 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	}
 }
 
-// word returns a custom condition's name without its domain, as one word: reasons of
-// events are.
+// word returns a custom condition's name without its domain, as one word like all event reasons.
 func word(c eviction.Condition) string {
 	name := string(c[strings.Index(string(c), "/")+1:])
 	var b strings.Builder

@@ -14,7 +14,7 @@ type ContainerFs struct {
 	First []Threshold
 	// Derived holds the thresholds for every later pass. It starts with First.
 	Derived []Threshold
-	// Dropped are the configured thresholds that do not stand, for a warning.
+	// Dropped holds the configured thresholds that are not in force, for a warning.
 	Dropped []Threshold
 }
 

@@ -9,31 +9,30 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// intentAge is the time after its grace period for which a kill of a former host is finished
+// intentAge bounds the time after its grace period for which a kill of a former host is finished
 // without a new reason.
 const intentAge = time.Minute
 
-// An Intent is a kill that a former host decided on and is not known to have
-// finished, seen from now.
+// An Intent is a kill that a former host decided on and may not have finished.
 type Intent struct {
 	// Overdue is the time since the end of its grace period, negative before it.
 	Overdue time.Duration
 	DryRun  bool
-	// There: a pod of that uid is active. Pod is its spec, nil if that is not known.
+	// There: a pod of that uid is active. Pod is its spec, nil if unknown.
 	There bool
 	Pod   *v1.Pod
 	// Looked: it is known whether the threshold's signal is short of it now, and
 	// Short is the answer.
 	Looked, Short bool
-	// Waited: this host has tried to judge it for so long.
+	// Waited is the time for which this host has tried to judge it.
 	Waited time.Duration
 }
 
-// HoldsUp reports whether no other pod may go as long as i is postponed: its own pod would,
-// in a moment. An old one holds up only those of the same signal, which is unknown then.
+// HoldsUp reports whether no other pod may be evicted while i is postponed, because its own pod may
+// be evicted soon. An old one delays only evictions for the same signal, which is unknown then.
 func (i Intent) HoldsUp() bool { return max(i.Overdue, i.Waited) < intentAge }
 
-// What becomes of an Intent.
+// The verdicts on an Intent.
 const (
 	FinishKill   = "finish"
 	DropKill     = "drop"
@@ -41,9 +40,8 @@ const (
 	AwaitEnd     = "await" // nothing to kill, its end is waited for
 )
 
-// JudgeIntent says what becomes of a kill of a former host, and why it is dropped:
-// the world may have changed since it was decided on, and an old decision is no reason
-// to end a pod that would not be chosen now.
+// JudgeIntent decides about a kill of a former host, and why it is dropped: the situation may have
+// changed, and an old decision is no reason to kill a pod that would not be chosen now.
 func JudgeIntent(i Intent) (verdict, reason string) {
 	switch {
 	case i.DryRun:
@@ -65,8 +63,8 @@ func JudgeIntent(i Intent) (verdict, reason string) {
 	}
 }
 
-// Stands reports whether t was met for its whole grace period, by what was observed when
-// its signal was last looked at: what is frozen as met is no reason to evict.
+// Stands reports whether t was met for its whole grace period in the last observation of its
+// signal: a frozen state is no reason to evict.
 func (s State) Stands(t Threshold, last eviction.Observation) bool {
 	return s.met[t.Key()] && last.State == eviction.Observed
 }
@@ -85,7 +83,7 @@ func (s State) Stood(thresholds []Threshold) (a Assessment) {
 	return a
 }
 
-// Starved returns the resource that the node was low on, by what Message has returned.
+// Starved returns the resource that the node was low on, from a text of Message.
 func Starved(message string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(message, lowOn), ". ")
 	return name

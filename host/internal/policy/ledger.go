@@ -19,10 +19,9 @@ func ReliefTime(d eviction.Definition) time.Duration {
 	return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
 }
 
-// Relieved returns the signals that the end of a victim of t relieves, and what it
-// used of each if it used so much of t's signal: memory of the node and of its pods
-// alike, a filesystem by all its names. How many inodes go with so many bytes is not
-// known.
+// Relieved returns the signals that the end of a victim of t relieves, and its use of each, given
+// its use of t's signal: memory of the node and of its pods alike, a filesystem by all its signals.
+// The number of inodes for an amount of bytes is unknown.
 func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[eviction.Signal]eviction.Figure {
 	frees := map[eviction.Signal]eviction.Figure{}
 	if b, _ := eviction.Builtin(t.Signal); b.Filesystem == "" {
@@ -41,23 +40,22 @@ func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[evic
 	return frees
 }
 
-// A Ledger has what victims of node pressure are expected to free and what has
-// come back since, so that no second pod is evicted for the relief of the first. The
-// zero Ledger is empty. A Ledger never changes: its methods return another one.
+// A Ledger tracks what victims of node pressure are expected to free and what has come back since,
+// so that no second pod is evicted for the relief of the first. The zero Ledger is empty. A Ledger
+// is immutable: its methods return another one.
 type Ledger struct {
 	promises []promise // in the order of the decisions
 	accounts map[eviction.Signal]account
 	settled  []Settlement
-	// last are the last victims, also those of which nothing is expected any more, owners
-	// the controllers of recent ones and when these were decided on.
+	// last holds the last victims, including those without outstanding relief, owners the
+	// controllers of recent ones and when these were decided on.
 	last   map[eviction.Signal]lastVictim
 	owners map[string]Moment
 	brakes map[eviction.Signal]brake
 	met    []Observed // in the last pass
 }
 
-// A Settlement says what became of what a victim was expected to free of a signal, once
-// nothing more is expected.
+// A Settlement is the final balance of what a victim was expected to free of a signal.
 type Settlement struct {
 	UID, Pod string
 	Signal   eviction.Signal
@@ -78,10 +76,10 @@ type Promise struct {
 	UID, Pod string
 	// Owner is the uid of its controller, empty if it has none.
 	Owner string
-	// Frees has the signals that the victim's end relieves and what it used of
-	// each, missing if that is not known.
+	// Frees holds the signals that the victim's end relieves and its use of each, missing if
+	// unknown.
 	Frees map[eviction.Signal]eviction.Figure
-	// Grace is the time that the victim gets to end.
+	// Grace is the time that the victim has to end.
 	Grace time.Duration
 	// OwnLimit: evicted for exceeding its own limit. Signals that it does not relieve do not wait
 	// for its end.
@@ -120,8 +118,7 @@ type account struct {
 	beyond int64
 }
 
-// Promised enters a victim taken at now for t, when observations were what they
-// were.
+// Promised records a victim taken at now for t, with the observations of that time.
 func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signal]eviction.Observation, now Moment) Ledger {
 	next := l.copied()
 	p.Frees = maps.Clone(p.Frees)
@@ -149,8 +146,8 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 	return next
 }
 
-// Measured corrects what a victim that is still ending uses. It may have grown since
-// it was chosen, and it has given back nothing by shrinking.
+// Measured corrects the use of a victim that is still terminating. It may have grown since it was
+// chosen, and shrinking has given back nothing.
 func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, at Moment) Ledger {
 	return l.change(uid, func(p *promise) {
 		p.measured = at
@@ -162,13 +159,12 @@ func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, a
 	})
 }
 
-// Shortened enters that a victim has only so long left to end.
+// Shortened records that a victim has only so long left to end.
 func (l Ledger) Shortened(uid string, grace time.Duration, now Moment) Ledger {
 	return l.change(uid, func(p *promise) { p.Grace = min(p.Grace, now.since(p.decided)+grace) })
 }
 
-// Ended enters that nothing of a victim is left at the given time: what it frees is
-// on its way.
+// Ended records that nothing of a victim is left at the given time: what it frees is on its way.
 func (l Ledger) Ended(uid string, at Moment) Ledger {
 	next := l.change(uid, func(p *promise) { p.ended = at })
 	next.end(uid, at)
@@ -197,10 +193,10 @@ func (l Ledger) change(uid string, change func(*promise)) Ledger {
 	return next.tidied()
 }
 
-// Settled returns what was settled by the change that made l.
+// Settled returns the settlements of the change that made l.
 func (l Ledger) Settled() []Settlement { return l.settled }
 
-// settle closes the promise of s, of which so much has come back in the end.
+// settle closes the promise of s, with the amount that has come back.
 func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
 	use, before := p.Frees[s], p.came[s]
 	if use.OK {
@@ -238,8 +234,7 @@ func (l Ledger) tidied() Ledger {
 	return l
 }
 
-// of returns the open promises of s, those of ended victims first, in the order of
-// their ends.
+// of returns the open promises of s, those of ended victims first, in the order of their ends.
 func (l Ledger) of(s eviction.Signal) []*promise {
 	var open []*promise
 	for i := range l.promises {
@@ -271,11 +266,11 @@ func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 	return total, known
 }
 
-// Observed enters what a pass at now has seen, and which thresholds it has found to be
-// met. Promises end when all that was promised has come back, or when their time is
-// over in the samples: one that is older than the victim's end counts for nothing. Where
-// no threshold is met any more nearly all is enough: a use is measured a moment after
-// what was available, and some of it was shared. What crosses then is another shortage.
+// Observed records the observations of a pass at now, and the thresholds that are met. Promises end
+// when the whole amount has come back, or when their time is over by sample times: a sample older
+// than the victim's end does not count. If no threshold is met any more nearly all is enough: usage
+// is measured a moment after what was available, and some of it was shared. A later crossing is a
+// new shortage.
 func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, met []Observed, now Moment) Ledger {
 	if l.met = met; len(l.promises) == 0 && len(l.brakes) == 0 {
 		l.settled = nil
@@ -303,7 +298,7 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 	return next.tidied()
 }
 
-// close closes the promises of s that o shows to be kept or over.
+// close closes the promises of s that are kept or over according to o.
 func (l *Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at Moment) {
 	a, open := l.accounts[s], l.of(s)
 	if len(open) == 0 {
@@ -357,8 +352,8 @@ func (l Ledger) grown(s eviction.Signal, seen, at Moment) bool {
 	})
 }
 
-// rebase has what comes back counted from a sample of s on. What has come back before is
-// no more expected of those that have ended.
+// rebase makes relief count from a sample of s on. Earlier relief is no longer expected of victims
+// that have ended.
 func (l *Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 	a := l.accounts[s]
 	for _, p := range l.of(s) {

@@ -1,10 +1,9 @@
-// Generate prepares a build of the kubelet with evictd as its eviction manager: beside the
-// kubelet's sources, which stay as they are, it writes an overlay and a go.mod of another name for
+// Generate prepares a build of the kubelet with evictd as its eviction manager. It does not change
+// the kubelet's sources, but writes an overlay and a go.mod of another name for
 //
 //	go build -modfile DIR/kubelet.mod -overlay DIR/overlay.json k8s.io/kubernetes/cmd/kubelet
 //
-// With -patch it prints what would have to be changed in a tree of the kubelet's sources
-// instead.
+// With -patch it prints a patch of the kubelet's sources instead.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Coverage prints how many statements of each package a coverage profile says
-// were run, and which were not. It fails if a package is below the minimum. Files
-// of what the kubelet has nothing like can be left out: no scenario of both reaches
-// them.
+// Coverage prints for each package the share of statements covered by a coverage profile, and the
+// uncovered ones. It fails if a package is below the minimum. Files without a counterpart in the
+// kubelet can be left out: no scenario of both reaches them.
 //
 //	go test -coverpkg=... -coverprofile=FILE . && go run ./coverage -min 95 -without a.go,b.go FILE
 package main
