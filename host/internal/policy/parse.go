@@ -14,8 +14,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// ThresholdConfig is the part of KubeletConfiguration that thresholds come from:
-// maps from signal to text.
+// ThresholdConfig holds the fields of KubeletConfiguration for thresholds: maps from signal to
+// text.
 type ThresholdConfig struct {
 	Hard            map[string]string
 	Soft            map[string]string
@@ -41,8 +41,8 @@ const (
 	wantPeriod     = `want a duration such as "1m30s"`
 )
 
-// DefaultHard returns the kubelet's hard thresholds on Linux, which hold when
-// the configuration has none (eviction/defaults_linux.go).
+// DefaultHard returns the kubelet's default hard thresholds on Linux, for a configuration without
+// any (eviction/defaults_linux.go).
 func DefaultHard() map[string]string {
 	return map[string]string{
 		string(eviction.MemoryAvailable):   "100Mi",
@@ -53,11 +53,9 @@ func DefaultHard() map[string]string {
 	}
 }
 
-// ParseThresholds reads c by the kubelet's grammar (ParseThresholdConfig). The
-// custom signals are known beside the kubelet's, what they are is for Define to
-// say. Hard thresholds come before
-// soft ones, each by signal name, copies for allocatable memory last. The error
-// names everything that is wrong.
+// ParseThresholds parses c by the kubelet's grammar (ParseThresholdConfig). custom lists the known
+// custom signals, which Define defines later. Hard thresholds come before soft ones, each by signal
+// name, copies for allocatable memory last. The error lists every problem.
 func ParseThresholds(c ThresholdConfig, custom ...eviction.Signal) ([]Threshold, error) {
 	p := parser{custom: make(map[eviction.Signal]bool, len(custom))}
 	for _, s := range custom {
@@ -96,14 +94,14 @@ func withAllocatable(thresholds []Threshold) []Threshold {
 	return thresholds
 }
 
-// parser collects what is wrong while it reads on.
+// parser collects errors and continues.
 type parser struct {
 	custom map[eviction.Signal]bool
 	errs   []error
 }
 
-// entries reads each entry of a known signal, by signal name. What read refuses comes with
-// what is wanted instead.
+// entries parses each entry of a known signal, by signal name. An error of read is reported with
+// what is expected.
 func entries[T any](p *parser, key string, m map[string]string, read func(s eviction.Signal, text string) (v T, want string, err error)) map[eviction.Signal]T {
 	out := make(map[eviction.Signal]T, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -136,7 +134,7 @@ func (p *parser) known() string {
 	return strings.Join(names, ", ")
 }
 
-// statements returns thresholds by signal name, without those that are switched off.
+// statements returns thresholds by signal name, without disabled ones.
 func (p *parser) statements(key string, m map[string]string) []Threshold {
 	values := entries(p, key, m, func(s eviction.Signal, text string) (*Value, string, error) {
 		if ignored(text) {
@@ -154,8 +152,8 @@ func (p *parser) statements(key string, m map[string]string) []Threshold {
 	return out
 }
 
-// ignored reports whether text switches a threshold off. Only these spellings
-// do: "0.0%" makes a threshold that nothing is below.
+// ignored reports whether text disables a threshold. Only these spellings do: "0.0%" makes a
+// threshold that no figure is below.
 func ignored(text string) bool { return text == "0%" || text == "100%" }
 
 func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) {
@@ -181,8 +179,8 @@ func parseThresholdValue(s eviction.Signal, text string) (Value, string, error) 
 	return Value{Quantity: q}, "", nil
 }
 
-// parsePercentage takes any number of trailing "%" and any float that Go knows,
-// as the kubelet does, but for the one that is no number: nothing is ever below it.
+// parsePercentage accepts any number of trailing "%" and any float that Go accepts, like the
+// kubelet, except for NaN, which no figure is below.
 func parsePercentage(text string) (float32, error) {
 	f, err := strconv.ParseFloat(strings.TrimRight(text, "%"), 32)
 	if err != nil {
@@ -202,8 +200,8 @@ func parseGracePeriod(_ eviction.Signal, text string) (time.Duration, string, er
 	return d, wantPeriod, err
 }
 
-// parseMinReclaim differs from thresholds: "0" is nothing, "0%" is an error and
-// more than 100 % is not.
+// parseMinReclaim differs from thresholds: "0" means nothing, "0%" is an error and more than 100 %
+// is not.
 func parseMinReclaim(s eviction.Signal, text string) (Value, string, error) {
 	if strings.HasSuffix(text, "%") {
 		part, err := parsePercentage(text)
@@ -228,9 +226,8 @@ func parseMinReclaim(s eviction.Signal, text string) (Value, string, error) {
 	return Value{Quantity: q}, "", nil
 }
 
-// pair gives soft thresholds their grace periods and misses those that are not
-// given, also where the threshold itself is wrong. Periods without a threshold
-// are fine.
+// pair sets the grace periods of soft thresholds and reports missing ones, even if the threshold
+// itself is invalid. Grace periods without a threshold are valid.
 func (p *parser) pair(c ThresholdConfig, soft []Threshold, graces map[eviction.Signal]time.Duration) {
 	for i := range soft {
 		soft[i].GracePeriod = graces[soft[i].Signal]
@@ -239,7 +236,7 @@ func (p *parser) pair(c ThresholdConfig, soft []Threshold, graces map[eviction.S
 		s := eviction.Signal(name)
 		_, builtin := eviction.Builtin(s)
 		_, given := c.SoftGracePeriod[name]
-		if (builtin || p.custom[s]) && !given && !ignored(c.Soft[name]) { // unknown signals have been reported
+		if (builtin || p.custom[s]) && !given && !ignored(c.Soft[name]) { // unknown signals were reported before
 			p.errs = append(p.errs, fmt.Errorf("%s[%q]: grace period must be specified for the soft eviction threshold %s; %s",
 				keySoftGrace, s, s, wantPeriod))
 		}

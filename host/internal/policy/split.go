@@ -7,12 +7,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Assigned returns the plugin that is in charge of one capability of a signal, ""
-// if none is assigned.
+// An Assigned returns the plugin assigned to a capability of a signal, "" if there is none.
 type Assigned func(s eviction.Signal, c eviction.Capability) string
 
-// Split returns what of the assignments gives one filesystem to two plugins, nil if
-// nothing does in one of the layouts.
+// Split returns an error for assignments that give one filesystem to two plugins in one of the
+// layouts, nil if there are none.
 func Split(assigned Assigned, layouts ...eviction.Layout) error {
 	var errs []error
 	for _, layout := range layouts {
@@ -31,7 +30,7 @@ func split(assigned Assigned, layout eviction.Layout) error {
 		for c := range eviction.AllCapabilities().Each() {
 			for _, other := range layout.ServedWith(s, c) {
 				if other == s {
-					break // what comes after it is compared with it in its turn
+					break // later ones are compared with it in their turn
 				}
 				plugin, second := assigned(s, c), assigned(other, c)
 				if plugin != "" && second != "" && second != plugin {

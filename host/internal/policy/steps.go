@@ -55,8 +55,8 @@ func stepsListed(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
 	return nil
 }
 
-// inOrder makes one list of several, with each name once and none before one that it
-// follows in any of them. Where that cannot be the earlier list counts.
+// inOrder merges several lists, with each name once and none before one that it follows in any of
+// them. In a conflict the earlier list counts.
 func inOrder(lists [][]string) []string {
 	var out []string
 	for {
@@ -77,7 +77,7 @@ func inOrder(lists [][]string) []string {
 	}
 }
 
-// follows reports whether name is not the first of a list that has it.
+// follows reports whether name occurs in a list other than as its first.
 func follows(name string, lists [][]string) bool {
 	return slices.ContainsFunc(lists, func(list []string) bool { return slices.Index(list, name) > 0 })
 }

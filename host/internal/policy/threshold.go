@@ -16,18 +16,16 @@ type Threshold struct {
 	Value  Value
 	// GracePeriod is the time for which the threshold must be met before a pod is evicted.
 	GracePeriod time.Duration
-	// MinReclaim must be available beyond Value once the threshold has been met, nil for
-	// nothing.
+	// MinReclaim must become available beyond Value once the threshold was met, nil for nothing.
 	MinReclaim *Value
 	// Custom is a plugin's definition of its custom signal, nil for the kubelet's signals and
 	// where no plugin has defined it yet: see Defined.
 	Custom *eviction.Definition
 }
 
-// Key identifies a threshold across passes and configuration reloads: signal,
-// value and grace period. As in the kubelet (hasThreshold) min reclaim is not
-// part of it. What the signal is belongs to it: a plugin that defines its signal
-// differently has timers start again.
+// Key identifies a threshold across passes and configuration reloads: signal, value and grace
+// period. As in the kubelet (hasThreshold) min reclaim is not part of it. The definition of the
+// signal is: if a plugin changes it the timers start again.
 type Key struct {
 	Signal      eviction.Signal
 	Value       string
@@ -35,7 +33,7 @@ type Key struct {
 	Definition  eviction.Definition
 }
 
-// Key returns what identifies t.
+// Key returns the key of t.
 func (t Threshold) Key() Key {
 	return Key{Signal: t.Signal, Value: t.Value.canonical(), GracePeriod: t.GracePeriod, Definition: t.Definition()}
 }
@@ -44,8 +42,7 @@ func (t Threshold) Key() Key {
 // zero is a hard one in every respect (isHardEvictionThreshold).
 func (t Threshold) Hard() bool { return t.GracePeriod == 0 }
 
-// String formats t for people: "memory.available<1Gi", with the grace period if it has
-// one.
+// String formats t: "memory.available<1Gi", with the grace period if there is one.
 func (t Threshold) String() string {
 	s := string(t.Signal) + "<" + t.Value.String()
 	if !t.Hard() {
@@ -54,7 +51,7 @@ func (t Threshold) String() string {
 	return s
 }
 
-// Definition returns what t's signal counts and which condition it raises.
+// Definition returns the definition of t's signal, with its unit and condition.
 func (t Threshold) Definition() eviction.Definition {
 	if t.Custom != nil {
 		return *t.Custom
@@ -63,12 +60,12 @@ func (t Threshold) Definition() eviction.Definition {
 	return d.Definition
 }
 
-// Defined reports whether it is known what t's signal is. Otherwise t cannot be in
-// force: it is of a custom signal that no plugin brings.
+// Defined reports whether t's signal has a definition. Otherwise t cannot be in force: no plugin
+// defines the custom signal.
 func (t Threshold) Defined() bool { return t.Definition() != eviction.Definition{} }
 
-// Define returns thresholds with those of custom signals defined as definitions has
-// it, and undefined if it has nothing.
+// Define returns thresholds with their custom signals defined by definitions, or undefined if
+// missing there.
 func Define(thresholds []Threshold, definitions map[eviction.Signal]eviction.Definition) []Threshold {
 	out := slices.Clone(thresholds)
 	for i := range out {
@@ -83,8 +80,8 @@ func Define(thresholds []Threshold, definitions map[eviction.Signal]eviction.Def
 	return out
 }
 
-// Amount returns the amount below which t is met, for an observed capacity. A
-// percentage of a custom signal prints in that one's format.
+// Amount returns the amount below which t is met, for an observed capacity. A percentage of a
+// custom signal is formatted like that signal.
 func (t Threshold) Amount(capacity int64) resource.Quantity {
 	q := t.Value.Of(capacity)
 	if t.Custom != nil && t.Value.IsPercentage {
@@ -102,8 +99,7 @@ func (t Threshold) required(capacity int64) resource.Quantity {
 	return q
 }
 
-// Wire returns t's value as plugins see it: a fraction, or an amount rounded up
-// and clamped to what an int64 holds.
+// Wire returns t's value for plugins: a fraction, or an amount rounded up and clamped to an int64.
 func (t Threshold) Wire() eviction.Threshold {
 	switch {
 	case !t.Value.IsPercentage:
@@ -115,7 +111,7 @@ func (t Threshold) Wire() eviction.Threshold {
 	}
 }
 
-// met reports whether o is strictly below t, with min reclaim on top if asked.
+// met reports whether o is strictly below t, plus min reclaim if requested.
 func (t Threshold) met(o eviction.Observation, withMinReclaim bool) bool {
 	if o.State != eviction.Observed {
 		return false

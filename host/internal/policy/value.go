@@ -40,8 +40,8 @@ func (v Value) String() string {
 	}
 }
 
-// Texts returns v as it is written where both are kept: a canonical quantity, or the part
-// of the capacity as the shortest text of its float32. The other one is empty.
+// Texts returns v in the form of traces: a canonical quantity, or the fraction of the capacity as
+// the shortest text of its float32. The other one is empty.
 func (v Value) Texts() (quantity, percentage string) {
 	if v.IsPercentage {
 		return "", strconv.FormatFloat(float64(v.Percentage), 'g', -1, 32)
