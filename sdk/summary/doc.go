@@ -29,5 +29,5 @@
 //	X-Evictd-Container-Fs-Error  why it is not known whether writable layers do
 //
 // The layout is absent while the host does not know it. With a container-fs error
-// it is the one used meanwhile. Errors are one line of UTF-8.
+// it names the layout that is used meanwhile. Errors are one line of UTF-8.
 package summary

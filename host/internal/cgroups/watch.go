@@ -20,8 +20,8 @@ const (
 
 // Status describes what is known of the cgroups of pods.
 type Status struct {
-	// Driver is the one in use, empty while undetected. Configured is the configured one, SeenBy
-	// the source of Driver.
+	// Driver names the cgroup driver in use, empty while undetected. Configured names that of the
+	// configuration, SeenBy the source of Driver.
 	Driver     string `json:"driver"`
 	Configured string `json:"configured,omitempty"`
 	SeenBy     string `json:"seenBy,omitempty"`

@@ -26,10 +26,10 @@ func (f Claim) sampler() sampler {
 // Count puts the figure that counts first, for one signal. figures are in descending order of
 // trust, custom observers before the built-in one. A figure is taken with its capacity.
 //
-// It is the one below more of the thresholds, hard ones before soft ones; then one newer than its
-// observer's last, since older ones are not acted on; then the one with the least available.
-// Without any figure the last report counts: that the signal is absent is no argument against an
-// observer that could not look.
+// A figure below more of the thresholds counts first, hard ones before soft ones; then one newer
+// than its observer's last, since older ones are not acted on; then the least available. Without
+// any figure the last report counts: that the signal is absent is no argument against an observer
+// that could not look.
 func (s State) Count(thresholds []Threshold, figures []Claim) {
 	best := len(figures) - 1
 	for i := best - 1; i >= 0; i-- {
