@@ -6,6 +6,7 @@ import (
 
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -29,7 +30,9 @@ type node struct {
 	// summary, if not nil, replaces all native figures. The machine is still watched if possible,
 	// since a summary does not notify when memory runs out.
 	summary *summary.Source
-	watched bool
+	// subtract: the summary still counts huge pages as available.
+	subtract bool
+	watched  bool
 
 	hierarchy    nodefs.Hierarchy
 	naming       *nodefs.Naming
@@ -76,4 +79,21 @@ func (n *node) cgroupDir(s eviction.Signal) (string, error) {
 		return "", err
 	}
 	return n.hierarchy.Path(names.Kubepods()), nil
+}
+
+// subtractHugePages subtracts the node's huge pages from a summary's memory.available, as the
+// kubelet's summary provider does since v1.37.
+func (n *node) subtractHugePages(o *eviction.Observation, b *nodefs.Buffer) {
+	if o.Signal != eviction.MemoryAvailable || o.State != eviction.Observed {
+		return
+	}
+	m, err := n.total.Read(b)
+	if err != nil {
+		*o = eviction.Observation{Signal: o.Signal, Err: err.Error()}
+		return
+	}
+	workingSet := o.Capacity - o.Available
+	o.Available = max(0, o.Available-m.HugePagesBytes)
+	o.Capacity = o.Available + workingSet
+	o.Components = append(o.Components, eviction.Component{Name: figures.HugePages, Value: m.HugePagesBytes})
 }

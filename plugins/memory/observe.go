@@ -16,11 +16,17 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	}
 	defer h.Release()
 	n := h.Value
-	if n.summary != nil {
-		return n.summary.Observe(ctx, req)
-	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
+	if n.summary != nil {
+		reply, err := n.summary.Observe(ctx, req)
+		if n.subtract {
+			for i := range reply.Observations {
+				n.subtractHugePages(&reply.Observations[i], b)
+			}
+		}
+		return reply, err
+	}
 	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, 0, len(req.Signals))}
 	for _, s := range req.Signals {
 		if gauge := n.gauge(s); gauge != nil {

@@ -50,8 +50,10 @@ func newFakeNode(t *testing.T) *fakeNode {
 
 // use sets the working set. The content keeps its length, so that a reader
 // never sees half of it.
-func (n *fakeNode) use(mibs int64) {
-	if _, err := fmt.Fprintf(at{n.stat}, "anon %020d\nfile 0\ninactive_file 0\n", mibs*mib); err != nil {
+func (n *fakeNode) use(mibs int64) { n.useBytes(mibs * mib) }
+
+func (n *fakeNode) useBytes(bytes int64) {
+	if _, err := fmt.Fprintf(at{n.stat}, "anon %020d\nfile 0\ninactive_file 0\n", bytes); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -43,4 +43,10 @@ type NodeFacts struct {
 	// DryRun: the host only decides and logs, and changes nothing on the node. A plugin must
 	// not remove or change anything on its own initiative either.
 	DryRun bool
+	// ExcludeHugePages: the node's huge pages, in use or not, are neither part of memory.available
+	// nor of its capacity, as in the kubelet since v1.37.
+	ExcludeHugePages bool
+	// SummaryHasHugePages: the summary counts huge pages as available. With ExcludeHugePages they
+	// must be subtracted from its figures.
+	SummaryHasHugePages bool
 }

@@ -19,6 +19,9 @@ func At(s eviction.Signal) eviction.Observation {
 	return eviction.Observation{Signal: s, Time: time.Now(), BootNanos: nodefs.BootNanos()}
 }
 
+// HugePages is the component with the size of the pools of huge pages, where they are excluded.
+const HugePages = "hugepages"
+
 // Memory adds to o what a gauge of memory has read. Without a limit the signal is absent, as in
 // the kubelet; that of all pods also while they have no cgroup.
 func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.Observation {
@@ -29,11 +32,14 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		o.Err = err.Error()
 	default:
 		o.State, o.Available, o.Capacity = eviction.Observed, m.AvailableBytes, m.CapacityBytes
-		o.Components = append(make([]eviction.Component, 0, 5),
-			eviction.Component{Name: "limit", Value: m.CapacityBytes},
+		o.Components = append(make([]eviction.Component, 0, 6),
+			eviction.Component{Name: "limit", Value: m.LimitBytes},
 			eviction.Component{Name: "usage", Value: m.UsageBytes},
 			eviction.Component{Name: "inactive_file", Value: m.InactiveFileBytes},
 			eviction.Component{Name: "working_set", Value: m.WorkingSetBytes()})
+		if m.HugePagesBytes > 0 {
+			o.Components = append(o.Components, eviction.Component{Name: HugePages, Value: m.HugePagesBytes})
+		}
 		if m.Capped {
 			o.Components = append(o.Components, eviction.Component{Name: "mem_available", Value: m.MemAvailableBytes})
 		}

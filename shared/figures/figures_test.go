@@ -14,10 +14,12 @@ import (
 
 func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 	gone := fmt.Errorf("open: %w", nodefs.ErrGone)
-	memory := nodefs.MemorySample{MemoryUse: nodefs.MemoryUse{UsageBytes: 5, InactiveFileBytes: 1}, Limited: true, CapacityBytes: 8, AvailableBytes: 4}
+	memory := nodefs.MemorySample{MemoryUse: nodefs.MemoryUse{UsageBytes: 5, InactiveFileBytes: 1}, Limited: true, LimitBytes: 8, CapacityBytes: 8, AvailableBytes: 4}
 	unlimited := nodefs.MemorySample{MemoryUse: memory.MemoryUse}
 	capped := memory
 	capped.AvailableBytes, capped.MemAvailableBytes, capped.Capped = 2, 2, true
+	huge := memory
+	huge.AvailableBytes, huge.CapacityBytes, huge.HugePagesBytes = 1, 5, 3
 	room := nodefs.FilesystemSample{CapacityBytes: 100, FreeBytes: 30, AvailableBytes: 20, Inodes: 10, InodesFree: 3}
 	for name, c := range map[string]struct {
 		got  eviction.Observation
@@ -25,6 +27,7 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 	}{
 		"memory":                                {Memory(At(eviction.MemoryAvailable), memory, nil), "1 4/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4}] "},
 		"memory that no cgroup has":             {Memory(At(eviction.MemoryAvailable), capped, nil), "1 2/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4} {mem_available 2}] "},
+		"memory without huge pages":             {Memory(At(eviction.MemoryAvailable), huge, nil), "1 1/5 [{limit 8} {usage 5} {inactive_file 1} {working_set 4} {hugepages 3}] "},
 		"no limit is no figure":                 {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, nil), "2 0/0 [] "},
 		"nor are pods without a cgroup":         {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, gone), "2 0/0 [] "},
 		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},

@@ -11,11 +11,14 @@ type MemorySample struct {
 	MemoryUse
 	// Limited is false if there is no limit: then the available amount is not known and the
 	// fields below are zero.
-	Limited bool
-	// CapacityBytes is the limit. The kubelet adds the available amount and the working
-	// set, with the same result.
+	Limited    bool
+	LimitBytes int64
+	// HugePagesBytes is the size of the pools of huge pages, 0 unless they are excluded.
+	HugePagesBytes int64
+	// CapacityBytes is the limit, without the pools of huge pages. The kubelet adds the available
+	// amount and the working set, with the same result.
 	CapacityBytes int64
-	// AvailableBytes is the limit minus the working set, at most MemAvailableBytes if Capped. The
+	// AvailableBytes is the capacity minus the working set, at most MemAvailableBytes if Capped. The
 	// kubelet computes it unsigned and casts, so it is negative while the usage exceeds the
 	// limit; here it is then zero.
 	AvailableBytes int64
@@ -46,22 +49,30 @@ type memoryFiles struct {
 	cgroup *MemoryCgroup
 	limit  *File
 	parse  func([]byte) (limit int64, ok bool, err error)
-	capped bool // available is at most MemAvailable, which limit has
+	rules  MemoryRules // of the node, whose limit file is /proc/meminfo
+}
+
+// MemoryRules determine how much of the node's memory counts as available. The kubelet takes all
+// memory that belongs to no cgroup as available: pools of huge pages (until v1.36), the cache of ZFS
+// and much of the kernel's own.
+type MemoryRules struct {
+	// Capped: available is at most the kernel's MemAvailable, which is usually larger: the kubelet
+	// counts active page cache as used.
+	Capped bool
+	// ExcludeHugePages: the pools of huge pages, in use or not, are neither available nor part of the
+	// capacity, as in the kubelet since v1.37 (pkg/kubelet/server/stats/summary.go:adjustForHugePages).
+	ExcludeHugePages bool
 }
 
 // NodeMemory returns the gauge of the whole node: the root cgroup's usage against the machine's
 // memory, which cAdvisor reports as the root's limit.
-//
-// A pool of huge pages, the cache of ZFS and much of the kernel's own memory belong to no
-// cgroup, so the kubelet takes them as available. If capped, the result is at most the kernel's
-// MemAvailable, which is usually larger: the kubelet counts active page cache as used.
-func (h Hierarchy) NodeMemory(capped bool) *MemoryGauge {
+func (h Hierarchy) NodeMemory(rules MemoryRules) *MemoryGauge {
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
 		limit, err := h.FS.Open("/proc/meminfo")
 		if err != nil {
 			return nil, err
 		}
-		return h.openGauge("/", limit, capped, parseMemTotal)
+		return h.openGauge("/", limit, rules, parseMemTotal)
 	}}
 }
 
@@ -84,26 +95,26 @@ func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
 		if err != nil {
 			return nil, err
 		}
-		return h.openGauge(cgroup, limit, false, parseLimit)
+		return h.openGauge(cgroup, limit, MemoryRules{}, parseLimit)
 	}}
 }
 
-func (h Hierarchy) openGauge(cgroup string, limit *File, capped bool, parse func([]byte) (int64, bool, error)) (gaugeFiles[MemorySample], error) {
+func (h Hierarchy) openGauge(cgroup string, limit *File, rules MemoryRules, parse func([]byte) (int64, bool, error)) (gaugeFiles[MemorySample], error) {
 	use, err := h.OpenMemory(cgroup)
 	if err != nil {
 		limit.Close()
 		return nil, err
 	}
-	return &memoryFiles{cgroup: use, limit: limit, parse: parse, capped: capped}, nil
+	return &memoryFiles{cgroup: use, limit: limit, parse: parse, rules: rules}, nil
 }
 
 // ReadNodeMemory reads the node's memory once, keeping nothing open.
-func (f FS) ReadNodeMemory() (MemorySample, error) {
+func (f FS) ReadNodeMemory(rules MemoryRules) (MemorySample, error) {
 	h, err := f.MemoryHierarchy()
 	if err != nil {
 		return MemorySample{}, err
 	}
-	g := h.NodeMemory(true)
+	g := h.NodeMemory(rules)
 	defer g.Close()
 	return g.Read(&Buffer{})
 }
@@ -159,10 +170,13 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 		return MemorySample{}, err
 	}
 	limit, limited, err := f.parse(content)
-	var machine int64
+	var machine, hugePages int64
 	capped := false
-	if err == nil && f.capped {
+	if err == nil && f.rules.Capped {
 		machine, capped, err = parseMeminfo(content, keyMemAvailable)
+	}
+	if err == nil && f.rules.ExcludeHugePages { // the sum of all sizes, as in /sys/kernel/mm/hugepages
+		hugePages, _, err = parseMeminfo(content, keyHugetlb)
 	}
 	if err != nil {
 		return MemorySample{}, fmt.Errorf("parse %s: %w", f.limit.Path(), err)
@@ -171,7 +185,7 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	if err != nil {
 		return MemorySample{}, err
 	}
-	s := sample(use, limit, limited)
+	s := sample(use, limit, hugePages, limited)
 	if capped {
 		s.AvailableBytes, s.MemAvailableBytes, s.Capped = min(s.AvailableBytes, machine), machine, true
 	}
@@ -183,11 +197,14 @@ func (f *memoryFiles) close() {
 	f.limit.Close()
 }
 
-func sample(use MemoryUse, limit int64, limited bool) MemorySample {
+func sample(use MemoryUse, limit, hugePages int64, limited bool) MemorySample {
 	s := MemorySample{MemoryUse: use, Limited: limited}
 	if limited {
-		s.CapacityBytes = limit
-		s.AvailableBytes = max(0, limit-use.WorkingSetBytes())
+		s.LimitBytes, s.HugePagesBytes, s.CapacityBytes = limit, hugePages, limit
+		s.AvailableBytes = max(0, limit-hugePages-use.WorkingSetBytes())
+		if hugePages > 0 {
+			s.CapacityBytes = s.AvailableBytes + use.WorkingSetBytes()
+		}
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package nodefs
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -79,12 +80,12 @@ func TestNodeMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := hierarchy(t, node(name))
-			got, err := h.FS.ReadNodeMemory()
+			got, err := h.FS.ReadNodeMemory(MemoryRules{Capped: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			workingSet := want.UsageBytes - want.InactiveFileBytes
-			if got != (MemorySample{MemoryUse: want, Limited: true, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet, MemAvailableBytes: 24307448 << 10, Capped: true}) {
+			if got != (MemorySample{MemoryUse: want, Limited: true, LimitBytes: memTotal, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet, MemAvailableBytes: 24307448 << 10, Capped: true}) {
 				t.Errorf("read %+v, want use %+v of %d", got, want, int64(memTotal))
 			}
 			if got.WorkingSetBytes() != workingSet || got.AvailableBytes+got.WorkingSetBytes() != got.CapacityBytes {
@@ -103,13 +104,19 @@ func TestWhatNoCgroupUsesIsNotAvailable(t *testing.T) {
 		capped  bool
 		want    int64
 		wantErr string
+		// excluded, if not 0, excludes huge pages and is the capacity then.
+		excluded int64
 	}{
-		"a pool of huge pages":                      {"MemAvailable: 2097152 kB\nHugePages_Total: 20480\nHugepagesize: 2048 kB\n", true, 2 * gib, ""},
-		"nothing is left":                           {"MemAvailable: 0 kB\n", true, 0, ""},
-		"more page cache than the kubelet counts":   {"MemAvailable: 52428800 kB\n", true, 42 * gib, ""},
-		"as in the kubelet":                         {"MemAvailable: 2097152 kB\n", false, 42 * gib, ""},
-		"a kernel that does not say":                {"MemFree: 2097152 kB\n", true, 42 * gib, ""},
-		"what the kernel never prints is no figure": {"MemAvailable: much\n", true, 0, "proc/meminfo: MemAvailable:"},
+		"a pool of huge pages":                      {"MemAvailable: 2097152 kB\nHugePages_Total: 20480\nHugepagesize: 2048 kB\n", true, 2 * gib, "", 0},
+		"nothing is left":                           {"MemAvailable: 0 kB\n", true, 0, "", 0},
+		"more page cache than the kubelet counts":   {"MemAvailable: 52428800 kB\n", true, 42 * gib, "", 0},
+		"as in the kubelet until v1.36":             {"MemAvailable: 2097152 kB\nHugetlb: 39845888 kB\n", false, 42 * gib, "", 0},
+		"as in the kubelet since v1.37":             {"MemAvailable: 2097152 kB\nHugetlb: 39845888 kB\n", false, 4 * gib, "", 26 * gib},
+		"excluded and capped":                       {"MemAvailable: 2097152 kB\nHugetlb: 39845888 kB\n", true, 2 * gib, "", 26 * gib},
+		"a kernel without huge pages":               {"MemAvailable: 2097152 kB\n", false, 42 * gib, "", 64 * gib},
+		"huge pages in another unit":                {"Hugetlb: 1 MB\n", false, 0, "proc/meminfo: Hugetlb:", 64 * gib},
+		"a kernel that does not say":                {"MemFree: 2097152 kB\n", true, 42 * gib, "", 0},
+		"what the kernel never prints is no figure": {"MemAvailable: much\n", true, 0, "proc/meminfo: MemAvailable:", 0},
 	} {
 		for version, files := range map[string]map[string]string{
 			"v1": {"sys/fs/cgroup/memory/memory.usage_in_bytes": "24696061952\n", "sys/fs/cgroup/memory/memory.stat": "total_inactive_file 1073741824\n"},
@@ -121,10 +128,10 @@ func TestWhatNoCgroupUsesIsNotAvailable(t *testing.T) {
 				for file, text := range files {
 					write(t, root, file, text)
 				}
-				got, err := hierarchy(t, FS{Root: root}).NodeMemory(c.capped).Read(&Buffer{})
+				got, err := hierarchy(t, FS{Root: root}).NodeMemory(MemoryRules{Capped: c.capped, ExcludeHugePages: c.excluded != 0}).Read(&Buffer{})
 				checkParsed(t, got.AvailableBytes, err, c.want, c.wantErr)
-				if err == nil && got.CapacityBytes != 64*gib {
-					t.Errorf("a capacity of %d, want that of the machine", got.CapacityBytes)
+				if want := cmp.Or(c.excluded, 64*gib); err == nil && got.CapacityBytes != want {
+					t.Errorf("a capacity of %d, want %d", got.CapacityBytes, want)
 				}
 			})
 		}
@@ -156,7 +163,7 @@ func TestMemoryOfTheCgroupOfPods(t *testing.T) {
 }
 
 func TestUseOverTheLimitLeavesZero(t *testing.T) {
-	if s := sample(MemoryUse{UsageBytes: 900}, 800, true); s.AvailableBytes != 0 || s.CapacityBytes != 800 {
+	if s := sample(MemoryUse{UsageBytes: 900}, 800, 0, true); s.AvailableBytes != 0 || s.CapacityBytes != 800 {
 		t.Errorf("sample = %+v, want 0 of 800", s)
 	}
 }
@@ -216,7 +223,7 @@ func TestUnreadableFigureNamesItsFile(t *testing.T) {
 func TestReadingAllocatesNothing(t *testing.T) {
 	for _, name := range []string{"node-v1", "node-v2"} {
 		h := hierarchy(t, node(name))
-		total, pods := h.NodeMemory(true), h.CgroupMemory("/kubepods")
+		total, pods := h.NodeMemory(MemoryRules{Capped: true}), h.CgroupMemory("/kubepods")
 		pod, err := h.OpenMemory("/kubepods/burstable/pod" + podUID)
 		if err != nil {
 			t.Fatal(err)

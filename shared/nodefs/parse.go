@@ -20,6 +20,7 @@ var (
 	keyFile              = []byte("\nfile ")
 	keyMemTotal          = []byte("\nMemTotal:")
 	keyMemAvailable      = []byte("\nMemAvailable:")
+	keyHugetlb           = []byte("\nHugetlb:")
 )
 
 // parseAmount parses a file that contains one number, such as memory.current.

@@ -13,7 +13,7 @@ type node struct {
 }
 
 func (n node) memory(o eviction.Observation) eviction.Observation {
-	m, err := n.fs.ReadNodeMemory()
+	m, err := n.fs.ReadNodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: n.facts.ExcludeHugePages})
 	return figures.Memory(o, m, err)
 }
 

@@ -970,9 +970,14 @@ type NodeFacts struct {
 	SummarySocket string `protobuf:"bytes,9,opt,name=summary_socket,json=summarySocket,proto3" json:"summary_socket,omitempty"`
 	// The host only decides and tells, and changes nothing on the node. A plugin that
 	// removes or changes something of its own accord does not either.
-	DryRun        bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DryRun bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// The node's huge pages, in use or not, are neither part of memory.available nor of
+	// its capacity.
+	ExcludeHugePages bool `protobuf:"varint,11,opt,name=exclude_huge_pages,json=excludeHugePages,proto3" json:"exclude_huge_pages,omitempty"`
+	// The summary counts them as available: subtract them from what it says.
+	SummaryHasHugePages bool `protobuf:"varint,12,opt,name=summary_has_huge_pages,json=summaryHasHugePages,proto3" json:"summary_has_huge_pages,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *NodeFacts) Reset() {
@@ -1071,6 +1076,20 @@ func (x *NodeFacts) GetSummarySocket() string {
 func (x *NodeFacts) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
+	}
+	return false
+}
+
+func (x *NodeFacts) GetExcludeHugePages() bool {
+	if x != nil {
+		return x.ExcludeHugePages
+	}
+	return false
+}
+
+func (x *NodeFacts) GetSummaryHasHugePages() bool {
+	if x != nil {
+		return x.SummaryHasHugePages
 	}
 	return false
 }
@@ -3044,7 +3063,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\"[\n" +
 	"\x10ConfigureRequest\x12/\n" +
 	"\x04node\x18\x01 \x01(\v2\x1b.evictd.plugin.v1.NodeFactsR\x04node\x12\x16\n" +
-	"\x06config\x18\x02 \x01(\fR\x06config\"\xe7\x02\n" +
+	"\x06config\x18\x02 \x01(\fR\x06config\"\xca\x03\n" +
 	"\tNodeFacts\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x19\n" +
 	"\broot_dir\x18\x02 \x01(\tR\arootDir\x12\x1f\n" +
@@ -3058,7 +3077,9 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x0eimage_endpoint\x18\b \x01(\tR\rimageEndpoint\x12%\n" +
 	"\x0esummary_socket\x18\t \x01(\tR\rsummarySocket\x12\x17\n" +
 	"\adry_run\x18\n" +
-	" \x01(\bR\x06dryRun\"\x13\n" +
+	" \x01(\bR\x06dryRun\x12,\n" +
+	"\x12exclude_huge_pages\x18\v \x01(\bR\x10excludeHugePages\x123\n" +
+	"\x16summary_has_huge_pages\x18\f \x01(\bR\x13summaryHasHugePages\"\x13\n" +
 	"\x11ConfigureResponse\"j\n" +
 	"\x0eObserveRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12*\n" +
