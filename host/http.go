@@ -31,6 +31,8 @@ type Status struct {
 	NodeName  string    `json:"nodeName"`
 	StartTime time.Time `json:"startTime"`
 	DryRun    bool      `json:"dryRun"`
+	// Compatibility is the minor version of Kubernetes whose kubelet decides the same way.
+	Compatibility string `json:"compatibility"`
 	// NotReady is the reason why /healthz fails; empty if it succeeds.
 	NotReady string `json:"notReady,omitempty"`
 	loop.Snapshot
@@ -49,15 +51,16 @@ func (m *Manager) Status() Status {
 		possible = nil // It is not queried again.
 	}
 	s := Status{
-		Version:    m.version,
-		NodeName:   c.NodeName,
-		StartTime:  m.started,
-		DryRun:     c.DryRun,
-		Snapshot:   *snapshot,
-		Inspection: m.inspection.Found(),
-		Cgroups:    m.cgroups.Status(),
-		Plugins:    m.supervisor.StatusIn(layout, possible...),
-		Events:     m.recorder.events(),
+		Version:       m.version,
+		Compatibility: c.Kubernetes(),
+		NodeName:      c.NodeName,
+		StartTime:     m.started,
+		DryRun:        c.DryRun,
+		Snapshot:      *snapshot,
+		Inspection:    m.inspection.Found(),
+		Cgroups:       m.cgroups.Status(),
+		Plugins:       m.supervisor.StatusIn(layout, possible...),
+		Events:        m.recorder.events(),
 	}
 	if err := m.healthy(&s.Snapshot); err != nil {
 		s.NotReady = err.Error()

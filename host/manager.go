@@ -131,8 +131,9 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		Address: c.ListenAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile, NodeName: c.NodeName, Log: m.log,
 	})
 	m.runtime, m.endpoint = runtime, endpoint
+	api, errAPI := openAPI(ctx, c, m.version, m.log)
 	o, err := m.open()
-	if err := errors.Join(errRuntime, errListen, inspect.Capacity(ctx, c), err); err != nil {
+	if err := errors.Join(errRuntime, errListen, errAPI, inspect.Capacity(ctx, c), err); err != nil {
 		return err
 	}
 	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, func(found []inspect.Lasting) {
@@ -148,7 +149,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
 	by, err := modes[c.Mode](modeOptions{
-		config: c, version: m.version, journal: m.dir, known: m.dir, ending: victimcri.Options{
+		config: c, api: api, journal: m.dir, known: m.dir, ending: victimcri.Options{
 			Runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), PodsDir: parts.PodsDir(c), Log: m.log,
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
@@ -271,6 +272,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	if m.cluster != nil {
 		serving.Go(func() { m.cluster.run(around) })
+		serving.Go(func() {
+			followKubelet(around, m.cluster.api.KubeletVersion, m.config().KubeletVersion, func(ctx context.Context, version string) error {
+				return m.reload(ctx, func(now Config) Config {
+					now.KubeletVersion = version
+					return now
+				})
+			}, m.log)
+		})
 	}
 	select {
 	case <-m.supervisor.Started():
@@ -363,7 +372,7 @@ func (m *Manager) logReady() {
 			plugins = append(plugins, s.Name)
 		}
 	}
-	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "dryRun", m.config().DryRun)
+	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "compatibility", m.config().Kubernetes(), "dryRun", m.config().DryRun)
 }
 
 // ReloadFrom reloads the configuration that load returns. A load error counts as a failed reload.
@@ -384,6 +393,14 @@ func (m *Manager) ReloadFrom(ctx context.Context, load func() (Config, error)) (
 // when called from a function that a pass calls.
 func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 	defer func() { m.metrics.Reloaded(err) }()
+	return m.reload(ctx, func(now Config) Config {
+		c.KubeletVersion = now.KubeletVersion
+		return c
+	})
+}
+
+// reload is like Reload with a change of the configuration in force.
+func (m *Manager) reload(ctx context.Context, change func(now Config) Config) error {
 	if err := m.loop.Reentered(); err != nil {
 		return err
 	}
@@ -392,6 +409,7 @@ func (m *Manager) Reload(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer end()
+	c := change(*m.config())
 	wrong := usable(c)
 	if m.embedded != nil { // the embedding program's, not the configuration's
 		c.MonitoringInterval = m.config().MonitoringInterval

@@ -2,9 +2,9 @@ package host
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/nodestatus"
 	"github.com/evictd/evictd/host/internal/parts"
@@ -20,8 +20,9 @@ import (
 
 // modeOptions configures a mode.
 type modeOptions struct {
-	config  *Config
-	version string
+	config *Config
+	// api is nil in a mode without an API server.
+	api *kubeapi.Client
 	// ending holds the options for ending pods through the container runtime.
 	ending  victimcri.Options
 	journal loop.Journal
@@ -59,24 +60,20 @@ var modes = map[string]func(modeOptions) (mode, error){
 		}, nil
 	},
 	config.ModeKubernetes: func(o modeOptions) (mode, error) {
-		api, err := parts.API(o.config, o.version, o.ending.Log)
-		if err != nil {
-			return mode{}, fmt.Errorf("kubeconfig: %q: %w", o.config.Kubeconfig, err)
-		}
 		rules := parts.Rules(o.config)
 		rules.Wanted = o.wanted
-		source, err := podkubernetes.New(api, o.ending.Runtime, rules, o.known)
+		source, err := podkubernetes.New(o.api, o.ending.Runtime, rules, o.known)
 		if err != nil {
 			o.ending.Log.Warn("pods that a former evictd saved are not used", "error", err)
 		}
-		of := &cluster{api: api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
+		of := &cluster{api: o.api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
 		settle := func(context.Context) {}
 		if o.config.NodeConditions != config.NodeConditionsNone {
-			of.conditions = nodestatus.New(api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
+			of.conditions = nodestatus.New(o.api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
 			settle = of.conditions.Settle
 		}
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: api, NodeName: o.config.NodeName, Refused: o.refused, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+			Options: o.ending, API: o.api, NodeName: o.config.NodeName, Refused: o.refused, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of.killer = killer
 		return mode{pods: listing.New(source, o.ending.Log), killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/shared/eviction"
@@ -19,20 +20,22 @@ func newKeeper(m *Manager) *recorder.Keeper {
 	if c.StateDir == "" {
 		return nil
 	}
-	return recorder.New(recorder.Options{
+	o := recorder.Options{
 		Store: store.New(store.Options{Dir: store.Below(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
-		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log, Samplers: samplers(m, c), Usage: podUsage(m, c),
-	})
+		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log,
+	}
+	// Figures of other sources and of an embedding program are recorded in passes only.
+	if m.embedded == nil && c.Source == config.SourceNative {
+		reader := fallback.New(m.facts(c))
+		o.Samplers = samplers(reader, c)
+		o.Usage = podUsage(reader, func(ctx context.Context) (pods.Snapshot, error) { return m.loop.Pods.Active(ctx) })
+	}
+	return recorder.New(o)
 }
 
 // samplers returns functions that sample the node between passes: kernel and filesystem figures
-// that have thresholds and that the host can read itself. Figures of other sources and of an
-// embedding program are recorded in passes only.
-func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
-	if m.embedded != nil || c.Source != config.SourceNative {
-		return nil
-	}
-	reader := fallback.New(m.facts(c))
+// that have thresholds and that the host can read itself.
+func samplers(reader *fallback.Reader, c *Config) (all []func() []eviction.Observation) {
 	thresholds, _ := c.Thresholds() // already validated
 	for _, thing := range [][]eviction.Signal{
 		{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable},
@@ -57,15 +60,11 @@ func samplers(m *Manager, c *Config) (all []func() []eviction.Observation) {
 const usageTimeout = 10 * time.Second
 
 // podUsage returns a function that measures the memory and tasks of pods.
-func podUsage(m *Manager, c *Config) func(ctx context.Context) (recorder.Usage, error) {
-	if m.embedded != nil || c.Source != config.SourceNative {
-		return nil
-	}
-	reader := fallback.New(m.facts(c))
+func podUsage(reader *fallback.Reader, active func(context.Context) (pods.Snapshot, error)) func(ctx context.Context) (recorder.Usage, error) {
 	return func(ctx context.Context) (recorder.Usage, error) {
 		ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 		defer cancel()
-		known, err := m.loop.Pods.Active(ctx)
+		known, err := active(ctx)
 		if err != nil {
 			return nil, err
 		}

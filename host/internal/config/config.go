@@ -12,12 +12,14 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/summary"
@@ -74,8 +76,11 @@ type Config struct {
 	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable" kubelet:"enforceNodeAllocatable" is:"allocatables" default:"pods" flag:"with pods in it, hard memory thresholds hold for all pods together too"`
 	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" default:"true" flag:"let the kernel wake evictd when memory runs short"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
-	// Compatibility is the Kubernetes version whose kubelet decides the same way.
-	Compatibility string `json:"compatibility" oneof:"1.35 1.36 1.37" default:"1.36" reload:"no" flag:"version of Kubernetes whose kubelet decides alike: 1.35, 1.36 or 1.37"`
+	// Compatibility is the Kubernetes version whose kubelet decides the same way; see Kubernetes.
+	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37" default:"auto" reload:"no" flag:"version of Kubernetes whose kubelet decides alike: 1.35, 1.36, 1.37, or auto for that of the node's kubelet"`
+	// KubeletVersion is the version of the node's kubelet, such as v1.36.3, empty if unknown. It is
+	// not in the file.
+	KubeletVersion string `json:"-"`
 	// FeatureGates holds the kubelet's gates, as given; see Feature.
 	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
 
@@ -201,14 +206,40 @@ func (c *Config) PossibleLayouts() []eviction.Layout {
 	return eviction.Layouts()
 }
 
-// Kubernetes137 is a value of Compatibility.
-const Kubernetes137 = "1.37"
+// Values of Compatibility.
+const (
+	CompatibilityAuto = "auto"
+	Kubernetes135     = "1.35"
+	Kubernetes137     = "1.37"
+)
 
-// Since reports whether Compatibility is a version or a later one.
-func (c *Config) Since(version string) bool { return c.Compatibility >= version }
+// Kubernetes returns the minor version of Kubernetes whose kubelet decides the same way:
+// Compatibility, or with "auto" that of the node's kubelet.
+func (c *Config) Kubernetes() string {
+	if c.Compatibility == CompatibilityAuto {
+		return Minor(c.KubeletVersion)
+	}
+	return c.Compatibility
+}
+
+// Minor returns the value of Compatibility that is nearest to a kubelet's version. It is the newest
+// if the version is empty or invalid.
+func Minor(kubelet string) string {
+	v, err := version.ParseGeneric(kubelet)
+	switch {
+	case err != nil || v.AtLeast(version.MustParseGeneric(Kubernetes137)):
+		return Kubernetes137
+	case v.LessThan(version.MustParseGeneric(Kubernetes135)):
+		return Kubernetes135
+	}
+	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+}
+
+// Since reports whether decisions are those of a minor version or a later one.
+func (c *Config) Since(version string) bool { return c.Kubernetes() >= version }
 
 // Feature reports whether a feature of warn.go is on: by its gate, else by AllAlpha or AllBeta,
-// else because beta features are on in the kubelet. A feature newer than Compatibility is off.
+// else because beta features are on in the kubelet. A feature newer than Kubernetes is off.
 func (c *Config) Feature(name string) bool {
 	f := newFeatures[name]
 	if !c.Since(f.since) {

@@ -43,6 +43,9 @@ var tables = map[reflect.Type][]field{
 func fieldsOf(t reflect.Type) []field {
 	fields := make([]field, 0, t.NumField())
 	for f := range t.Fields() {
+		if f.Tag.Get("json") == "-" {
+			continue
+		}
 		row := field{
 			usage: f.Tag.Get("flag"), def: f.Tag.Get("default"), separator: cmp.Or(f.Tag.Get("pairs"), "="), kubelet: f.Tag.Get("kubelet"),
 			fixed: f.Tag.Get("reload") == "no", typ: f.Type, index: f.Index[0],

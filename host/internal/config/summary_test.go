@@ -157,6 +157,14 @@ func TestFeaturesByVersion(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+	for kubelet, want := range map[string]string{
+		"": Kubernetes137, "v1.36.3": "1.36", "v1.35.1-gke.1": Kubernetes135, "v1.30.0+k3s1": Kubernetes135, "v1.38.0": Kubernetes137, "v2.0.0": Kubernetes137, "dev": Kubernetes137,
+	} {
+		config := Config{Compatibility: CompatibilityAuto, KubeletVersion: kubelet}
+		if got := config.Kubernetes(); got != want || config.Since(Kubernetes137) != (want == Kubernetes137) {
+			t.Errorf("kubelet %q: %s, want %s", kubelet, got, want)
+		}
+	}
 	old := Config{Compatibility: "1.36", FeatureGates: map[string]bool{FeatureFixQOSClass: true}}
 	if got := featureWarnings(&old); len(got) != 1 || !strings.Contains(got[0], "it came with Kubernetes 1.37, compatibility is 1.36") {
 		t.Errorf("warnings %q", got)

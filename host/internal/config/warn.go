@@ -97,6 +97,8 @@ const (
 	FeatureSeparateDiskGC = "KubeletSeparateDiskGC"
 	// FeatureFixQOSClass ignores empty pod-level resources when determining the QoS class.
 	FeatureFixQOSClass = "PodLevelResourcesFixKubeletQOSClass"
+	// FeatureHugePages excludes huge pages from the available memory.
+	FeatureHugePages = "HugepageAwareEviction"
 	// FeatureMemoryVolumes limits emptyDirs in memory by the size of their tmpfs only.
 	FeatureMemoryVolumes = "InPlacePodVerticalScalingMemoryBackedVolumes"
 
@@ -112,6 +114,7 @@ var newFeatures = map[string]struct {
 	alpha bool
 }{
 	FeatureFixQOSClass:   {since: Kubernetes137},
+	FeatureHugePages:     {since: Kubernetes137},
 	FeatureMemoryVolumes: {since: Kubernetes137, alpha: true},
 }
 
@@ -122,6 +125,7 @@ var features = []string{
 	FeaturePodLevelResources,
 	FeatureSeparateDiskGC,
 	FeatureFixQOSClass,
+	FeatureHugePages,
 	FeatureMemoryVolumes,
 	allAlpha,
 	allBeta,
@@ -139,7 +143,7 @@ func featureWarnings(c *Config) []string {
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		switch since := newFeatures[name].since; {
 		case !c.Since(since):
-			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: it came with Kubernetes %s, compatibility is %s", name, since, c.Compatibility))
+			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: it came with Kubernetes %s, compatibility is %s", name, since, c.Kubernetes()))
 		case !slices.Contains(features, name):
 			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: no gate of this name changes what is evicted", input.Shown(name)))
 		}

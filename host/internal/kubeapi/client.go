@@ -225,6 +225,15 @@ func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte)
 	return node, err
 }
 
+// KubeletVersion returns the version that the node's kubelet reports in the Node's status.
+func (c *Client) KubeletVersion(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	node := &v1.Node{}
+	err := c.current().core.Get().Resource("nodes").Name(c.options.NodeName).Do(ctx).Into(node)
+	return node.Status.NodeInfo.KubeletVersion, err
+}
+
 // SelfSubjectAccessReview asks whether this account may do verb to a resource, with its group after
 // a dot unless it is core, in all namespaces if namespace is "". List and watch of pods means those
 // that this client requests. The reason may be "".
@@ -235,6 +244,9 @@ func (c *Client) SelfSubjectAccessReview(ctx context.Context, verb, resource, su
 		about.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
 			{Key: podNode, Operator: metav1.FieldSelectorOpIn, Values: []string{c.options.NodeName}},
 		}}
+	}
+	if resource == "nodes" { // likewise its own
+		about.Name = c.options.NodeName
 	}
 	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: about}}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

@@ -36,6 +36,9 @@ func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.No
 		ImageEndpoint:   c.ImageEndpoint,
 		SummarySocket:   summarySocket,
 		DryRun:          c.DryRun,
+
+		ExcludeHugePages:    c.Feature(config.FeatureHugePages),
+		SummaryHasHugePages: c.KubeletVersion != "" && config.Minor(c.KubeletVersion) < config.Kubernetes137,
 	}
 }
 

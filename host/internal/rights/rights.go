@@ -64,6 +64,7 @@ var always = []permission{
 	{"watch", "pods", "", "no pod is known, and none evicted", false},
 	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false},
 	{"delete", "pods", "", "a pod whose eviction is refused is started again by its kubelet", true},
+	{"get", "nodes", "", "the kubelet's version is not known, and compatibility: auto is the newest", true},
 	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true},
 	{"patch", "events", "", "an event that is repeated is not counted", true},
 }

@@ -172,7 +172,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 
 func TestAnAPIServerThatIsAwayIsAnError(t *testing.T) {
 	errs, _ := rights.Check(t.Context(), rights.Options{API: &api{broken: errors.New("connection refused")}, Patch: evict})
-	if len(errs) != 6 || errs[2].Error() != "ask whether patch pods/status is allowed: connection refused" {
+	if len(errs) != 7 || errs[2].Error() != "ask whether patch pods/status is allowed: connection refused" {
 		t.Errorf("%v", errs)
 	}
 }
