@@ -34,9 +34,9 @@ type alarm struct {
 	dir func() (string, error)
 	// want carries the level to set, 0 for none; only the latest counts.
 	want chan int64
-	// rings gets a value when the kernel has notified or a level was set: in both cases it is
+	// rings gets causeKernel when the kernel has notified or a level was set: in both cases it is
 	// time to look again.
-	rings chan struct{}
+	rings chan<- string
 	// armed is the level in force, 0 for none.
 	armed atomic.Int64
 
@@ -45,8 +45,8 @@ type alarm struct {
 	askedAt time.Time
 }
 
-func newAlarm(dir func() (string, error)) *alarm {
-	return &alarm{dir: dir, want: make(chan int64, 1), rings: make(chan struct{}, 1)}
+func newAlarm(dir func() (string, error), rings chan<- string) *alarm {
+	return &alarm{dir: dir, want: make(chan int64, 1), rings: rings}
 }
 
 // follow requests a new level if the last one no longer serves. Only the watcher calls it.
@@ -105,7 +105,7 @@ func (a *alarm) run(ctx context.Context) {
 
 func (a *alarm) ring() {
 	select {
-	case a.rings <- struct{}{}:
+	case a.rings <- causeKernel:
 	default:
 	}
 }

@@ -201,7 +201,7 @@ func TestAFigureThatVanishesMeetsNothing(t *testing.T) {
 }
 
 func TestTheLevelIsSetAnewOnlyWhenItIsOff(t *testing.T) {
-	a := newAlarm(nil)
+	a := newAlarm(nil, nil)
 	now := time.Unix(1000, 0)
 	asks := func(level, usage int64) bool {
 		t.Helper()

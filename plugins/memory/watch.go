@@ -62,18 +62,22 @@ func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Thres
 func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []eviction.Threshold, wakes chan<- eviction.Wake) {
 	gauge := n.gauge(s)
 	var a *alarm
+	rings := make(chan string, 1)
+	var running hang.Group
+	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	if n.hierarchy.Version == nodefs.V1 {
-		a = newAlarm(func() (string, error) { return n.cgroupDir(s) })
-		var running hang.Group
-		defer running.Wait()
-		var stop context.CancelFunc
-		ctx, stop = context.WithCancel(ctx)
-		defer stop()
+		a = newAlarm(func() (string, error) { return n.cgroupDir(s) }, rings)
 		running.Go(func() {
 			defer stop() // in case of a panic
 			a.run(ctx)
 		})
 	}
+	running.Go(func() {
+		defer stop()
+		watchSigns(ctx, func() []sign { return n.signs(s) }, rings)
+	})
 	var b nodefs.Buffer
 	p := newPace(thresholds, n.pollInterval)
 	cause := causePoll
@@ -85,7 +89,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 			case <-ctx.Done():
 			}
 		}
-		cause = waitForNext(ctx, v.again, a)
+		cause = waitForNext(ctx, v.again, rings)
 	}
 }
 
@@ -105,25 +109,21 @@ func lookOnce(p *pace, gauge *nodefs.MemoryGauge, a *alarm, b *nodefs.Buffer) ve
 }
 
 // waitForNext waits until it is time to look again and returns the cause.
-func waitForNext(ctx context.Context, again time.Duration, a *alarm) (cause string) {
+func waitForNext(ctx context.Context, again time.Duration, rings <-chan string) (cause string) {
 	looked := time.Now()
 	timer := time.NewTimer(max(again, minGap))
 	defer timer.Stop()
-	var rings <-chan struct{}
-	if a != nil {
-		rings = a.rings
-	}
 	select {
 	case <-ctx.Done():
 		return causePoll
 	case <-timer.C:
 		return causePoll
-	case <-rings:
+	case cause = <-rings:
 	}
 	timer.Reset(minGap - time.Since(looked))
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return causeKernel
+	return cause
 }

@@ -41,7 +41,7 @@ func Find(fs nodefs.FS) []Feature {
 	return []Feature{
 		feature("memory events", "the kernel wakes evictd when memory is used up to a threshold; without them memory is looked at ever more often as it runs short",
 			cgroup(nodefs.V1, "cgroup.event_control")),
-		feature("PSI", "plugins can have triggers on stalls of memory, disk and CPU; evictd itself needs none", readable(fs.Path("/proc/pressure/memory"))),
+		feature("PSI", "stalls of memory make evictd look at once, beside the poll; plugins can have triggers on those of disk and CPU too", readable(fs.Path("/proc/pressure/memory"))),
 		feature("memory.reclaim", "plugins can have the kernel take back cache before a pod must go; evictd itself needs none", cgroup(nodefs.V2, "memory.reclaim")),
 		feature("process_mrelease", "what a killed pod has of memory comes back at once, and not when its processes get to end",
 			call(func() error { return syscall(unix.SYS_PROCESS_MRELEASE, badFile, 0, 0) })),

@@ -282,7 +282,7 @@ func (l *Loop) publish(p *pass) {
 			}
 			next.shortages = shortages(thresholds.InForce(), l.state, l.observer.Last)
 			next.Waiting = l.victims.Relief.Waiting()
-			next.Signals = l.observer.Statuses()
+			next.Signals = wokenBy(l.observer.Statuses(), next.Signals, p.scope)
 		}
 		next.Layout = ""
 		if thresholds.Layout != 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/wake"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -45,6 +46,20 @@ type Snapshot struct {
 	shortages map[string]shortage // by resource
 	// active counts the pods in the last listing, evictable those that may be evicted.
 	active, evictable int
+}
+
+// wokenBy adds the causes of the last wakes to statuses, which replace former.
+func wokenBy(statuses, former []observe.SignalStatus, scope wake.Scope) []observe.SignalStatus {
+	for i := range statuses {
+		s := &statuses[i]
+		b, _ := eviction.Builtin(s.Signal)
+		if cause := scope.Woken[b.Condition]; cause != "" && cause != wake.CauseWatchStarted {
+			s.WokenBy = cause
+		} else if at := slices.IndexFunc(former, func(f observe.SignalStatus) bool { return f.Signal == s.Signal }); at >= 0 {
+			s.WokenBy = former[at].WokenBy
+		}
+	}
+	return statuses
 }
 
 // Unevictable returns an error if a hard threshold is met and no pod can be evicted because they

@@ -3,6 +3,12 @@ package loop
 import (
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/host/internal/observe"
+	"github.com/evictd/evictd/host/internal/wake"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 func TestWhetherTheNodeIsShortIsKnownFromOutside(t *testing.T) {
@@ -32,5 +38,32 @@ func TestWhetherTheNodeIsShortIsKnownFromOutside(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What noticed a wake was only in the log.
+func TestWhatWokeEvictdStaysInTheStatus(t *testing.T) {
+	of := func(memory, pid string) []observe.SignalStatus {
+		s := []observe.SignalStatus{{WokenBy: memory}, {WokenBy: pid}}
+		s[0].Signal, s[1].Signal = eviction.MemoryAvailable, eviction.PIDAvailable
+		return s
+	}
+	woken := func(cause string) wake.Scope {
+		return wake.Scope{Woken: map[eviction.Condition]string{eviction.MemoryPressure: cause}}
+	}
+	for name, c := range map[string]struct {
+		former []observe.SignalStatus
+		scope  wake.Scope
+		want   []observe.SignalStatus
+	}{
+		"nothing yet":                   {nil, wake.Scope{Full: true}, of("", "")},
+		"a watch that begins":           {nil, woken(wake.CauseWatchStarted), of("", "")},
+		"a wake":                        {of("", "poll"), woken("psi"), of("psi", "poll")},
+		"a pass that nothing woke":      {of("memory.events", "poll"), wake.Scope{Full: true}, of("memory.events", "poll")},
+		"a signal without a former one": {of("psi", "")[:1], wake.Scope{Full: true}, of("psi", "")},
+	} {
+		if diff := cmp.Diff(c.want, wokenBy(of("", ""), c.former, c.scope)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -1,0 +1,115 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// cgroup2 makes a cgroup of version 2 until the test ends, on a hybrid machine one without controllers.
+func cgroup2(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
+		t.Skip("makes cgroups: run make test")
+	}
+	mount := "/sys/fs/cgroup/unified"
+	if _, err := os.Stat(mount); err != nil {
+		mount = "/sys/fs/cgroup"
+	}
+	dir, err := os.MkdirTemp(mount, "evictd-test-signs-")
+	if err != nil {
+		t.Skipf("no cgroup of version 2: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// populate has a process in a cgroup until the test, or what the caller does before, ends it.
+func populate(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(process.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _, _ = process.Process.Kill(), process.Wait() }
+}
+
+func ring(t *testing.T, rings <-chan string, want bool) {
+	t.Helper()
+	wait := 10 * time.Second
+	if !want {
+		wait = 10 * signInterval
+	}
+	select {
+	case cause := <-rings:
+		if !want || cause != causeEvents {
+			t.Errorf("rung by %q, want a ring: %v", cause, want)
+		}
+	case <-time.After(wait):
+		if want {
+			t.Error("no ring")
+		}
+	}
+}
+
+// The kernel notifies of cgroup.events as of memory.events.
+func TestSignsRingWhenTheKernelNotifies(t *testing.T) {
+	dir := cgroup2(t)
+	signs := []sign{{causeEvents, filepath.Join(dir, "cgroup.events"), ""}, {causePSI, filepath.Join(dir, "missing"), stallTrigger}}
+	ctx, cancel := context.WithCancel(t.Context())
+	rings, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		watchOpenSigns(ctx, signs, rings)
+	}()
+	ring(t, rings, false)
+	end := populate(t, dir)
+	ring(t, rings, true)
+	ring(t, rings, false)
+	end()
+	ring(t, rings, true)
+	cancel()
+	<-ended
+}
+
+// A cgroup that is removed must not keep the watcher busy.
+func TestSignsOfARemovedCgroupEnd(t *testing.T) {
+	t.Parallel()
+	dir := cgroup2(t)
+	ended := make(chan struct{})
+	end := populate(t, dir)
+	go func() {
+		defer close(ended)
+		watchOpenSigns(t.Context(), []sign{{causeEvents, filepath.Join(dir, "cgroup.events"), ""}}, make(chan string, 1))
+	}()
+	end()
+	for os.Remove(dir) != nil { // until its process is reaped
+		time.Sleep(time.Millisecond)
+	}
+	<-ended
+}
+
+func TestTheTriggerOfStallsIsAccepted(t *testing.T) {
+	cgroup2(t) // as root
+	f, err := sign{causePSI, "/proc/pressure/memory", stallTrigger}.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("this kernel has no PSI")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+}
