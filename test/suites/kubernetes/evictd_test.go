@@ -81,6 +81,7 @@ func TestCheckSaysWhichRightIsMissing(t *testing.T) {
 		{1, "patch", `"get"`, 1, "patch pods/status is not allowed"},
 		{2, "create", `"patch"`, 0, "create events is not allowed"},
 		{2, "patch", `"create"`, 0, "patch events is not allowed"},
+		{3, "get", `"list"`, 0, "get nodes is not allowed"},
 	} {
 		t.Run(fmt.Sprintf("%s of rule %d", missing.verb, missing.rule), func(t *testing.T) {
 			_, err := c.Kubectl(soon(t), "", "patch", "clusterrole", "evictd", "--type=json", "--patch",
