@@ -217,10 +217,15 @@ cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to 
 	@cd test/suites/kubernetes && $(GO) build -o $(CURDIR)/bin/cluster ./keep
 	@bin/cluster -kubernetes $(KUBERNETES) -etcd $(ETCD) -containerd $(CONTAINERD)
 
-parity: ## evictd and the kubelet's own manager decide the same random scenarios, for PARITY (10s)
-	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
+# The kubelet of host/paritytest/go.mod, or that of a go.mod made from it.
+PARITY_K8S = v1.37.2
+PARITY_MOD = $(if $(filter-out $(PARITY_K8S),$(K8S)),-tags $(K8S_TAG) -modfile $(KUBELET)-parity/kubelet.mod)
+parity: K8S = $(PARITY_K8S)
+parity: ## evictd and the own manager of a kubelet (K8S=v1.37.2) decide the same random scenarios, for PARITY (10s)
 	@mkdir -p bin
-	cd host/paritytest && $(GO) test -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
+	$(if $(PARITY_MOD),cd host/kubelet && $(GO) build -o $(KUBELET)-parity/generate ./generate && cd ../paritytest && $(KUBELET)-parity/generate -k8s $(K8S) -out $(KUBELET)-parity)
+	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
+	cd host/paritytest && $(GO) test $(PARITY_MOD) -ldflags '-X github.com/evictd/evictd/host/paritytest/kubelet.release=$(K8S)' -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
 	cd host/paritytest && $(GO) run ./coverage -min 95 -without $(NOT_THE_KUBELETS) $(CURDIR)/bin/parity.cov
 
 kubelet: ## the kubelet of Kubernetes K8S (v1.36.3) with evictd as its eviction manager into bin/

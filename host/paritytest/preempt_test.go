@@ -20,7 +20,7 @@ func TestPreemptionParity(t *testing.T) {
 	rules := tally{}
 	for _, gates := range []map[string]bool{
 		nil,
-		{"PodLevelResources": false, "InPlacePodLevelResourcesVerticalScaling": false},
+		generate.WithoutPodLevelResources(),
 	} {
 		ours, stop, err := embedded.NewPreemptor(t.Context(), gates)
 		if err != nil {

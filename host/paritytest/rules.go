@@ -180,6 +180,8 @@ func (h *history) reclaim() {
 func (h *history) admissions() {
 	for i, a := range h.want.Admit {
 		pod := h.step.Admit[i]
+		r := pod.Spec.Resources
+		h.note(h.want.MemoryPressure && r != nil && len(r.Requests)+len(r.Limits) == 0, "8 empty resources of the pod under memory pressure")
 		switch {
 		case len(h.got.NodeConditions) == 0:
 			h.note(true, "8 admitted without pressure")

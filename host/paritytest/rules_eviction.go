@@ -1,6 +1,7 @@
 package paritytest
 
 import (
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +14,10 @@ func (h *history) eviction(e *replay.Eviction, label string) {
 	pod := h.pods[e.UID]
 	if limit, is := strings.CutSuffix(label, ".limit"); is {
 		h.note(true, "10 "+limit+" limit")
+		h.note(strings.Contains(e.Message, "Container i"), "10 "+limit+" limit of a sidecar")
+		for _, v := range pod.Spec.Volumes {
+			h.note(v.EmptyDir != nil && v.EmptyDir.Medium != "" && strings.Contains(e.Message, strconv.Quote(v.Name)), "10 "+limit+" limit in memory")
+		}
 		h.note(len(h.want.Outcomes[0].Evictions) > 1, "10 several pods in a pass")
 		return
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	cadvisor "github.com/google/cadvisor/info/v1"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
@@ -29,7 +28,6 @@ import (
 	conversion "k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
-	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/configfiles"
@@ -145,9 +143,18 @@ func kubeletStarts(t *testing.T, file, dir string) error {
 			sum.Add(*evictionapi.GetThresholdQuantity(threshold.Value, quantity.NewQuantity(64<<30, quantity.BinarySI)))
 		}
 	}
-	machine := &cadvisor.MachineInfo{Topology: []cadvisor.Node{{Id: 0, Memory: 32 << 30}, {Id: 1, Memory: 32 << 30}}}
-	_, err = memorymanager.NewManager(klog.Background(), kc.MemoryManagerPolicy, machine, v1.ResourceList{v1.ResourceMemory: *sum}, kc.ReservedMemory, t.TempDir(), topologymanager.NewFakeManager())
+	machine, err := twoNodes(memorymanager.NewManager)
+	if err != nil {
+		return err
+	}
+	_, err = memorymanager.NewManager(klog.Background(), kc.MemoryManagerPolicy, machine, v1.ResourceList{v1.ResourceMemory: *sum}, kc.ReservedMemory, t.TempDir(), nil)
 	return err
+}
+
+// twoNodes returns a machine of the type that f takes: each version of the kubelet has another one.
+func twoNodes[M, R, S, M2 any](f func(klog.Logger, string, *M, v1.ResourceList, []R, string, S) (M2, error)) (*M, error) {
+	machine := new(M)
+	return machine, json.Unmarshal([]byte(`{"topology": [{"node_id": 0, "memory": 34359738368}, {"node_id": 1, "memory": 34359738368}]}`), machine)
 }
 
 // strictlyDecoded says which file below dir, or which other one, is not read strictly.

@@ -1,11 +1,13 @@
 package paritytest
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/paritytest/generate"
 	"github.com/evictd/evictd/host/paritytest/kubelet"
 )
 
@@ -27,6 +29,12 @@ func TestKubeletDecidesAsRecorded(t *testing.T) {
 			continue
 		}
 		s, recorded := trace.Scenario, trace.Decisions
+		if s.Config.Compatibility > kubelet.Minor { // recorded of a newer one
+			continue
+		}
+		if on, set := s.Config.FeatureGates["PodLevelResources"]; set && !on {
+			maps.Copy(s.Config.FeatureGates, generate.WithoutPodLevelResources())
+		}
 		got, err := theKubelet.Walk(t.Context(), s, func(at *kubelet.Step) error {
 			i := at.Index
 			if i >= len(recorded.Steps) {

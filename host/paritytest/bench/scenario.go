@@ -14,6 +14,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/paritytest/kubelet"
 )
 
 const (
@@ -42,6 +43,7 @@ func scenario(f family, n int) (*replay.Scenario, error) {
 		SchemaVersion: replay.SchemaVersion, Name: fmt.Sprintf("%s-%d", f.name, n), NodeName: "node-1",
 		StartTime: metav1.NewTime(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)), FilesystemLayout: replay.LayoutShared,
 		Config: replay.Config{
+			Compatibility:                    kubelet.Minor,
 			EvictionHard:                     map[string]string{f.signal: f.threshold},
 			EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
 		},

@@ -35,6 +35,7 @@ func NewPreemptor(ctx context.Context, gates map[string]bool) (_ *Preemptor, sto
 	}
 	p := &Preemptor{gates: gates}
 	c := host.DefaultConfig()
+	c.Compatibility = kubelet.Minor
 	c.NodeName, c.RunDir, c.PluginDir, c.FeatureGates, c.Pacing = "node-1", dir, "", gates, "kubelet"
 	p.manager, err = host.NewEmbedded(host.Embedding{
 		Config: c, Log: slog.New(slog.DiscardHandler), Recorder: p,

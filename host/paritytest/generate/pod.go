@@ -134,6 +134,10 @@ func (m *podMaker) container(name string, kind v1.PodQOSClass) v1.Container {
 // podLevel sets resources for the pod as a whole, which then count alone.
 func (m *podMaker) podLevel(p *v1.Pod) {
 	r := &v1.ResourceRequirements{}
+	p.Spec.Resources = r
+	if m.in(20) {
+		return
+	}
 	if m.in(60) {
 		r.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(pick(m.dice, "300Mi", "1Gi"))}
 	}
@@ -149,17 +153,16 @@ func (m *podMaker) podLevel(p *v1.Pod) {
 	if m.in(20) {
 		r.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceCPU: resource.MustParse("500m")}
 	}
-	p.Spec.Resources = r
 }
 
 func (m *podMaker) volumes(p *v1.Pod) {
 	for i := range pick(m.dice, 0, 0, 1, 1, 2, 3) {
 		v := v1.Volume{Name: fmt.Sprintf("v%d", i)}
 		switch m.IntN(12) {
-		case 0, 1, 2, 3, 4:
+		case 0, 1, 2, 3:
 			v.EmptyDir = &v1.EmptyDirVolumeSource{}
-		case 5:
-			v.EmptyDir = &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}
+		case 4, 5:
+			v.EmptyDir = &v1.EmptyDirVolumeSource{Medium: pick(m.dice, v1.StorageMediumMemory, v1.StorageMediumMemory, v1.StorageMediumHugePages, v1.StorageMediumHugePagesPrefix+"2Mi")}
 		case 6:
 			v.HostPath = &v1.HostPathVolumeSource{Path: "/x"}
 		case 7:

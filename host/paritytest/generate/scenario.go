@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/paritytest/kubelet"
 )
 
 // The quirks of the kubelet that scenarios can have.
@@ -54,6 +55,7 @@ func Scenario(seed int64) *replay.Scenario {
 	}
 	m.s.FilesystemLayout = pick(d, replay.LayoutShared, replay.LayoutImageFs, replay.LayoutContainerFs)
 	m.s.Config = config(d)
+	m.s.Config.Compatibility = kubelet.Minor
 	m.quirks()
 	m.node = newNode(d, &m.s.Config, m.s.FilesystemLayout)
 	m.node.huge = m.use.huge
@@ -89,8 +91,12 @@ func (m *maker) quirks() {
 		c.FeatureGates[name] = on
 	}
 	if m.in(4) {
-		gate("PodLevelResources", false)
-		gate("InPlacePodLevelResourcesVerticalScaling", false) // it cannot be on without
+		c.FeatureGates = WithoutPodLevelResources()
+	} else if kubelet.Minor >= "1.37" && m.in(6) {
+		gate("PodLevelResourcesFixKubeletQOSClass", false)
+	}
+	if kubelet.Minor >= "1.37" && m.in(15) {
+		gate("InPlacePodVerticalScalingMemoryBackedVolumes", m.in(80))
 	}
 	if m.in(4) {
 		gate("TaintTolerationComparisonOperators", true)
@@ -122,6 +128,16 @@ func (m *maker) quirks() {
 		m.use.forgetful = true
 		m.s.Quirks = append(m.s.Quirks, QuirkPanic)
 	}
+}
+
+// WithoutPodLevelResources returns the gates of a kubelet that has none. The others cannot be on
+// then.
+func WithoutPodLevelResources() map[string]bool {
+	gates := map[string]bool{"PodLevelResources": false, "InPlacePodLevelResourcesVerticalScaling": false}
+	if kubelet.Minor >= "1.37" {
+		gates["PodLevelResourcesFixKubeletQOSClass"], gates["PodLevelResourcesFixDefaulting"] = false, false
+	}
+	return gates
 }
 
 func (m *maker) userContainerFs(signal string) {

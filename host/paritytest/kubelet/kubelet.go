@@ -9,14 +9,18 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	_ "k8s.io/kubernetes/pkg/features" // the gates that a scenario may set
 
 	"github.com/evictd/evictd/host/internal/replay"
 )
 
-// Version is the release of the kubelet.
-const Version = "k8s.io/kubernetes v1.36.3 pkg/kubelet/eviction"
+// Minor is the minor release of the kubelet.
+const Minor = version.DefaultKubeBinaryVersion
+
+// release is the whole one if the linker sets it.
+var release = "v" + Minor
 
 // Kubelet decides scenarios, one at a time: its gates and its metrics belong to
 // the whole process.
@@ -50,7 +54,7 @@ func (k *Kubelet) Walk(ctx context.Context, s *replay.Scenario, look func(*Step)
 	}
 	defer reset()
 
-	d := &replay.Decisions{SchemaVersion: replay.SchemaVersion, Oracle: Version, Scenario: s.Name, Steps: []replay.StepDecision{}}
+	d := &replay.Decisions{SchemaVersion: replay.SchemaVersion, Oracle: "k8s.io/kubernetes " + release + " pkg/kubelet/eviction", Scenario: s.Name, Steps: []replay.StepDecision{}}
 	if d.ConfigErrors = configErrors(&s.Config); len(d.ConfigErrors) > 0 {
 		d.ConfigError = d.ConfigErrors[0]
 		return d, nil
@@ -103,10 +107,12 @@ func setGates(gates map[string]bool) (func(), error) {
 			}
 		}
 	}
+	reset := func() { _ = gate.SetFromMap(before) } // they were set before
 	if err := gate.SetFromMap(gates); err != nil {
+		reset()
 		return nil, fmt.Errorf("featureGates: %w", err)
 	}
-	return func() { _ = gate.SetFromMap(before) }, nil // they were set before
+	return reset, nil
 }
 
 // replacePods applies the changes of a step to the active pods.

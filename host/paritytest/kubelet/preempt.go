@@ -46,7 +46,7 @@ func (k *Kubelet) Preempt(ctx context.Context, r *Rejection) (*Response, error) 
 	defer reset()
 	record := &Record{KillErrors: r.KillErrors}
 	handler := preemption.NewCriticalPodAdmissionHandler(func() []*v1.Pod { return slices.Clone(r.Active) }, record.Kill, record)
-	left, err := handler.HandleAdmissionFailure(klog.NewContext(ctx, logr.Discard()), r.Pod, r.Reasons)
+	left, err := preempt(klog.NewContext(ctx, logr.Discard()), handler, r)
 	return &Response{Outcome: record.Outcome, Left: left, Error: text(err)}, nil
 }
 

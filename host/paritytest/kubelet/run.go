@@ -145,7 +145,7 @@ func (r *run) count() {
 
 // admission returns whether pod is admitted.
 func (r *run) admission(pod *v1.Pod) replay.Admit {
-	result := r.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: pod})
+	result := admit(r.admit, pod)
 	return replay.Admit{
 		UID: string(pod.UID), Name: pod.Name, Admit: result.Admit, Reason: result.Reason, Message: sortConditions(result.Message),
 	}
