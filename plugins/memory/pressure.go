@@ -5,13 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -31,18 +27,6 @@ const (
 // A sign is a file by which the kernel notifies of a shortage: it may precede a crossing.
 type sign struct {
 	cause, path, trigger string
-}
-
-// signs returns the signs of a shortage of a signal's memory.
-func (n *node) signs(s eviction.Signal) []sign {
-	if s == eviction.MemoryAvailable {
-		return []sign{{causePSI, n.hierarchy.FS.Path("/proc/pressure/memory"), stallTrigger}}
-	}
-	dir, err := n.cgroupDir(s)
-	if err != nil || n.hierarchy.Version != nodefs.V2 {
-		return nil
-	}
-	return []sign{{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, {causeEvents, filepath.Join(dir, "memory.events"), ""}}
 }
 
 // watchSigns sends the causes of signs until ctx ends. Those that this kernel does not have, or does

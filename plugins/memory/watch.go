@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -44,6 +45,18 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-
 			wake(w) // from this goroutine only
 		}
 	}
+}
+
+// signs returns the signs of a shortage of a signal's memory.
+func (n *node) signs(s eviction.Signal) []sign {
+	if s == eviction.MemoryAvailable {
+		return []sign{{causePSI, n.hierarchy.FS.Path("/proc/pressure/memory"), stallTrigger}}
+	}
+	dir, err := n.cgroupDir(s)
+	if err != nil || n.hierarchy.Version != nodefs.V2 {
+		return nil
+	}
+	return []sign{{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, {causeEvents, filepath.Join(dir, "memory.events"), ""}}
 }
 
 func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Threshold {

@@ -15,7 +15,7 @@ type SignalStatus struct {
 	// ObservedBy is the plugin that observed the figure, or "evictd" while the host reads it
 	// itself.
 	ObservedBy string `json:"observedBy,omitempty"`
-	// WokenBy is what noticed the last wake for the signal's condition, such as poll, memcg, psi or
+	// WokenBy is the cause of the last wake for the signal's condition, such as poll, memcg, psi or
 	// memory.events.
 	WokenBy string `json:"wokenBy,omitempty"`
 	// Contradiction: a custom observer and the one asked beside it have disagreed for a while. The
