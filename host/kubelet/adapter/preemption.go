@@ -16,10 +16,16 @@ type Preemption struct {
 	Pods     func() []*v1.Pod
 	KillPod  host.KillPodFunc
 	Recorder record.EventRecorder
+	// Operation is why the pod was to be admitted; empty before Kubernetes 1.37.
+	Operation lifecycle.Operation
 }
 
 // HandleAdmissionFailure implements lifecycle.AdmissionFailureHandler.
 func (p Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
+	const byScheduler = "InPlacePodVerticalScalingSchedulerPreemption"
+	if p.Operation == lifecycle.ResizeOperation && gates(byScheduler)[byScheduler] {
+		return reasons, nil
+	}
 	c, err := settings()
 	if err != nil {
 		return reasons, err
