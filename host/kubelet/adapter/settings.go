@@ -90,7 +90,7 @@ func settings() (host.Config, error) {
 	}
 	c.Pacing, c.Layout = "kubelet", "kubelet"
 	c.Compatibility = version.DefaultKubeBinaryVersion
-	c.FeatureGates = gates("PodLevelResources", "PodLevelResourcesFixKubeletQOSClass", "InPlacePodVerticalScalingMemoryBackedVolumes")
+	c.FeatureGates = gates("PodLevelResources", "PodLevelResourcesFixKubeletQOSClass", "HugepageAwareEviction", "InPlacePodVerticalScalingMemoryBackedVolumes")
 	return c, nil
 }
 

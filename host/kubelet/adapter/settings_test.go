@@ -83,14 +83,14 @@ func TestWhatRunsInAKubelet(t *testing.T) {
 
 // A pod would be evicted, or not, as another version of the kubelet does.
 func TestTheDecisionsAreThoseOfTheKubeletsVersion(t *testing.T) {
-	const volumes, class = "InPlacePodVerticalScalingMemoryBackedVolumes", "PodLevelResourcesFixKubeletQOSClass"
 	c, err := settings()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]bool{"PodLevelResources": true}
 	if c.Compatibility >= "1.37" {
-		want[volumes], want[class] = false, true
+		want["PodLevelResourcesFixKubeletQOSClass"], want["HugepageAwareEviction"] = true, true
+		want["InPlacePodVerticalScalingMemoryBackedVolumes"] = false
 	}
 	if c.Compatibility != version.DefaultKubeBinaryVersion || !maps.Equal(c.FeatureGates, want) {
 		t.Errorf("%s, %v, want %s, %v", c.Compatibility, c.FeatureGates, version.DefaultKubeBinaryVersion, want)
