@@ -104,7 +104,7 @@ func TestPatch(t *testing.T) {
 func TestAnotherMinorReleaseIsAnError(t *testing.T) {
 	for version, fits := range map[string]bool{
 		"v1.36.3": true, "v1.36.0": true, "v1.36.10": true, "v1.36.4-rc.0": true,
-		"v1.35.4": true, "v1.37.0": true, "v1.34.9": false, "v1.3.6": false, "v1.38.0": false, "1.36.3": false, "": false, "v1": false,
+		"v1.35.4": true, "v1.35.0": true, "v1.37.2": true, "v1.34.9": false, "v1.3.6": false, "v1.38.0": false, "1.36.3": false, "": false, "v1": false,
 	} {
 		err := checkMinor(version)
 		if (err == nil) != fits {
