@@ -16,14 +16,14 @@ type Preemption struct {
 	Pods     func() []*v1.Pod
 	KillPod  host.KillPodFunc
 	Recorder record.EventRecorder
-	// Operation is why the pod was to be admitted; empty before Kubernetes 1.37.
-	Operation lifecycle.Operation
+	// Resize is set if the pod is running and is to be resized, from Kubernetes 1.37 on.
+	Resize bool
 }
 
 // HandleAdmissionFailure implements lifecycle.AdmissionFailureHandler.
 func (p Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
 	const byScheduler = "InPlacePodVerticalScalingSchedulerPreemption"
-	if p.Operation == lifecycle.ResizeOperation && gates(byScheduler)[byScheduler] {
+	if p.Resize && gates(byScheduler)[byScheduler] {
 		return reasons, nil
 	}
 	c, err := settings()

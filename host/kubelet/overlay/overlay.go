@@ -17,7 +17,7 @@ var Files embed.FS
 // HandleAdmissionFailure no operation.
 var Before137 = strings.NewReplacer(
 	"Admit(ctx context.Context, ", "Admit(", "Admit(ctx, ", "Admit(",
-	", operation lifecycle.Operation)", ")", ", operation)", ")", ", Operation: operation", "",
+	", operation lifecycle.Operation)", ")", ", operation)", ")", ", Resize: operation == lifecycle.ResizeOperation", "",
 )
 
 // A File is a file for a package of the kubelet, and the functions that it replaces there.
