@@ -51,7 +51,7 @@ ROUNDS      ?= 20
 PACKAGES    ?= ./...
 REPEAT      ?= 1
 # The kubelet that gets evictd as its eviction manager, and what its build is made of.
-K8S         ?= v1.36.3
+K8S         ?= v1.37.2
 KUBELET      = $(CURDIR)/bin/build/kubelet-$(K8S)
 K8S_PARTS    = $(subst ., ,$(K8S))
 K8S_TAG      = $(subst v,kubernetes_,$(word 1,$(K8S_PARTS)))_$(word 2,$(K8S_PARTS))
@@ -228,7 +228,7 @@ parity: ## evictd and the own manager of a kubelet (K8S=v1.37.2) decide the same
 	cd host/paritytest && $(GO) test $(PARITY_MOD) -ldflags '-X github.com/evictd/evictd/host/paritytest/kubelet.release=$(K8S)' -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
 	cd host/paritytest && $(GO) run ./coverage -min 95 -without $(NOT_THE_KUBELETS) $(CURDIR)/bin/parity.cov
 
-kubelet: ## the kubelet of Kubernetes K8S (v1.36.3) with evictd as its eviction manager into bin/
+kubelet: ## the kubelet of Kubernetes K8S (v1.37.2, or of v1.36 or v1.35) with evictd as its eviction manager into bin/
 	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -out $(KUBELET)
 	cd host/kubelet && CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build $(call OVERLAID,$(KUBELET)) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(K8S)' -o $(CURDIR)/$(OUT)/kubelet k8s.io/kubernetes/cmd/kubelet
 

@@ -164,7 +164,7 @@ func TestTheKubeletsMetricsCount(t *testing.T) {
 	n.available = 1 << 28
 	n.synchronize(t, n.start(t))
 	critical := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "file"}}}
-	left, err := Preemption{func() []*v1.Pod { return n.pods }, n.kill, &record.FakeRecorder{}}.HandleAdmissionFailure(
+	left, err := Preemption{Pods: func() []*v1.Pod { return n.pods }, KillPod: n.kill, Recorder: &record.FakeRecorder{}}.HandleAdmissionFailure(
 		t.Context(), critical, []lifecycle.PredicateFailureReason{&lifecycle.InsufficientResourceError{ResourceName: v1.ResourcePods, Requested: 1}})
 	if err != nil || len(left) > 0 {
 		t.Errorf("preemption: %v, left %v", err, left)

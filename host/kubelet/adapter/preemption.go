@@ -16,10 +16,16 @@ type Preemption struct {
 	Pods     func() []*v1.Pod
 	KillPod  host.KillPodFunc
 	Recorder record.EventRecorder
+	// Resize is set if the pod is running and is to be resized, from Kubernetes 1.37 on.
+	Resize bool
 }
 
 // HandleAdmissionFailure implements lifecycle.AdmissionFailureHandler.
 func (p Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []lifecycle.PredicateFailureReason) ([]lifecycle.PredicateFailureReason, error) {
+	const byScheduler = "InPlacePodVerticalScalingSchedulerPreemption"
+	if p.Resize && gates(byScheduler)[byScheduler] {
+		return reasons, nil
+	}
 	c, err := settings()
 	if err != nil {
 		return reasons, err

@@ -11,8 +11,9 @@ import (
 	"sync/atomic"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/evictd/evictd/host"
 )
@@ -88,10 +89,22 @@ func settings() (host.Config, error) {
 		c.RunDir = RunDir
 	}
 	c.Pacing, c.Layout = "kubelet", "kubelet"
-	c.FeatureGates = map[string]bool{
-		string(features.PodLevelResources): utilfeature.DefaultFeatureGate.Enabled(features.PodLevelResources),
-	}
+	c.Compatibility = version.DefaultKubeBinaryVersion
+	c.FeatureGates = gates("PodLevelResources", "PodLevelResourcesFixKubeletQOSClass", "HugepageAwareEviction", "InPlacePodVerticalScalingMemoryBackedVolumes")
 	return c, nil
+}
+
+// gates returns which of the kubelet's feature gates are on, without those that its version does
+// not have.
+func gates(names ...featuregate.Feature) map[string]bool {
+	known := utilfeature.DefaultMutableFeatureGate.GetAll()
+	on := map[string]bool{}
+	for _, name := range names {
+		if _, ok := known[name]; ok {
+			on[string(name)] = utilfeature.DefaultFeatureGate.Enabled(name)
+		}
+	}
+	return on
 }
 
 // knowsItsRuntime returns an error if c names a runtime that does not exist: evictd's own figures

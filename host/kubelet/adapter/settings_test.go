@@ -3,11 +3,14 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/component-base/version"
 
 	"github.com/evictd/evictd/host"
 )
@@ -75,6 +78,22 @@ func TestWhatRunsInAKubelet(t *testing.T) {
 				t.Errorf("it does not say what would help:\n%s", &problem)
 			}
 		})
+	}
+}
+
+// A pod would be evicted, or not, as another version of the kubelet does.
+func TestTheDecisionsAreThoseOfTheKubeletsVersion(t *testing.T) {
+	c, err := settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"PodLevelResources": true}
+	if c.Compatibility >= "1.37" {
+		want["PodLevelResourcesFixKubeletQOSClass"], want["HugepageAwareEviction"] = true, true
+		want["InPlacePodVerticalScalingMemoryBackedVolumes"] = false
+	}
+	if c.Compatibility != version.DefaultKubeBinaryVersion || !maps.Equal(c.FeatureGates, want) {
+		t.Errorf("%s, %v, want %s, %v", c.Compatibility, c.FeatureGates, version.DefaultKubeBinaryVersion, want)
 	}
 }
 

@@ -13,25 +13,27 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/evictd/evictd/host/kubelet/overlay"
 )
 
 // changes holds changed files of the kubelet's sources, by path.
 type changes map[string][]byte
 
-// changed returns the changes that files make in sources. The error lists every problem.
-func changed(sources string, files []overlay.File) (changes, error) {
+// changed returns the changes that files make in sources of version. The error lists every problem.
+func changed(sources, version string, files []overlay.File) (changes, error) {
 	c := changes{}
 	var errs []error
 	for _, f := range files {
-		if err := c.add(sources, f); err != nil {
+		if err := c.add(sources, version, f); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return c, errors.Join(errs...)
 }
 
-func (c changes) add(sources string, f overlay.File) error {
+func (c changes) add(sources, version string, f overlay.File) error {
 	own, err := overlay.Files.ReadFile(f.Name)
 	if err != nil {
 		return err
@@ -39,6 +41,9 @@ func (c changes) add(sources string, f overlay.File) error {
 	mine := filepath.Join(f.Package, "evictd_"+strings.TrimSuffix(f.Name, ".txt"))
 	if _, err := os.Stat(filepath.Join(sources, mine)); err == nil {
 		return fmt.Errorf("%s is there already: want sources without evictd", mine)
+	}
+	if semver.Compare(semver.MajorMinor(version), "v1.37") < 0 {
+		own = []byte(overlay.Before137.Replace(string(own)))
 	}
 	c[mine] = own
 	if f.Source == "" {

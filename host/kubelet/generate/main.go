@@ -19,7 +19,7 @@ import (
 
 func main() {
 	var (
-		version = flag.String("k8s", "v1.36.3", "version of Kubernetes")
+		version = flag.String("k8s", "v1.37.2", "version of Kubernetes")
 		out     = flag.String("out", "", "directory to write to")
 		tests   = flag.Bool("tests", false, "also have the kubelet's own tests come to evictd")
 		patch   = flag.Bool("patch", false, "print a patch, and write nothing")
@@ -47,7 +47,7 @@ func run(ctx context.Context, version, out string, tests, patch bool) error {
 	if tests {
 		files = append(slices.Clip(files), overlay.Tests...)
 	}
-	changes, err := changed(sources, files)
+	changes, err := changed(sources, version, files)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestSourcesThatHaveChangedAreAnError(t *testing.T) {
 	if err := os.WriteFile(manager, []byte("package eviction\n\nfunc NewEvictionManager() {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := changed(dir, overlay.Kubelet)
+	_, err := changed(dir, "v1.37.2", overlay.Kubelet)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -69,7 +69,7 @@ func TestSourcesWithEvictdInThemAreAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := changed(dir, overlay.Kubelet[:1]); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := changed(dir, "v1.37.2", overlay.Kubelet[:1]); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("%v, want the file to be there already", err)
 	}
 }
@@ -104,13 +104,13 @@ func TestPatch(t *testing.T) {
 func TestAnotherMinorReleaseIsAnError(t *testing.T) {
 	for version, fits := range map[string]bool{
 		"v1.36.3": true, "v1.36.0": true, "v1.36.10": true, "v1.36.4-rc.0": true,
-		"v1.35.4": true, "v1.35.0": true, "v1.34.9": false, "v1.3.6": false, "v1.37.0": false, "1.36.3": false, "": false, "v1": false,
+		"v1.35.4": true, "v1.35.0": true, "v1.37.2": true, "v1.34.9": false, "v1.3.6": false, "v1.38.0": false, "1.36.3": false, "": false, "v1": false,
 	} {
 		err := checkMinor(version)
 		if (err == nil) != fits {
 			t.Errorf("%q: %v, want it to fit: %v", version, err, fits)
 		}
-		if err != nil && !strings.Contains(err.Error(), "want a version of v1.35 or v1.36, such as v1.35.4") {
+		if err != nil && !strings.Contains(err.Error(), "want a version of v1.35 or v1.36 or v1.37, such as v1.35.4") {
 			t.Errorf("%q: %v", version, err)
 		}
 	}

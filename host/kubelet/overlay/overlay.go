@@ -3,12 +3,22 @@
 // mostly refer to the kubelet's code.
 package overlay
 
-import "embed"
+import (
+	"embed"
+	"strings"
+)
 
 // Files are the files, by name.
 //
 //go:embed *.go.txt
 var Files embed.FS
+
+// Before137 changes Files for a kubelet before v1.37, where Admit has no context and
+// HandleAdmissionFailure no operation.
+var Before137 = strings.NewReplacer(
+	"Admit(ctx context.Context, ", "Admit(", "Admit(ctx, ", "Admit(",
+	", operation lifecycle.Operation)", ")", ", operation)", ")", ", Resize: operation == lifecycle.ResizeOperation", "",
+)
 
 // A File is a file for a package of the kubelet, and the functions that it replaces there.
 type File struct {

@@ -24,6 +24,7 @@ var mutants = map[string]mutant{
 	"limits of local storage are not looked at": {"kubelet.go", "= k.LocalStorageCapacityIsolation", "= false", "eviction"},
 	"garbage of images is not collected":        {"manager.go", `"image-gc": k.ImageGC.DeleteUnusedImages`, `"image-gc": k.ContainerGC.DeleteAllUnusedContainers`, "eviction"},
 	"a shortage is any reason":                  {"preemption.go", "r.(*lifecycle.InsufficientResourceError); ok {", "r.(*lifecycle.InsufficientResourceError); ok && false {", "preemption"},
+	"gates are off":                             {"settings.go", "utilfeature.DefaultFeatureGate.Enabled(name)", "false", ""},
 	"half the transition period":                {"kubelet.go", "= k.PressureTransitionPeriod", "= k.PressureTransitionPeriod / 2", ""},
 	"evictions are not counted":                 {"metrics.go", "metrics.Evictions.WithLabelValues(string(s)).Inc()", "", ""},
 }
