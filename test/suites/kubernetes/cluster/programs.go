@@ -69,7 +69,7 @@ func (c *Cluster) programs() []*part {
 			cmd := c.Inside(context.Background(), cmp.Or(c.Program.Path, filepath.Join(c.options.Kubernetes, "kubelet")), append([]string{
 				"--config=" + c.KubeletConfigFile(), "--kubeconfig=" + c.KubeletKubeconfig,
 				"--root-dir=" + c.KubeletRootDir, "--cert-dir=" + c.authority.dir,
-				"--hostname-override=" + c.Node, "--containerd=" + c.Socket, "-v=2",
+				"--hostname-override=" + c.Node, "-v=2",
 			}, c.options.KubeletFlags...)...)
 			cmd.Env = append(os.Environ(), c.Program.Env...)
 			return cmd
@@ -77,8 +77,8 @@ func (c *Cluster) programs() []*part {
 	}
 }
 
-// prepareNode makes the node's name resolvable for the API server and, like systemd, makes the
-// node's mounts visible in pods that request it.
+// prepareNode makes the node's name resolvable for the API server, its containerd known to the
+// kubelet's cAdvisor and, like systemd, its mounts visible in pods that request it.
 func prepareNode(ctx context.Context, s *stack.Stack, node string) error {
 	if out, err := s.Inside(ctx, "mount", "-n", "--make-rshared", "/").CombinedOutput(); err != nil {
 		return fmt.Errorf("share the node's mounts: %w: %s", err, bytes.TrimSpace(out))
@@ -93,6 +93,10 @@ func prepareNode(ctx context.Context, s *stack.Stack, node string) error {
 	}
 	if out, err := s.Inside(ctx, "mount", "-n", "--bind", file, "/etc/hosts").CombinedOutput(); err != nil {
 		return fmt.Errorf("name the node in /etc/hosts: %w: %s", err, bytes.TrimSpace(out))
+	}
+	// It has no setting for the socket since Kubernetes 1.37.
+	if out, err := s.Inside(ctx, "ln", "-sfn", s.Socket, "/run/containerd/containerd.sock").CombinedOutput(); err != nil {
+		return fmt.Errorf("serve containerd in /run/containerd: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }
