@@ -41,6 +41,12 @@ func watchSigns(ctx context.Context, signs func() []sign, rings chan<- string) {
 	}
 }
 
+// openSign is an open file of a sign.
+type openSign struct {
+	*os.File
+	cause string
+}
+
 // watchOpenSigns watches the signs that can be opened until ctx ends or their cgroup is removed.
 func watchOpenSigns(ctx context.Context, signs []sign, rings chan<- string) {
 	end, stop, err := os.Pipe()
@@ -50,39 +56,44 @@ func watchOpenSigns(ctx context.Context, signs []sign, rings chan<- string) {
 	defer func() { _, _ = end.Close(), stop.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = stop.Close() })()
 	polled := []unix.PollFd{{Fd: int32(end.Fd()), Events: unix.POLLIN}}
-	var open []*os.File
-	var causes []string
+	var all []openSign
 	for _, s := range signs {
-		if f, err := s.open(); err == nil && rearm(f) == nil {
+		if f, err := s.open(); err == nil {
 			defer func() { _ = f.Close() }() // nothing is left to write
-			open, causes = append(open, f), append(causes, s.cause)
+			all = append(all, openSign{f, s.cause})
 			polled = append(polled, unix.PollFd{Fd: int32(f.Fd()), Events: unix.POLLPRI})
 		}
 	}
-	for len(open) > 0 {
+	for len(all) > 0 {
 		n, err := unix.Poll(polled, int(reopenAfter.Milliseconds()))
-		if err != nil && !errors.Is(err, unix.EINTR) || ctx.Err() != nil {
+		if err != nil && !errors.Is(err, unix.EINTR) || ctx.Err() != nil || !ringFor(all, polled[1:], n > 0, rings) {
 			return
-		}
-		for i, f := range open {
-			if n > 0 && polled[i+1].Revents == 0 {
-				continue
-			}
-			if rearm(f) != nil { // the cgroup was removed, of which the kernel does not notify
-				return
-			}
-			if n > 0 {
-				select {
-				case rings <- causes[i]:
-				default:
-				}
-			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(signInterval):
 		}
 	}
+}
+
+// ringFor sends the cause of a sign that the kernel has notified of. It returns false if a cgroup was
+// removed, of which the kernel does not notify.
+func ringFor(all []openSign, polled []unix.PollFd, notified bool, rings chan<- string) bool {
+	for i, s := range all {
+		if notified && polled[i].Revents == 0 {
+			continue
+		}
+		if rearm(s.File) != nil {
+			return false
+		}
+		if notified {
+			select {
+			case rings <- s.cause:
+			default:
+			}
+		}
+	}
+	return true
 }
 
 // rearm reads a file, after which the kernel notifies of its next change.
@@ -96,14 +107,18 @@ func rearm(f *os.File) error {
 }
 
 func (s sign) open() (*os.File, error) {
-	if s.trigger == "" {
-		return os.Open(s.path)
+	flag := os.O_RDONLY
+	if s.trigger != "" {
+		flag = os.O_RDWR
 	}
-	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	f, err := os.OpenFile(s.path, flag, 0)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteString(s.trigger); err != nil {
+	if s.trigger != "" {
+		_, err = f.WriteString(s.trigger)
+	}
+	if err = errors.Join(err, rearm(f)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
