@@ -17,11 +17,15 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// The conditions of a pass are handed on before the first kill for them.
+// The conditions of a pass are handed on, and in force, before the first kill for them: a pod was
+// admitted in the place of a victim.
 func TestAWakeEvictsTheTopOfTheRankingAtOnce(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		var last []eviction.Condition
 		n.options.Conditions = func(c []eviction.Condition) {
+			if slices.Contains(c, eviction.MemoryPressure) != n.loop.Under(eviction.MemoryPressure) {
+				t.Errorf("conditions %v are not in force yet", c)
+			}
 			if !slices.Equal(c, last) {
 				n.did.note("conditions %v", c)
 			}

@@ -147,7 +147,9 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	}
 	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
 	l.noteConditions(p.assessment)
-	if l.Conditions != nil { // before the first kill for it
+	// Before the first kill: as in the kubelet, its victim's place must not be taken.
+	l.status.change(func(next *Snapshot) { next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...) })
+	if l.Conditions != nil {
 		l.Conditions(p.assessment.Conditions)
 	}
 	l.conditions.save(p.now, l.state.ConditionsLastSeen(), l.Journal, l.Log)
@@ -275,7 +277,6 @@ func (l *Loop) publish(p *pass) {
 		thresholds := l.observer.Thresholds
 		if p.concluded {
 			next.Time = time.Now()
-			next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...)
 			next.Thresholds = decision.Thresholds(thresholds.InForce(), &p.assessment, p.now)
 			for i := range next.Thresholds {
 				next.Thresholds[i].Unobserved = l.observer.Unobserved(next.Thresholds[i].Signal)
