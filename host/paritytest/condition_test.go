@@ -1,3 +1,6 @@
+// The setters of v1.35 take another function for events.
+//go:build !kubernetes_1_35
+
 package paritytest
 
 import (

@@ -10,8 +10,8 @@ import (
 // What the tests run with is what README.md says.
 func TestVersionsThatAreTested(t *testing.T) {
 	makefile, readme := read(t, filepath.Join(root, "Makefile")), read(t, filepath.Join(root, "README.md"))
-	for _, program := range []string{"containerd", "kubernetes"} {
-		pinned := regexp.MustCompile(`(?m):= \$\(TOOLS\)/` + program + `-(v\S+)$`).FindStringSubmatch(makefile)
+	for program, pin := range map[string]string{"containerd": `(?m):= \$\(TOOLS\)/containerd-(v\S+)$`, "kubernetes": `(?m)^K8S +\?= (v\S+)$`} {
+		pinned := regexp.MustCompile(pin).FindStringSubmatch(makefile)
 		if pinned == nil {
 			t.Fatalf("the Makefile pins no %s", program)
 		}
