@@ -61,6 +61,7 @@ func run() error {
 	b := &bench{name: leftoverPrefix + fmt.Sprint(os.Getpid()), sizes: []int{110, 500, 1000}, idlePods: 500}
 	bin := flag.String("bin", "", "measure evictd and plugins/* in this directory, where make build puts them (default: build them anew)")
 	jsonFile := flag.String("json", "", "also write the figures to this file")
+	markdown := flag.String("markdown", "", "also write the figures to this document, with a picture beside it")
 	only := flag.String("only", "", "comma-separated parts to run: roundtrips, summary, start, idle, modes, quiet, crossing (default: all)")
 	flag.DurationVar(&b.roundBudget, "round-trips", 2*time.Second, "time for each call at each number of pods")
 	flag.DurationVar(&b.idle, "idle", 30*time.Second, "how long to look at idle processes")
@@ -73,10 +74,10 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return b.run(ctx, *bin, *only, *jsonFile)
+	return b.run(ctx, *bin, *only, *jsonFile, *markdown)
 }
 
-func (b *bench) run(ctx context.Context, bin, only, jsonFile string) (err error) {
+func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (err error) {
 	if err := sweep(ctx); err != nil {
 		return fmt.Errorf("remove what a former run left behind: %w", err)
 	}
@@ -98,7 +99,8 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile string) (err error)
 	if b.programs, err = getPrograms(ctx, b.dir, bin); err != nil {
 		return err
 	}
-	fmt.Printf("evictd's benchmarks: %d CPUs, %s, %s. Trust medians and ratios more than times.\n", runtime.NumCPU(), kernel(), runtime.Version())
+	machine := fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), kernel(), runtime.Version())
+	fmt.Printf("evictd's benchmarks: %s. Trust medians and ratios more than times.\n", machine)
 	var done []*part
 	for _, p := range parts {
 		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
@@ -116,10 +118,18 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile string) (err error)
 		}
 		done = append(done, table)
 	}
-	if jsonFile == "" {
-		return nil
+	if guest, err := guestPart(bin); err != nil {
+		return fmt.Errorf("%s: %w", guestFile, err)
+	} else if guest != nil {
+		done = append(done, guest)
 	}
-	return save(jsonFile, done)
+	if markdown != "" {
+		err = document(markdown, machine, done)
+	}
+	if jsonFile != "" {
+		err = errors.Join(err, save(jsonFile, done))
+	}
+	return err
 }
 
 func kernel() string {
