@@ -28,10 +28,10 @@ CYCLONEDX          := $(TOOLS)/cyclonedx-gomod-v1.10.0/cyclonedx-gomod
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
 # The parts of the cluster that e2e-k8s and cluster run beside it, as released.
-KUBERNETES := $(TOOLS)/kubernetes-v1.36.3
-ETCD       := $(TOOLS)/etcd-v3.6.8
-KUBERNETES_PARTS := $(addprefix $(KUBERNETES)/,kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl)
-PARTS      := $(KUBERNETES_PARTS) $(ETCD)/etcd
+KUBERNETES  = $(TOOLS)/kubernetes-$(K8S)
+ETCD       := $(TOOLS)/etcd-v3.7.0
+KUBERNETES_PARTS = $(addprefix $(KUBERNETES)/,kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl)
+PARTS       = $(KUBERNETES_PARTS) $(ETCD)/etcd
 BUILD     = GOOS=linux GOARCH=$(GOARCH) $(GO) build -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 
 FUZZTIME    ?= 10s
@@ -201,11 +201,11 @@ e2e-disks: $(GOTESTSUM) build $(CONTAINERD)/containerd
 	cd test/suites/e2e && $(GO) vet ./... && $(GO) mod tidy -diff
 	@cd test/suites/e2e && export $(E2E); $(call gotest,standard-verbose,.,-timeout 30m)
 
-e2e-guest: $(GOTESTSUM) build ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
+e2e-guest: $(GOTESTSUM) stage $(NFPM) ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
 	@test/harness/stack/install.sh --uml --guest
-	@export EVICTD_TEST_NODE=1; $(call gotest,standard-verbose,./test/suites/guest,-timeout 30m)
+	@export EVICTD_TEST_NODE=1 EVICTD_NFPM=$(NFPM); $(call gotest,standard-verbose,./test/suites/guest,-timeout 60m)
 
-e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes 1.36 (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
+e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes K8S (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh
 	@$(MAKE) image PACKAGE_ARCHES=$(HOSTARCH)
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
@@ -220,7 +220,6 @@ cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to 
 # The kubelet of host/paritytest/go.mod, or that of a go.mod made from it.
 PARITY_K8S = v1.37.2
 PARITY_MOD = $(if $(filter-out $(PARITY_K8S),$(K8S)),-tags $(K8S_TAG) -modfile $(KUBELET)-parity/kubelet.mod)
-parity: K8S = $(PARITY_K8S)
 parity: ## evictd and the own manager of a kubelet (K8S=v1.37.2) decide the same random scenarios, for PARITY (10s)
 	@mkdir -p bin
 	$(if $(PARITY_MOD),cd host/kubelet && $(GO) build -o $(KUBELET)-parity/generate ./generate && cd ../paritytest && $(KUBELET)-parity/generate -k8s $(K8S) -out $(KUBELET)-parity)
@@ -249,7 +248,7 @@ kubelet-e2e: $(GOTESTSUM) build kubelet $(PARTS) $(CONTAINERD)/containerd ## tha
 
 bench: build ## benchmarks, as root, one run each
 	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
-	@$(GO) run ./test/tools/bench -bin bin
+	@$(GO) run ./test/tools/bench -bin bin -markdown docs/performance.md
 	@cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
@@ -298,7 +297,7 @@ $(TOOLS)/%:
 BUILD_PARTS = cd test/suites/kubernetes/parts; GOFLAGS=-trimpath $(GO) build -o $$new/
 $(KUBERNETES_PARTS) &:
 	@$(PUT_ASIDE); echo "building $(@D)"; \
-	$(BUILD_PARTS) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(RELEASED)' $(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBERNETES_PARTS))); \
+	$(BUILD_PARTS) $(if $(wildcard test/suites/kubernetes/parts/$(RELEASED).mod),-modfile $(RELEASED).mod) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(RELEASED)' $(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBERNETES_PARTS))); \
 	mv $$new/* $(@D)/
 $(ETCD)/etcd:
 	@$(PUT_ASIDE); echo "building $(@D)"; \

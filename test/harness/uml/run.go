@@ -22,7 +22,7 @@ const (
 	// passed is the last line that the guest prints when all its tests have passed.
 	passed = "guest: all passed"
 	// deadline limits the run of a guest, generously for a busy machine.
-	deadline = 10 * time.Minute
+	deadline = 20 * time.Minute
 )
 
 // A Machine describes the guest, besides its kernel and the tests.
@@ -40,9 +40,9 @@ type Machine struct {
 	Root string
 }
 
-// Run runs the guest tests of the package in the current directory and fails
-// unless all pass. Without EVICTD_TEST_ROOT=1 it skips.
-func Run(t *testing.T, m Machine) {
+// Run runs the guest tests of the package in the current directory, fails unless all pass, and
+// returns what the guest printed. Without EVICTD_TEST_ROOT=1 it skips.
+func Run(t *testing.T, m Machine) string {
 	t.Helper()
 	Require(t)
 	dir := t.TempDir()
@@ -51,6 +51,7 @@ func Run(t *testing.T, m Machine) {
 	if !strings.Contains(console, passed) {
 		t.Errorf("the guest did not print %q", passed)
 	}
+	return console
 }
 
 // Require skips without EVICTD_TEST_ROOT=1, and fails without User-Mode Linux.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -28,6 +29,11 @@ const driverEnv = "EVICTD_TEST_DRIVER"
 // memoryMiB leaves some 130 MiB beside the system, evictd and its default threshold:
 // this kernel is slow to hand out memory, and slower to take it back.
 const memoryMiB = 416
+
+func TestMain(m *testing.M) {
+	crossing.RunIfChild()
+	os.Exit(m.Run())
+}
 
 func TestNode(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_NODE") != "1" {
@@ -45,7 +51,12 @@ func TestNode(t *testing.T) {
 			if driver != drivers[0] && os.Getenv("EVICTD_NIGHTLY") == "" {
 				t.Skip("part of make nightly")
 			}
-			uml.Run(t, uml.Machine{MemoryMiB: memoryMiB, Root: root, Disks: []string{makeCheckout(t, tests, driver)}})
+			console := uml.Run(t, uml.Machine{MemoryMiB: memoryMiB, Root: root, Disks: []string{makeCheckout(t, tests, driver)}})
+			if _, figures, ok := strings.Cut(console, figuresMark); ok && driver == drivers[0] {
+				figures, _, _ = strings.Cut(figures, "\n")
+				must(t, os.MkdirAll("../../../bin/test", 0o755))
+				must(t, os.WriteFile("../../../bin/test/guest.json", []byte(figures), 0o644))
+			}
 		})
 	}
 }
@@ -62,6 +73,9 @@ func makeCheckout(t *testing.T, tests, driver string) string {
 	run(t, "cp", tests, filepath.Join(dir, "guest.test"))
 	_, err := hog.Compile(t.Context(), dir, exec.CommandContext)
 	must(t, err)
+	for _, version := range []string{"1.0", "1.1"} {
+		makePackage(t, dir, version)
+	}
 	for name, content := range map[string]string{
 		"containerd.toml": fmt.Sprintf(containerdConfig, driver == "systemd"),
 		"environment":     "EVICTD_TEST_GUEST=1\n" + driverEnv + "=" + driver + "\n",
@@ -74,6 +88,16 @@ func makeCheckout(t *testing.T, tests, driver string) string {
 	must(t, os.Truncate(image, size(t, dir)*5/4+16<<20))
 	run(t, "mkfs.ext4", "-q", "-O", "^has_journal", "-d", dir, image)
 	return image
+}
+
+// makePackage makes a package of what make stage has staged.
+func makePackage(t *testing.T, dir, version string) {
+	t.Helper()
+	nfpm := exec.CommandContext(t.Context(), os.Getenv("EVICTD_NFPM"), "package", "-f", "../../deploy/packages/nfpm.yaml", "-p", "deb", "-t", filepath.Join(dir, "evictd_"+version+"_amd64.deb"))
+	nfpm.Dir, nfpm.Env = "../../../dist/stage_amd64", append(os.Environ(), "ARCH=amd64", "PACKAGE_VERSION="+version)
+	if out, err := nfpm.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", nfpm, err, out)
+	}
 }
 
 // installation returns the commands that docs/operations.md has the reader type, after make

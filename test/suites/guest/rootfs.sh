@@ -5,7 +5,7 @@
 # usage: rootfs.sh DIR, prints the path of the image in DIR
 set -eu
 suite=bookworm
-packages=systemd,systemd-sysv,dbus,containerd,runc,busybox-static,kmod
+packages=systemd,systemd-sysv,dbus,containerd,runc,busybox-static,kmod,apt,earlyoom
 kernel=$(linux.uml --version)
 key=$({
 	cat "$0"
@@ -64,7 +64,7 @@ Wants=containerd.service dbus.service
 [Service]
 Type=oneshot
 EnvironmentFile=/checkout/environment
-ExecStart=/bin/sh -c '/checkout/guest.test -test.v -test.timeout=9m -test.run=^TestGuest && echo "guest: all passed"'
+ExecStart=/bin/sh -c '/checkout/guest.test -test.v -test.timeout=19m -test.run=^TestGuest && echo "guest: all passed"'
 ExecStopPost=/bin/systemctl poweroff -ff
 StandardOutput=tty
 StandardError=tty
@@ -97,7 +97,7 @@ for unit in getty.target getty@.service serial-getty@.service console-getty.serv
 	systemd-machine-id-commit.service systemd-hwdb-update.service ldconfig.service \
 	systemd-journal-catalog-update.service systemd-update-done.service systemd-pstore.service \
 	systemd-boot-system-token.service modprobe@configfs.service modprobe@drm.service modprobe@efi_pstore.service \
-	modprobe@fuse.service; do
+	modprobe@fuse.service earlyoom.service; do
 	ln -sf /dev/null $unit
 done
 cd /

@@ -52,7 +52,7 @@ func TestGuestNode(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		play func(*testing.T)
-	}{{"doctor", doctor}, {"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"pids", n.pids}, {"nodefs", n.nodefs}} {
+	}{{"doctor", doctor}, {"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"figures", n.figures}, {"pids", n.pids}, {"nodefs", n.nodefs}, {"packaged", n.packaged}} {
 		if !t.Run(story.name, story.play) {
 			return
 		}
@@ -65,6 +65,8 @@ type node struct {
 	stack *stack.Stack
 	pods  map[string]*stack.Pod
 	run   int
+	// earlyoomPSS is the proportional set size of the last earlyoom, in bytes.
+	earlyoomPSS int64
 }
 
 var podNames = []string{"quiet", "important", "hog"}

@@ -16,6 +16,9 @@ import (
 // Node is the cgroup of all processes: the memory available to it is memory.available.
 const Node = "/"
 
+// Machine is no cgroup: the memory available is MemAvailable of the machine.
+const Machine = "MemAvailable"
+
 // Pods returns the cgroup of all pods of a stack, whose memory must be limited with LimitPods:
 // the memory available to it is allocatableMemory.available.
 func Pods(s *stack.Stack) string { return filepath.Join(s.CgroupRoot, "kubepods") }
@@ -23,10 +26,10 @@ func Pods(s *stack.Stack) string { return filepath.Join(s.CgroupRoot, "kubepods"
 // memory reads the memory available to a cgroup from files that stay open.
 type memory struct {
 	capacity int64
-	// usage contains the bytes used. It is /proc/meminfo for the root of cgroup v2, which
-	// has no such file.
+	// usage contains the bytes used. It is nil for the root of cgroup v2, which has no such file:
+	// there they are anon and file of stat.
 	usage, stat *os.File
-	meminfo     bool
+	machine     bool   // the figure is MemAvailable, of /proc/meminfo
 	inactive    []byte // the key of inactive file pages in stat
 	buf         []byte
 }
@@ -35,6 +38,10 @@ type memory struct {
 type memoryFiles struct{ usage, limit, inactive string }
 
 func openMemory(group string) (*memory, error) {
+	if group == Machine {
+		usage, err := os.Open("/proc/meminfo")
+		return &memory{usage: usage, machine: true, buf: make([]byte, 16<<10)}, err
+	}
 	mount, v2, err := stack.MemoryCgroup()
 	if err != nil {
 		return nil, err
@@ -43,14 +50,12 @@ func openMemory(group string) (*memory, error) {
 	if v2 {
 		names = memoryFiles{"memory.current", "memory.max", "inactive_file"}
 	}
-	m := &memory{meminfo: v2 && group == Node, inactive: []byte(names.inactive), buf: make([]byte, 16<<10)}
+	m := &memory{inactive: []byte(names.inactive), buf: make([]byte, 16<<10)}
 	dir := filepath.Join(mount, group)
-	usage := filepath.Join(dir, names.usage)
-	if m.meminfo {
-		usage = "/proc/meminfo"
-	}
-	if m.usage, err = os.Open(usage); err != nil {
-		return nil, err
+	if !v2 || group != Node {
+		if m.usage, err = os.Open(filepath.Join(dir, names.usage)); err != nil {
+			return nil, err
+		}
 	}
 	if m.stat, err = os.Open(filepath.Join(dir, "memory.stat")); err != nil {
 		return nil, err
@@ -83,22 +88,34 @@ func readBytes(file string) (int64, error) {
 // available computes the kubelet's figure: all memory minus the working set, which is the usage
 // minus the file pages that the kernel drops first.
 func (m *memory) available() (int64, error) {
-	raw, err := m.read(m.usage)
-	if err != nil {
-		return 0, err
-	}
-	var usage int64
-	if m.meminfo {
-		free, err := valueOf(raw, []byte("MemFree:"))
+	if m.machine {
+		raw, err := m.read(m.usage)
 		if err != nil {
 			return 0, err
 		}
-		usage = m.capacity - free<<10
-	} else if usage, err = strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64); err != nil {
+		kib, err := valueOf(raw, []byte("MemAvailable:"))
+		return kib << 10, err
+	}
+	var usage int64
+	if m.usage != nil {
+		raw, err := m.read(m.usage)
+		if err != nil {
+			return 0, err
+		}
+		if usage, err = strconv.ParseInt(string(bytes.TrimSpace(raw)), 10, 64); err != nil {
+			return 0, err
+		}
+	}
+	raw, err := m.read(m.stat)
+	if err != nil {
 		return 0, err
 	}
-	if raw, err = m.read(m.stat); err != nil {
-		return 0, err
+	if m.usage == nil {
+		anon, errAnon := valueOf(raw, []byte("anon"))
+		file, errFile := valueOf(raw, []byte("file"))
+		if usage, err = anon+file, errors.Join(errAnon, errFile); err != nil {
+			return 0, err
+		}
 	}
 	inactive, err := valueOf(raw, m.inactive)
 	return m.capacity - max(0, usage-inactive), err
@@ -134,7 +151,7 @@ func Available() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _, _ = m.usage.Close(), m.stat.Close() }() // only read
+	defer func() { _, _ = m.usage.Close(), m.stat.Close() }() // only read, or not there
 	return m.available()
 }
 
