@@ -96,7 +96,7 @@ func median(rows []reaction, of func(reaction) float64) float64 {
 // the kubelet's, earlyoom's is MemAvailable.
 func (n *node) crossed(t *testing.T, by string) (r reaction) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*soon) // a runtime in User-Mode Linux is slow to remove a pod
 	defer cancel()
 	pod, station := n.hog(ctx, t)
 	of := map[string]string{"evictd": crossing.Node, "earlyoom": crossing.Machine}[by]

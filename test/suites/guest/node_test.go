@@ -20,8 +20,8 @@ import (
 //go:embed containerd.toml
 var containerdConfig string
 
-// drivers are the cgroup drivers of a node.
-var drivers = []string{"systemd", "cgroupfs"}
+// nodes are the kinds of a node: a suite of Debian and a cgroup driver. The first is part of the gate.
+var nodes = []struct{ suite, driver string }{{"bookworm", "systemd"}, {"bookworm", "cgroupfs"}, {"trixie", "systemd"}}
 
 // driverEnv tells the tests inside which one theirs has.
 const driverEnv = "EVICTD_TEST_DRIVER"
@@ -43,16 +43,16 @@ func TestNode(t *testing.T) {
 	must(t, err)
 	script, err := filepath.Abs("rootfs.sh")
 	must(t, err)
-	root := strings.TrimSpace(run(t, script, filepath.Join(cache, "evictd", "guest")))
 	tests := filepath.Join(t.TempDir(), "guest.test")
 	uml.BuildTests(t, tests)
-	for _, driver := range drivers {
-		t.Run(driver, func(t *testing.T) {
-			if driver != drivers[0] && os.Getenv("EVICTD_NIGHTLY") == "" {
+	for i, of := range nodes {
+		t.Run(of.suite+" "+of.driver, func(t *testing.T) {
+			if i > 0 && os.Getenv("EVICTD_NIGHTLY") == "" {
 				t.Skip("part of make nightly")
 			}
-			console := uml.Run(t, uml.Machine{MemoryMiB: memoryMiB, Root: root, Disks: []string{makeCheckout(t, tests, driver)}})
-			if _, figures, ok := strings.Cut(console, figuresMark); ok && driver == drivers[0] {
+			root := strings.TrimSpace(run(t, script, filepath.Join(cache, "evictd", "guest"), of.suite))
+			console := uml.Run(t, uml.Machine{MemoryMiB: memoryMiB, Root: root, Disks: []string{makeCheckout(t, tests, of.driver)}})
+			if _, figures, ok := strings.Cut(console, figuresMark); ok && i == 0 {
 				figures, _, _ = strings.Cut(figures, "\n")
 				must(t, os.MkdirAll("../../../bin/test", 0o755))
 				must(t, os.WriteFile("../../../bin/test/guest.json", []byte(figures), 0o644))

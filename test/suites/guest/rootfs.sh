@@ -2,9 +2,9 @@
 # Makes the root filesystem of the guest: Debian with systemd as its init and with
 # containerd, and what test/suites/guest puts on top of that. It holds nothing of this
 # checkout and is kept until a package, the kernel or this script has another version.
-# usage: rootfs.sh DIR, prints the path of the image in DIR
+# usage: rootfs.sh DIR SUITE, prints the path of the image of a suite of Debian in DIR
 set -eu
-suite=bookworm
+suite=$2
 packages=systemd,systemd-sysv,dbus,containerd,runc,busybox-static,kmod,apt,earlyoom
 kernel=$(linux.uml --version)
 key=$({
@@ -12,10 +12,10 @@ key=$({
 	echo "$kernel"
 	apt-cache policy $(echo $packages | tr , ' ') | grep -E '^[a-z]|Candidate'
 } | sha256sum | cut -c1-16)
-image=$1/$key.ext4
+image=$1/$suite-$key.ext4
 [ -e "$image" ] && echo "$image" && exit
 mkdir -p "$1"
-rm -f "$1"/*.ext4 # of other versions
+rm -f "$1/$suite"-*.ext4 # of other versions
 echo "making the guest's root filesystem" >&2
 work=$(mktemp -d)
 root=$work/root log=$work/log
