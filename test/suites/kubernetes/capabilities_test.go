@@ -33,7 +33,7 @@ func TestCapabilitiesOfTheChart(t *testing.T) {
 	h := newChart(t, c)
 	h.values["dryRun"] = false
 	h.values["plugins"] = []any{map[string]any{"name": "oldest", "image": os.Getenv("EVICTD_IMAGE_NAME"), "path": "/usr/libexec/evictd/examples/oldest", "user": "evictd-plugin"}}
-	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": leaveToEvictd(t, c, kubelet), "listenAddress": h.listen}
+	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "listenAddress": h.listen}
 	h.helm(t, "install")
 	raw, err := os.ReadFile("../../../deploy/chart/values.yaml")
 	must(t, err)
