@@ -173,3 +173,31 @@ func TestTheKernelRingsWhenTheHogCrosses(t *testing.T) {
 		}
 	}
 }
+
+func TestADocumentHasRatiosFirst(t *testing.T) {
+	p := &part{
+		Title:   "Title, µs",
+		Columns: []column{{"p50_us", "p50", 1}, {"ratio", "ratio", 2}},
+		Rows: []row{
+			{Name: "a < b", Pods: 110, Peer: "the floor", Values: map[string]float64{"p50_us": 1234.56, "ratio": 2}},
+			{Name: "short", Pods: 5, Values: map[string]float64{"p50_us": 7}},
+		},
+		Notes: []string{"a note"},
+	}
+	file := filepath.Join(t.TempDir(), "x.md")
+	if err := document(file, "2 CPUs", []*part{p}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n## Title, µs\n\n| | ratio | to | pods | p50 |\n|---|---|---|---|---|\n| a < b | 2.00 | the floor | 110 | 1234.6 |\n| short | - |  | 5 | 7.0 |\n\na note\n"
+	if !strings.HasSuffix(string(text), want) {
+		t.Errorf("got\n%s\nwant at its end\n%s", text, want)
+	}
+	picture, err := os.ReadFile(strings.TrimSuffix(file, ".md") + ".svg")
+	if err != nil || strings.Count(string(picture), "<rect x=") != 1 || !strings.Contains(string(picture), "a &lt; b, 110 pods / the floor") {
+		t.Errorf("%v: %s, want one bar of a < b", err, picture)
+	}
+}
