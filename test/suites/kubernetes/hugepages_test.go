@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ import (
 
 const hugePageBytes = 2 << 20
 
-// reserveHugePages reserves a pool of huge pages until the test ends and returns its size in bytes.
+// reserveHugePages reserves a pool of huge pages until the test ends and returns its size in bytes, which
+// is less where memory is fragmented.
 func reserveHugePages(t *testing.T, pages int) int64 {
 	t.Helper()
 	const file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
@@ -28,10 +30,11 @@ func reserveHugePages(t *testing.T, pages int) int64 {
 	must(t, os.WriteFile(file, fmt.Append(nil, pages), 0))
 	text, err := os.ReadFile(file)
 	must(t, err)
-	if got := strings.TrimSpace(string(text)); got != fmt.Sprint(pages) {
-		t.Fatalf("the kernel gave %s of %d huge pages", got, pages)
+	got, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || got < pages/4 {
+		t.Fatalf("the kernel gave %d of %d huge pages: %v", got, pages, err)
 	}
-	return int64(pages) * hugePageBytes
+	return int64(got) * hugePageBytes
 }
 
 // memoryOf returns the version whose rules evictd follows, and its first figures of memory.available.
