@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -60,7 +61,11 @@ func (p *part) markdown(out *strings.Builder) {
 			}
 			rest.WriteString(" " + c.cell(r) + " |")
 		}
-		fmt.Fprintf(out, " %d |%s\n", r.Pods, rest.String())
+		pods := "-"
+		if r.Pods > 0 {
+			pods = strconv.Itoa(r.Pods)
+		}
+		fmt.Fprintf(out, " %s |%s\n", pods, rest.String())
 	}
 	for i, n := range p.Notes {
 		if i == 0 {
