@@ -15,6 +15,9 @@ const (
 	cleanupPoll = time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
+	// firstReturn is the least time between a victim and the eviction of its replacement; it doubles
+	// with each replacement. A kubelet's pace, measured in a cluster, is no faster.
+	firstReturn = 4 * time.Second
 )
 
 // Reasons to evict the next victims of a signal at the kubelet's pace.
@@ -27,6 +30,10 @@ const (
 // A brake limits the evictions for a signal to the kubelet's pace while one of its reasons applies.
 type brake struct {
 	noRelief, noHolder, replacement bool
+	// least is the least time between the last victim and the pod chosen last, which was chosen at
+	// chosen.
+	least  time.Duration
+	chosen Moment
 	// satisfied is the time since which no threshold of the signal is met, zero while one is.
 	satisfied Moment
 }
@@ -50,22 +57,42 @@ type lastVictim struct {
 	decided, ended Moment
 }
 
+// A family is what is known of the recent victims with one owner.
+type family struct {
+	last Moment
+	// returns counts those that replaced another one.
+	returns int
+}
+
+// replaces reports whether a pod that was made at the given time, zero if unknown, was made after the
+// last victim of f. These times are in whole seconds.
+func (f family) replaces(made time.Time) bool { return !made.Before(f.last.Time.Truncate(time.Second)) }
+
 // A Candidate is the first pod of a ranking, before it is decided on.
 type Candidate struct {
-	// Owner is the uid of its controller, empty if it has none.
-	Owner string
+	// Owner identifies its controller, or if not Controlled the pods that were made like it. It may be
+	// empty.
+	Owner      string
+	Controlled bool
+	// Made is when the pod was made, zero if unknown.
+	Made time.Time
 	// All is the total use of all candidates, missing if any of them is unknown.
 	All eviction.Figure
 }
 
-// Chosen records the first pod of a ranking for t. It must wait for the kubelet's pace if it
-// replaces a recent victim, or if all candidates together cannot end the shortage: Judge then
-// returns that wait.
+// Chosen records the first pod of a ranking for t. It must wait for the kubelet's pace if it has the
+// controller of a recent victim, or was made in its place, or if all candidates together cannot end the shortage: Judge then
+// returns that wait. With each pod that was made in the place of a victim the wait doubles:
+// a kubelet's taint would have kept that pod away.
 func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Moment) Ledger {
 	next := l.copied()
 	b := next.brakes[t.Signal]
-	evicted, was := l.owners[c.Owner]
-	b.replacement = was && now.since(evicted) < recently
+	f, was := l.owners[c.Owner]
+	recent, returned := was && now.since(f.last) < recently, f.replaces(c.Made)
+	b.replacement, b.least, b.chosen = recent && (returned || c.Controlled), 0, now
+	if b.replacement && returned {
+		b.least = firstReturn << min(f.returns, 4)
+	}
 	expected, known := l.expected(t.Signal)
 	b.noHolder = c.All.OK && known && c.All.Value+expected < Shortfall(t, o)
 	next.brakes[t.Signal] = b
@@ -77,10 +104,16 @@ func (l *Ledger) lastOf(p Promise, now Moment) {
 	for s := range p.Frees {
 		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, decided: now}
 	}
-	if p.Owner != "" {
-		l.owners[p.Owner] = now
+	maps.DeleteFunc(l.owners, func(_ string, f family) bool { return now.since(f.last) >= recently })
+	if p.Owner == "" {
+		return
 	}
-	maps.DeleteFunc(l.owners, func(_ string, evicted Moment) bool { return now.since(evicted) >= recently })
+	f, was := l.owners[p.Owner]
+	if was && f.replaces(p.Made) {
+		f.returns++
+	}
+	f.last = now
+	l.owners[p.Owner] = f
 }
 
 // end records when the last victim of a signal was cleaned up or given up.
@@ -125,12 +158,17 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	}
 	since := now.since(last.decided)
 	pass := last.ended.since(last.decided) + cleanupPoll
+	slowest := pass + monitoringPeriod
 	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
 	switch {
 	case met > pass:
 		pass += (met - pass + monitoringPeriod - 1) / monitoringPeriod * monitoringPeriod
 	case b.noRelief || b.noHolder:
 		pass = max(pass, monitoringPeriod)
+	}
+	// A kubelet would look now: another pod may be the first of the ranking by then.
+	if b.chosen.since(last.decided) >= pass || since < pass {
+		pass = max(pass, min(b.least, slowest))
 	}
 	if since >= pass {
 		return Wait{}, false

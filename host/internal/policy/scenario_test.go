@@ -189,18 +189,27 @@ func (s *story) figure(text string) eviction.Figure {
 func (s *story) first(f []string) {
 	t := s.threshold(strings.TrimSuffix(f[4], ","))
 	now, o := Moment{Time: s.last.Now}, s.last.Observations[t.Signal]
-	s.ledger = s.ledger.Chosen(t, o, Candidate{Owner: f[2], All: s.figure(f[7])}, now)
+	owner, when, _ := strings.Cut(f[2], "@")
+	s.ledger = s.ledger.Chosen(t, o, Candidate{Owner: owner, Controlled: true, Made: s.made(when), All: s.figure(f[7])}, now)
 	s.verdict(func(format string, args ...any) { fmt.Fprintf(&s.out, "> "+format+"\n", args...) }, t, o, now)
 }
 
+// made returns when a pod was made: before the story if that is not given.
+func (s *story) made(when string) time.Time {
+	if when == "" {
+		return storyStart.Add(-time.Hour)
+	}
+	return s.moment(when).Time
+}
+
 func (s *story) victim(f []string) {
-	owner := ""
+	owner, when := "", ""
 	if f[4] == "of" {
-		owner = f[3]
+		owner, when, _ = strings.Cut(f[3], "@")
 		f = slices.Delete(f, 2, 4)
 	}
 	t, use := s.threshold(f[3]), s.figure(f[5])
-	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
+	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Made: s.made(when), Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
 	s.ledger = s.ledger.Promised(p, t, s.last.Observations, Moment{Time: s.last.Now})
 	if !t.Hard() {
 		s.soft[p.UID] = p.Grace

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -36,27 +34,18 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 	if v.DryRun {
 		return
 	}
+	owner, _ := v.Pod.Family()
 	r.ledger = r.ledger.Promised(policy.Promise{
-		UID: v.UID, Pod: v.Name, Owner: ownerOf(v.Pod), Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
+		UID: v.UID, Pod: v.Name, Owner: owner, Made: v.Pod.Made(), Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
 	}, t, observed, r.moment())
 	r.settled()
-}
-
-// ownerOf returns the uid of the pod's controller, which replaces the pod when it is gone.
-func ownerOf(p pods.Pod) string {
-	if p.API == nil {
-		return ""
-	}
-	if owner := metav1.GetControllerOfNoCopy(p.API); owner != nil {
-		return string(owner.UID)
-	}
-	return ""
 }
 
 // Chosen records the first pod of a ranking for t, and reports whether it may be evicted. all is
 // the total usage of all candidates.
 func (r *Relief) Chosen(t policy.Threshold, o eviction.Observation, first pods.Pod, all eviction.Figure) bool {
-	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{Owner: ownerOf(first), All: all}, r.moment())
+	owner, controlled := first.Family()
+	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{Owner: owner, Controlled: controlled, Made: first.Made(), All: all}, r.moment())
 	return r.Judge(t, o).Go
 }
 

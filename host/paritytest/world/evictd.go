@@ -61,12 +61,12 @@ func (e *Evictd) Look(n *Node) error {
 	}
 	uid := rank.Kubelet(candidates, t.Signal)[0].UID
 	pod := n.Pods[slices.IndexFunc(n.Pods, func(p *Pod) bool { return p.UID == uid })]
-	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{Owner: pod.Owner(), All: eviction.Some(all)}, now)
+	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{Owner: pod.Owner(), Controlled: true, Made: start.Add(pod.made), All: eviction.Some(all)}, now)
 	if !e.ledger.Judge(t, o, now).Go {
 		return nil
 	}
 	e.ledger = e.ledger.Promised(policy.Promise{
-		UID: uid, Pod: uid, Owner: pod.Owner(), Grace: time.Second,
+		UID: uid, Pod: uid, Owner: pod.Owner(), Made: start.Add(pod.made), Grace: time.Second,
 		Frees: policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(pod.Uses(n.Now)))),
 	}, t, observations, now)
 	n.Evict(uid)
