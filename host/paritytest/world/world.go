@@ -91,6 +91,8 @@ type Pod struct {
 	// restart backoff. restarts counts them.
 	born     time.Duration
 	restarts int
+	// made is when its controller made it.
+	made time.Duration
 	// Ending is the time of its end, negative unless it is a victim.
 	Ending time.Duration
 }
@@ -171,7 +173,7 @@ func Play(w *World, m Manager) (*Node, error) {
 
 func (n *Node) make(w *workload) {
 	n.made++
-	n.Pods = append(n.Pods, &Pod{workload: w, UID: fmt.Sprintf("%s-%d", w.name, n.made), born: n.Now, Ending: -1})
+	n.Pods = append(n.Pods, &Pod{workload: w, UID: fmt.Sprintf("%s-%d", w.name, n.made), born: n.Now, made: n.Now, Ending: -1})
 }
 
 // Available returns memory.available in MiB.
