@@ -86,7 +86,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests node-rank python-rank test check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
+.PHONY: help build image manifests node-rank python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,6 +143,10 @@ test: $(GOTESTSUM) ## all tests, with root, real processes and, in packages, the
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
 	@test/harness/stack/install.sh --uml --node --python --prometheus
 	@$(MAKE) build
+	@test/tools/strange.sh $(MAKE) tested
+
+# What this machine has of evictd is no part of a test.
+tested:
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
 	($(call gotest,pkgname,$$($(GO) list ./test/suites/... | grep -v '/$(FAULTS)$$'),-timeout 15m)) & suites=$$!; \
 	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list ./... | grep -v /test/suites/),-race -timeout 15m)) || status=1; \

@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/rundir"
 )
 
 const (
@@ -24,24 +25,41 @@ const (
 	maxAnswerBytes = 16 << 20
 )
 
+// A daemonAt locates the running daemon. runDir is empty if no configuration was read.
+type daemonAt struct{ address, runDir string }
+
+// hint says what the run directory shows of the daemon.
+func (at daemonAt) hint() string {
+	switch err := rundir.Check(at.runDir); {
+	case at.runDir == "":
+		return "is evictd running, with this listenAddress?"
+	case rundir.InUse(at.runDir):
+		return fmt.Sprintf("an evictd has locked run directory %s, with this listenAddress?", at.runDir)
+	case err != nil: // it may be another user's
+		return "no evictd starts as this user: " + err.Error()
+	default:
+		return fmt.Sprintf("no evictd has locked run directory %s; is evictd running, with this configuration?", at.runDir)
+	}
+}
+
 // addDaemonAddress adds flags for the daemon's address, and returns a function that evaluates them.
-func addDaemonAddress(cmd *cobra.Command) func() (string, error) {
+func addDaemonAddress(cmd *cobra.Command) func() (daemonAt, error) {
 	if cmd.Flags().Lookup("config") == nil {
 		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")
 	}
 	given := cmd.Flags().String("listen-address", "", "where the running evictd listens (default that of the configuration)")
-	return func() (string, error) {
+	return func() (daemonAt, error) {
 		if *given != "" {
-			return *given, nil
+			return daemonAt{address: *given}, nil
 		}
 		c, err := config.Load(cmd.Flags().Lookup("config").Value.String())
-		return c.ListenAddress, err
+		return daemonAt{c.ListenAddress, c.RunDir}, err
 	}
 }
 
-// ask requests a page from the daemon that listens on an address.
-func ask(ctx context.Context, address, page string, timeout time.Duration, into any) error {
-	host, port, err := net.SplitHostPort(address)
+// ask requests a page from the daemon.
+func ask(ctx context.Context, at daemonAt, page string, timeout time.Duration, into any) error {
+	host, port, err := net.SplitHostPort(at.address)
 	switch {
 	case err != nil:
 		return err
@@ -52,7 +70,7 @@ func ask(ctx context.Context, address, page string, timeout time.Duration, into 
 	defer cancel()
 	resp, err := httpserver.Ask(ctx, host, port, page)
 	if err != nil {
-		return fmt.Errorf("%w; is evictd running, with this listenAddress?", err)
+		return fmt.Errorf("%w; %s", err, at.hint())
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body := io.LimitReader(resp.Body, maxAnswerBytes)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -348,6 +350,35 @@ func TestNoDaemonToAsk(t *testing.T) {
 				t.Errorf("plugins: %+v, want exit code 1 and %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A run directory that another daemon had left kept evictd from starting, and only "connection
+// refused" was said.
+func TestNoAnswerNamesWhatTheRunDirectoryShows(t *testing.T) {
+	for want, left := range map[string]func(dir string) error{
+		"connection refused; no evictd has locked run directory ": func(string) error { return nil },
+		"connection refused; no evictd starts as this user: run directory ": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755))
+		},
+		"connection refused; an evictd has locked run directory ": func(dir string) error {
+			d, err := rundir.Open(dir)
+			if err == nil {
+				t.Cleanup(func() { _ = d.Close() })
+			}
+			return err
+		},
+	} {
+		dir := t.TempDir()
+		run, file := filepath.Join(dir, "run"), filepath.Join(dir, "evictd.yaml")
+		if err := errors.Join(left(run), os.WriteFile(file, []byte("listenAddress: 127.0.0.1:1\nrunDir: "+run+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"plugins", "rank", "observe"} {
+			if got := evictd(t, command, "--config", file); got.Code != exitFailure || !strings.Contains(got.Errors, want+run) {
+				t.Errorf("%s: %+v, want exit code 1 and %q", command, got, want)
+			}
+		}
 	}
 }
 

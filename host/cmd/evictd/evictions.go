@@ -63,6 +63,7 @@ func newEvictions() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		store.Await(in, f.What)
 		heads, unread := store.Heads(in)
 		if unread != nil && len(heads) == 0 {
 			return failure{unread}

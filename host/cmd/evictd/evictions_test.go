@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,6 +141,27 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 	} {
 		if got := evictd(t, append([]string{"evictions"}, strings.Fields(args)...)...); got.Code != c.code || got.Errors != c.want || (got.Out == "") != (c.code != exitFine) {
 			t.Errorf("evictions %s: %+v, want %d and %s", args, got, c.code, c.want)
+		}
+	}
+}
+
+// Whoever passes on the id of the log line is not told that there is no such record.
+func TestCommandsWaitForTheRecordOfTheIDInTheLog(t *testing.T) {
+	for _, command := range []string{"evictions", "explain", "replay --plugin-dir " + newNode(t).plugins} {
+		dir, id := t.TempDir(), decision.NewID(time.Now())
+		s := store.New(store.Options{Dir: store.Below(dir), MaxBytes: 1 << 20, MaxAge: time.Hour})
+		written := make(chan error, 1)
+		time.AfterFunc(100*time.Millisecond, func() {
+			written <- s.Append(&decision.Decision{
+				Version: decision.Version, ID: id, Kind: decision.KindEviction, Time: time.Now(), Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
+			})
+		})
+		got := evictd(t, append(strings.Fields(command), "--state-dir", dir, id)...)
+		if said := got.Out + got.Errors; !strings.Contains(said, id) || strings.Contains(said, "no record") || strings.Contains(said, "no eviction") {
+			t.Errorf("%s: %+v", command, got)
+		}
+		if err := errors.Join(<-written, s.Close()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -85,9 +85,9 @@ func repeat(ctx context.Context, out io.Writer, interval time.Duration, times in
 }
 
 // statusLine fetches /status of the daemon and returns it as one line of JSON.
-func statusLine(ctx context.Context, address string) ([]byte, error) {
+func statusLine(ctx context.Context, at daemonAt) ([]byte, error) {
 	var status json.RawMessage
-	if err := ask(ctx, address, "/status", statusTimeout, &status); err != nil {
+	if err := ask(ctx, at, "/status", statusTimeout, &status); err != nil {
 		return nil, err
 	}
 	var line bytes.Buffer
@@ -118,12 +118,12 @@ type view struct {
 }
 
 // seen returns the current state of the daemon as text, with the ranking for s.
-func seen(ctx context.Context, address string, s eviction.Signal) ([]byte, error) {
+func seen(ctx context.Context, at daemonAt, s eviction.Signal) ([]byte, error) {
 	var now view
-	if err := ask(ctx, address, "/status", statusTimeout, &now); err != nil {
+	if err := ask(ctx, at, "/status", statusTimeout, &now); err != nil {
 		return nil, err
 	}
-	ranking, err := askRanking(ctx, address, s)
+	ranking, err := askRanking(ctx, at, s)
 	return now.text(time.Now(), ranking, err), nil
 }
 

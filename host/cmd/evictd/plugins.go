@@ -26,17 +26,17 @@ func newPlugins() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
 	cmd.AddCommand(newVerify())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		address, err := daemonAddress(cmd.Flags().Lookup("listen-address"), flags)
+		at, err := daemonAddress(cmd.Flags().Lookup("listen-address"), flags)
 		if err != nil {
 			return err
 		}
-		said, err := askPlugins(cmd.Context(), address)
+		said, err := askPlugins(cmd.Context(), at)
 		if err != nil {
 			return failure{err}
 		}
 		tables, err := plugintable.Text(&said)
 		if err != nil {
-			return failure{fmt.Errorf("status of %s: %w", address, err)}
+			return failure{fmt.Errorf("status of %s: %w", at.address, err)}
 		}
 		if *asJSON {
 			return printJSON(cmd.OutOrStdout(), said.Plugins)
@@ -46,24 +46,24 @@ func newPlugins() *cobra.Command {
 	return cmd
 }
 
-// daemonAddress returns the address on which the daemon listens. If it is on the command line the
-// configuration is not read: that may have become invalid since the daemon's start.
-func daemonAddress(given *pflag.Flag, flags *config.Flags) (string, error) {
+// daemonAddress returns where the daemon listens. If that is on the command line the configuration
+// is not read: that may have become invalid since the daemon's start.
+func daemonAddress(given *pflag.Flag, flags *config.Flags) (daemonAt, error) {
 	if given.Changed {
-		return given.Value.String(), nil
+		return daemonAt{address: given.Value.String()}, nil
 	}
 	cfg, err := flags.Load()
 	if err != nil {
-		return "", errors.Join(err, errors.New("with --listen-address the daemon is asked whatever the configuration says"))
+		return daemonAt{}, errors.Join(err, errors.New("with --listen-address the daemon is asked whatever the configuration says"))
 	}
-	return cfg.ListenAddress, nil
+	return daemonAt{cfg.ListenAddress, cfg.RunDir}, nil
 }
 
-// askPlugins returns the status of the plugins of the daemon that listens on address.
-func askPlugins(ctx context.Context, address string) (status plugintable.Status, err error) {
-	err = ask(ctx, address, "/status", statusTimeout, &status)
+// askPlugins returns the status of the daemon's plugins.
+func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, err error) {
+	err = ask(ctx, at, "/status", statusTimeout, &status)
 	if err == nil && status.Plugins == nil {
-		err = answerError{fmt.Errorf("no plugins in the answer of %s", address)}
+		err = answerError{fmt.Errorf("no plugins in the answer of %s", at.address)}
 	}
 	if wrong, ok := errors.AsType[answerError](err); ok {
 		err = fmt.Errorf("%w, want the status of evictd; does something else listen there?", wrong.error)

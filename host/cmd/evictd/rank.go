@@ -81,20 +81,20 @@ func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*deci
 	return last, nil
 }
 
-func askRanking(ctx context.Context, address string, s eviction.Signal) (*decision.Decision, error) {
+func askRanking(ctx context.Context, at daemonAt, s eviction.Signal) (*decision.Decision, error) {
 	var answer json.RawMessage
-	if err := ask(ctx, address, "/ranking?signal="+url.QueryEscape(string(s)), rankingTimeout, &answer); err != nil {
+	if err := ask(ctx, at, "/ranking?signal="+url.QueryEscape(string(s)), rankingTimeout, &answer); err != nil {
 		return nil, err
 	}
 	ranking, err := decision.Decode(answer)
 	if err != nil {
-		return nil, fmt.Errorf("ranking of %s: %w", address, err)
+		return nil, fmt.Errorf("ranking of %s: %w", at.address, err)
 	}
 	return ranking, nil
 }
 
 // explainNow describes each threshold.
-func explainNow(cmd *cobra.Command, address func() (string, error), asJSON bool) error {
+func explainNow(cmd *cobra.Command, address func() (daemonAt, error), asJSON bool) error {
 	at, err := address()
 	if err != nil {
 		return err

@@ -287,11 +287,21 @@ func (h *Head) Named(what string) bool {
 	return what != "" && (what == h.ID || what == h.UID || what == h.Pod || what == name)
 }
 
+// idTime is the layout of the time that an identifier begins with.
+const idTime = "20060102T150405.000Z"
+
 // NewID returns an identifier for a decision at now. Identifiers sort by time.
 func NewID(now time.Time) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return now.UTC().Format("20060102T150405.000Z") + "-" + hex.EncodeToString(random[:])
+	return now.UTC().Format(idTime) + "-" + hex.EncodeToString(random[:])
+}
+
+// IDTime returns the time of an identifier, zero for another text.
+func IDTime(id string) time.Time {
+	text, _, _ := strings.Cut(id, "-")
+	at, _ := time.Parse(idTime, text) // zero on error
+	return at
 }
 
 const (

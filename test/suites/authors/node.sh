@@ -4,15 +4,17 @@ set -euo pipefail
 
 # become_a_node makes this a node with evictd as deploy/ has it, in dry run, with the
 # memory plugin and the fake container runtime at $RUNTIME_SOCKET. What it writes to
-# /etc, /usr/libexec and /run is in memory, and nobody else sees it.
+# /etc, /usr/libexec, /run and /var/lib is in memory, and nobody else sees it; it does not
+# see what the machine has of evictd there.
 become_a_node() {
 	[ -z "${NODE_DIR:-}" ] || return 0
 	NODE_DIR=$(dirname "$EVICTD_LOG")/node
 	mkdir "$NODE_DIR"
 	mount -t tmpfs -o mode=0755 node "$NODE_DIR"
-	for dir in /etc /usr/libexec /run; do
+	for dir in /etc /usr/libexec /run /var/lib; do
 		mkdir -p "$NODE_DIR$dir/upper" "$NODE_DIR$dir/work"
 		mount -t overlay -o "lowerdir=$dir,upperdir=$NODE_DIR$dir/upper,workdir=$NODE_DIR$dir/work" overlay "$dir"
+		rm -rf "$dir/evictd"
 	done
 	mkdir -p /etc/evictd/manifests /usr/libexec/evictd/plugins /run/containerd "$NODE_DIR/bin"
 	mount --bind "$(dirname "$RUNTIME_SOCKET")" /run/containerd
@@ -29,10 +31,11 @@ become_a_node() {
 	chmod 0755 "$NODE_DIR/bin/systemctl"
 	PATH=$NODE_DIR/bin:$PATH
 	for _ in $(seq 100); do
-		evictd plugins --config /etc/evictd/evictd.yaml >/dev/null 2>&1 && return 0
+		why=$(evictd plugins --config /etc/evictd/evictd.yaml 2>&1) && return 0
 		command sleep 0.1
 	done
-	echo "evictd does not answer" >&2
+	printf '%s\nlog of evictd:\n' "$why" >&2
+	cat "$EVICTD_LOG" >&2
 	return 1
 }
 

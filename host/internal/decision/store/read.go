@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -102,6 +103,28 @@ func Heads(dir string) ([]decision.Head, error) {
 	return heads, err
 }
 
+const (
+	// writtenWithin bounds the time from the id of a decision to its record on disk: the log, the
+	// event and the status have the id before the record is written, which never delays the kill.
+	writtenWithin = 10 * time.Second
+	lookEvery     = 20 * time.Millisecond
+)
+
+// Await returns when the record with an id can be found, or will not be. For another text it returns
+// at once.
+func Await(dir, id string) {
+	end := time.Now().Add(min(writtenWithin, time.Until(decision.IDTime(id).Add(writtenWithin))))
+	for there := false; !there && time.Now().Before(end); {
+		_ = Each(dir, func(e *Entry) error { // an error is the reader's
+			there = there || e.ID == id
+			return nil
+		})
+		if !there {
+			<-time.After(lookEvery)
+		}
+	}
+}
+
 // Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the
 // oldest first. The error reports unreadable ones, the others are returned.
 func Find(dir, what string) ([]*decision.Decision, error) {
@@ -109,6 +132,7 @@ func Find(dir, what string) ([]*decision.Decision, error) {
 	if err != nil || what == "" {
 		return nil, err
 	}
+	Await(dir, what)
 	return find(dir, text[1:len(text)-1], func(h *decision.Head) bool { return h.Named(what) })
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
@@ -84,6 +85,50 @@ func TestRecordsAreThereAfterARestart(t *testing.T) {
 	found, err := Find(dir, "uid-r1")
 	if err != nil || len(found) != 1 || found[0].ID != "r1" || found[0].Outcome == nil || found[0].Outcome.GoneMS != 12 {
 		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
+// The log had the id of an eviction, and evictd replay said that there is no record of it.
+func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		ago, written time.Duration // of the decision, and after it; 0 for never
+		wait         time.Duration
+	}{
+		"written while it is looked for":      {written: 3 * time.Second, wait: 3 * time.Second},
+		"written before":                      {ago: time.Minute, written: time.Second},
+		"lost":                                {ago: time.Second, wait: writtenWithin - time.Second},
+		"lost long ago":                       {ago: time.Hour},
+		"lost, before the clock was set back": {ago: -time.Hour, wait: writtenWithin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, id := t.TempDir(), decision.NewID(time.Now())
+				s, began := open(t, dir), time.Now()
+				if c.written > 0 {
+					time.AfterFunc(c.written, func() {
+						if err := s.Append(record(id)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				if c.ago < 0 {
+					id = decision.NewID(began.Add(-c.ago))
+				}
+				time.Sleep(max(0, c.ago))
+				asked := time.Now()
+				found, err := Find(dir, id)
+				if err != nil || (len(found) == 1) != (c.written > 0) {
+					t.Errorf("%d records, %v", len(found), err)
+				}
+				if waited := time.Since(asked); waited < c.wait || waited > c.wait+2*lookEvery {
+					t.Errorf("waited %v, want %v", waited, c.wait)
+				}
+				synctest.Wait() // a record can be found before Append returns
+			})
+		})
+	}
+	if at := decision.IDTime("cart-7d9f"); !at.IsZero() {
+		t.Errorf("the name of a pod has the time %v", at)
 	}
 }
 
