@@ -15,10 +15,9 @@ import (
 
 // A cluster holds the connection of a daemon beside a kubelet to the API server while it runs.
 type cluster struct {
-	api    *kubeapi.Client
-	source *podkubernetes.Source
-	killer *victimkubernetes.Killer
-	// conditions is nil if this daemon does not write node conditions.
+	api        *kubeapi.Client
+	source     *podkubernetes.Source
+	killer     *victimkubernetes.Killer
 	conditions *nodestatus.Keeper
 	nodeName   string
 	log        *slog.Logger
@@ -28,9 +27,7 @@ type cluster struct {
 func (c *cluster) run(ctx context.Context) {
 	klog.SetSlogLogger(c.log) // for what client-go logs without being given a logger
 	var running sync.WaitGroup
-	if c.conditions != nil {
-		running.Go(func() { c.conditions.Run(ctx) })
-	}
+	running.Go(func() { c.conditions.Run(ctx) })
 	running.Go(func() { c.source.Run(ctx, c.log) })
 	c.killer.Run(ctx)
 	running.Wait()

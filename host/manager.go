@@ -166,7 +166,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	}
 	m.cluster, m.listings, restored.Kills = by.cluster, by.pods, by.restored
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
-	if by.cluster != nil && by.cluster.conditions != nil {
+	if by.cluster != nil {
 		o.Conditions = by.cluster.conditions.Set
 	}
 	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored

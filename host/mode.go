@@ -1,8 +1,6 @@
 package host
 
 import (
-	"context"
-
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
@@ -67,13 +65,10 @@ var modes = map[string]func(modeOptions) (mode, error){
 			o.ending.Log.Warn("pods that a former evictd saved are not used", "error", err)
 		}
 		of := &cluster{api: o.api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
-		settle := func(context.Context) {}
-		if o.config.NodeConditions != config.NodeConditionsNone {
-			of.conditions = nodestatus.New(o.api, o.config.NodeConditions == config.NodeConditionsTaints, o.dryRun, o.ending.Log)
-			settle = of.conditions.Settle
-		}
+		level := map[string]nodestatus.Level{config.NodeConditionsConditions: nodestatus.Conditions, config.NodeConditionsTaints: nodestatus.Taints}[o.config.NodeConditions]
+		of.conditions = nodestatus.New(o.api, level, o.dryRun, o.ending.Log)
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: o.api, NodeName: o.config.NodeName, Refused: o.refused, Settle: settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+			Options: o.ending, API: o.api, NodeName: o.config.NodeName, Refused: o.refused, Settle: of.conditions.Settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
 		})
 		of.killer = killer
 		return mode{pods: listing.New(source, o.ending.Log), killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil

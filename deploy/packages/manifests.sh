@@ -4,12 +4,12 @@
 set -euo pipefail
 helm=$1 to=$2
 chart=$(dirname "$0")/../chart
-render() { "$helm" template evictd "$chart" --namespace evictd "$@" | grep -vE '^# Source: |helm.sh/chart: |managed-by: Helm'; }
+render() { "$helm" template evictd "$chart" --no-hooks --namespace evictd "$@" | grep -vE '^# Source: |helm.sh/chart: |managed-by: Helm'; }
 mkdir -p "$to"/{rbac,manifests}
 render --show-only templates/role.yaml >"$to/rbac/role.yaml"
 render --show-only templates/policy.yaml >"$to/rbac/policy.yaml"
 render --show-only templates/flowschema.yaml >"$to/rbac/flowschema.yaml"
-render --show-only templates/node-conditions.yaml --set rbac.nodeConditions=true >"$to/rbac/node-conditions.yaml"
+render --show-only templates/node-conditions.yaml >"$to/rbac/node-conditions.yaml"
 render --show-only templates/metrics.yaml --set config.listenAddress=0.0.0.0:10269 >"$to/rbac/metrics.yaml"
 {
 	cat <<-NAMESPACE

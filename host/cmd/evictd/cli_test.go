@@ -230,7 +230,7 @@ func TestBadUse(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no command":        {[]string{}, "no command given, want run, check, doctor, evictions, explain, observe, rank, replay, plugins, uninstall-node or version (evictd --help)"},
+		"no command":        {[]string{}, "no command given, want run, check, doctor, evictions, explain, observe, rank, replay, plugins, uninstall-node, uninstall-cluster or version (evictd --help)"},
 		"unknown command":   {[]string{"rnu"}, "unknown command \"rnu\" for \"evictd\"\nDid you mean this?\nrun\nrank"},
 		"unknown flag":      {[]string{"run", "--evict"}, "unknown flag: --evict, see evictd run --help"},
 		"argument":          {[]string{"check", "evictd.yaml"}, `unknown command "evictd.yaml" for "evictd check"`},

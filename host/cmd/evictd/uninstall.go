@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/nodestatus"
@@ -33,6 +37,47 @@ func newUninstallNode() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+func newUninstallCluster() *cobra.Command {
+	return &cobra.Command{
+		Use:   "uninstall-cluster NAMESPACE/DAEMONSET",
+		Short: "Delete the DaemonSet of evictd, and take its conditions and taints from all nodes",
+		Long: "Delete the DaemonSet of evictd, wait until its pods are gone, and then take the conditions and taints below\n" +
+			"evictd.io/ from all nodes. The chart runs it before an uninstallation. It uses the ServiceAccount of its pod.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, name, ok := strings.Cut(args[0], "/")
+			if !ok || namespace == "" || name == "" {
+				return fmt.Errorf("%q, want NAMESPACE/DAEMONSET", args[0])
+			}
+			if err := uninstallCluster(cmd.Context(), namespace, name); err != nil {
+				return failure{err}
+			}
+			return nil
+		},
+	}
+}
+
+func uninstallCluster(ctx context.Context, namespace, name string) error {
+	api, err := parts.API(&config.Config{}, version, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	if err := api.DeleteDaemonSet(ctx, namespace, name); err != nil {
+		return err
+	}
+	var left []error
+	err = api.EachNode(ctx, func(n *v1.Node) error {
+		if !nodestatus.Left(n) {
+			return nil
+		}
+		if err := nodestatus.Hold(ctx, api.Of(n.Name), nil, false); err != nil && !apierrors.IsNotFound(err) {
+			left = append(left, fmt.Errorf("node %s: %w", n.Name, err))
+		}
+		return ctx.Err()
+	})
+	return errors.Join(append(left, err)...)
 }
 
 // uninstallNode removes everything that evictd ever wrote to this node's object: its conditions and

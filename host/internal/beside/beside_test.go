@@ -140,10 +140,10 @@ func TestWhatFollows(t *testing.T) {
 			evictd: "memory.available<1Gi nodefs.available<10% imagefs.available<15% acme.example/spare<20%", kubelet: "memory.available<500Mi nodefs.available<5% imagefs.available<15%/8760h",
 			about: beside.Condition, conditions: true, taints: true,
 			want: []string{
-				"mend memory.available: MemoryPressure is reported below 500Mi only: between that and evictd's 1Gi the scheduler keeps placing pods here",
-				"nodefs.available: evictd reports it below 10%, as a condition of its own below evictd.io/",
+				"memory.available: evictd reports it below 1Gi, as a condition and a taint of its own below evictd.io/",
+				"nodefs.available: evictd reports it below 10%, as a condition and a taint of its own below evictd.io/",
 				"mend imagefs.available: the kubelet reports DiskPressure below 15%: a restart of it meanwhile kills running pods",
-				"acme.example/spare: evictd reports it below 20%, as a condition of its own below evictd.io/",
+				"acme.example/spare: evictd reports it below 20%, as a condition and a taint of its own below evictd.io/",
 			},
 		},
 		"a condition keeps no pod away": {
@@ -208,7 +208,18 @@ func TestWhatFollows(t *testing.T) {
 const defaults = "memory.available<100Mi nodefs.available<10% nodefs.inodesFree<5% imagefs.available<15% imagefs.inodesFree<5%"
 
 func TestTheKubeletsSettingsThatWouldBeRight(t *testing.T) {
-	for name, c := range map[string]struct{ evictd, kubelet, want string }{
+	for name, c := range map[string]struct {
+		evictd, kubelet, want string
+		taints                bool
+	}{
+		"evictd's own taint tells the scheduler": {
+			evictd: "memory.available<5% nodefs.available<12%", kubelet: defaults, taints: true,
+			want: `hard imagefs.available=15% imagefs.inodesFree=5% memory.available=100Mi nodefs.available=10% nodefs.inodesFree=5%; soft`,
+		},
+		"and the kubelet evicts at a soft value": {
+			evictd: "memory.available<5%", kubelet: "memory.available<100Mi memory.available<1Gi/30s", taints: true,
+			want: `hard memory.available=100Mi; soft memory.available=5%/8760h`,
+		},
 		"both have the defaults": {
 			evictd: defaults, kubelet: defaults,
 			want: `hard imagefs.available=7.5% imagefs.inodesFree=2.5% memory.available=50Mi nodefs.available=5% nodefs.inodesFree=2.5%; soft memory.available=100Mi/8760h`,
@@ -232,7 +243,9 @@ func TestTheKubeletsSettingsThatWouldBeRight(t *testing.T) {
 		"what the kubelet does not know": {evictd: "acme.example/spare<10% containerfs.available<10%", kubelet: "", want: `hard; soft`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := beside.Right(thresholds(t, c.evictd), thresholds(t, c.kubelet), node)
+			n := node
+			n.OwnConditions, n.OwnTaints = c.taints, c.taints
+			s := beside.Right(thresholds(t, c.evictd), thresholds(t, c.kubelet), n)
 			var hard, soft []string
 			for signal, value := range s.EvictionHard {
 				hard = append(hard, " "+signal+"="+value)

@@ -136,32 +136,36 @@ func (c *comparison) condition(s eviction.Signal) {
 	switch {
 	case wants == nil:
 		return
-	case c.node.OwnConditions && (!builtin || b.Filesystem != "" && c.theirs[s].soft == nil):
-		text := "evictd reports it below %s, as a condition of its own below evictd.io/"
-		if !c.node.OwnTaints {
-			text += ", which keeps no pod away: the scheduler looks at taints"
-		}
-		c.add(string(s), Condition, false, text, wants.Value)
-		return
-	case !builtin:
+	case !builtin && !c.node.OwnConditions:
 		c.add(string(s), Condition, false, "it is not reported to the API server: the scheduler keeps placing pods here")
 		return
-	case b.Filesystem != "":
+	case builtin && b.Filesystem != "" && (c.theirs[s].soft != nil || !c.node.OwnConditions):
 		c.diskCondition(s, wants)
 		return
 	}
 	reported := scale.highest(theirs)
-	if reported == nil {
-		c.add(string(s), Condition, true, "%s is not reported: the scheduler keeps placing pods here", b.Condition)
-		return
+	if reported != nil && b.Filesystem == "" {
+		cmp, known := scale.compare(reported.Value, wants.Value)
+		switch {
+		case known && cmp >= 0:
+			c.add(string(s), Condition, false, "the kubelet reports %s below %s", b.Condition, reported.Value)
+			return
+		case c.node.OwnTaints:
+		case !known:
+			c.add(string(s), Condition, false, "unknown: evictd acts below %s, %s is reported below %s, and the capacity is not known", wants.Value, b.Condition, reported.Value)
+			return
+		default:
+			c.add(string(s), Condition, true, "%s is reported below %s only: between that and evictd's %s the scheduler keeps placing pods here", b.Condition, reported.Value, wants.Value)
+			return
+		}
 	}
-	switch cmp, known := scale.compare(reported.Value, wants.Value); {
-	case !known:
-		c.add(string(s), Condition, false, "unknown: evictd acts below %s, %s is reported below %s, and the capacity is not known", wants.Value, b.Condition, reported.Value)
-	case cmp < 0:
-		c.add(string(s), Condition, true, "%s is reported below %s only: between that and evictd's %s the scheduler keeps placing pods here", b.Condition, reported.Value, wants.Value)
+	switch {
+	case c.node.OwnTaints:
+		c.add(string(s), Condition, false, "evictd reports it below %s, as a condition and a taint of its own below evictd.io/", wants.Value)
+	case c.node.OwnConditions:
+		c.add(string(s), Condition, builtin && b.Filesystem == "", "evictd reports it below %s, as a condition of its own below evictd.io/, which keeps no pod away: the scheduler looks at taints", wants.Value)
 	default:
-		c.add(string(s), Condition, false, "the kubelet reports %s below %s", b.Condition, reported.Value)
+		c.add(string(s), Condition, true, "%s is not reported: the scheduler keeps placing pods here", b.Condition)
 	}
 }
 

@@ -48,8 +48,8 @@ func (e Entries) MarshalJSON() ([]byte, error) {
 //   - its hard thresholds stay as safety net, and go down to half of evictd's where they
 //     are not below;
 //   - for memory and pids a soft threshold where evictd's first one is, with a grace
-//     period that never runs out, has it report the condition; for disks it has none, as a
-//     restart under DiskPressure kills running pods;
+//     period that never runs out, has it report the condition, unless evictd's own taint tells
+//     the scheduler; for disks it has none, as a restart under DiskPressure kills running pods;
 //   - where evictd has no threshold all stays.
 //
 // The kubelet starts with them if it did before.
@@ -77,7 +77,7 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 		switch {
 		case keep == nil && theirs.soft != nil:
 			out.keep(s, theirs.soft.Value, theirs.soft.GracePeriod)
-		case keep != nil && b.Filesystem == "":
+		case keep != nil && b.Filesystem == "" && (!n.OwnTaints || theirs.soft != nil):
 			out.keep(s, keep.Value, KeeperGrace)
 		case keep != nil && n.DropIns: // whether or not it is set, so that the drop-in does not depend on itself
 			out.EvictionSoft[string(s)], out.EvictionSoftGracePeriod[string(s)] = "", ""

@@ -26,8 +26,7 @@ type Node struct {
 	Reserved Reserved
 	// DropIns: the kubelet has a drop-in directory, whose files merge mappings key by key.
 	DropIns bool
-	// OwnConditions: evictd itself writes conditions of disks and custom signals to the Node
-	// object; OwnTaints: also taints with these names.
+	// OwnConditions: evictd itself writes conditions to the Node object; OwnTaints: also taints.
 	OwnConditions, OwnTaints bool
 }
 

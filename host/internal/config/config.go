@@ -37,7 +37,7 @@ type Config struct {
 	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
 	Mode               string          `json:"mode" oneof:"cri kubernetes" default:"cri" reload:"no" flag:"how pods are found and killed: cri, or kubernetes beside a kubelet"`
 	Kubeconfig         string          `json:"kubeconfig" is:"path?" reload:"no" flag:"with mode kubernetes, who asks the API server (default the ServiceAccount of the pod that evictd runs in)"`
-	NodeConditions     string          `json:"nodeConditions" oneof:"none conditions taints" default:"none" reload:"no" flag:"with mode kubernetes, what of disks and custom signals is written to the node: none, conditions, or taints too"`
+	NodeConditions     string          `json:"nodeConditions" oneof:"none conditions taints" default:"taints" reload:"no" flag:"with mode kubernetes, what of a shortage is written to the node: none, conditions, or taints too"`
 	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	StateDir           string          `json:"stateDir" is:"path?" default:"/var/lib/evictd" reload:"no" flag:"directory for records of decisions, \"\" for none"`
@@ -140,8 +140,9 @@ const (
 
 	// NodeConditionsNone writes nothing to the node, NodeConditionsTaints writes taints as well as
 	// conditions.
-	NodeConditionsNone   = "none"
-	NodeConditionsTaints = "taints"
+	NodeConditionsNone       = "none"
+	NodeConditionsConditions = "conditions"
+	NodeConditionsTaints     = "taints"
 
 	// PacingKubelet lets each pass act; otherwise there is one victim at a time.
 	PacingKubelet = "kubelet"

@@ -53,7 +53,14 @@ func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
 	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}
-	node := beside.Node{Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "", OwnConditions: c.NodeConditions != config.NodeConditionsNone, OwnTaints: c.NodeConditions == config.NodeConditionsTaints}
+	level := c.NodeConditions
+	if c.Mode != config.ModeKubernetes {
+		level = config.NodeConditionsNone
+	}
+	node := beside.Node{
+		Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "",
+		OwnConditions: level != config.NodeConditionsNone, OwnTaints: level == config.NodeConditionsTaints,
+	}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
 	for _, o := range fallback.New(parts.NodeFacts(c, "", "")).Observe(ctx, signals) {
 		if o.State == eviction.Observed {

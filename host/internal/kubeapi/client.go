@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +38,9 @@ const (
 	// writeTimeout bounds a write. An API server answers in milliseconds; with a slow etcd it takes
 	// seconds.
 	writeTimeout = 10 * time.Second
+	// nodesPerPage bounds the nodes of one answer, goneEvery is the interval for checking that a
+	// deleted object is gone.
+	nodesPerPage, goneEvery = 100, time.Second
 	// maxFileBytes bounds a kubeconfig, certificate or token file, generously.
 	maxFileBytes = 1 << 20
 	// fieldManager is the name of the writer in the API server.
@@ -227,11 +231,60 @@ func (c *Client) PatchNode(ctx context.Context, subresource string, body []byte)
 
 // KubeletVersion returns the version that the node's kubelet reports in the Node's status.
 func (c *Client) KubeletVersion(ctx context.Context) (string, error) {
+	node, err := c.Node(ctx)
+	return node.Status.NodeInfo.KubeletVersion, err
+}
+
+// Node returns the node, an empty one with an error.
+func (c *Client) Node(ctx context.Context) (*v1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	node := &v1.Node{}
 	err := c.current().core.Get().Resource("nodes").Name(c.options.NodeName).Do(ctx).Into(node)
-	return node.Status.NodeInfo.KubeletVersion, err
+	return node, err
+}
+
+// Of returns a client of the same account for another node.
+func (c *Client) Of(node string) *Client {
+	o := c.options
+	o.NodeName = node
+	return &Client{options: o, with: c.current()}
+}
+
+// EachNode calls do with the nodes of the cluster, page by page, until one returns an error.
+func (c *Client) EachNode(ctx context.Context, do func(*v1.Node) error) error {
+	for page := (metav1.ListOptions{Limit: nodesPerPage}); ; {
+		nodes := &v1.NodeList{}
+		if err := c.current().core.Get().Resource("nodes").VersionedParams(&page, parameters).Do(ctx).Into(nodes); err != nil {
+			return fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range nodes.Items {
+			if err := do(&nodes.Items[i]); err != nil {
+				return err
+			}
+		}
+		if page.Continue = nodes.Continue; page.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// DeleteDaemonSet deletes a DaemonSet with its pods, and waits until all are gone.
+func (c *Client) DeleteDaemonSet(ctx context.Context, namespace, name string) error {
+	path := []string{"/apis/apps/v1/namespaces", namespace, "daemonsets", name}
+	err := c.current().core.Delete().AbsPath(path...).Body(&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}).Do(ctx).Error()
+	for err == nil {
+		select {
+		case <-time.After(goneEvery):
+			err = c.current().core.Get().AbsPath(path...).Do(ctx).Error()
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete DaemonSet %s/%s: %w", namespace, name, err)
+	}
+	return nil
 }
 
 // SelfSubjectAccessReview asks whether this account may do verb to a resource, with its group after

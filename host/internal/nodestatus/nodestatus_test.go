@@ -31,6 +31,28 @@ type apiServer struct {
 	asked    []string
 }
 
+func (a *apiServer) Node(context.Context) (*v1.Node, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, "get")
+	if a.away != nil {
+		return &v1.Node{}, a.away
+	}
+	return a.node.DeepCopy(), nil
+}
+
+// kubelet has the kubelet report a condition, and the node lifecycle controller its taint.
+func (a *apiServer) kubelet(c v1.NodeConditionType, taint string, status v1.ConditionStatus) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.node.Status.Conditions = slices.DeleteFunc(a.node.Status.Conditions, func(n v1.NodeCondition) bool { return n.Type == c })
+	a.node.Status.Conditions = append(a.node.Status.Conditions, v1.NodeCondition{Type: c, Status: status})
+	a.node.Spec.Taints = slices.DeleteFunc(a.node.Spec.Taints, func(n v1.Taint) bool { return n.Key == taint })
+	if status == v1.ConditionTrue && taint != "" {
+		a.node.Spec.Taints = append(a.node.Spec.Taints, v1.Taint{Key: taint, Effect: v1.TaintEffectNoSchedule})
+	}
+}
+
 func (a *apiServer) PatchNode(_ context.Context, subresource string, body []byte) (*v1.Node, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +129,7 @@ func TestConditionsComeAndGoWithTheirTaints(t *testing.T) {
 		"and taints": {
 			[]eviction.Condition{eviction.DiskPressure, spare},
 			true,
-			[]string{"evictd.io/DiskPressure:NoSchedule", "evictd.io/DiskPressure=True", "evictd.io/SparePressure:NoSchedule", "evictd.io/SparePressure=True"},
+			[]string{"evictd.io/disk-pressure:NoSchedule", "evictd.io/DiskPressure=True", "evictd.io/SparePressure:NoSchedule", "evictd.io/SparePressure=True"},
 		},
 		"nothing": {nil, true, nil},
 	} {
@@ -126,7 +148,7 @@ func TestConditionsComeAndGoWithTheirTaints(t *testing.T) {
 					t.Errorf("the node (-want +got):\n%s", diff)
 				}
 			}
-			if last := a.asked[len(a.asked)-1]; last != "status {}" {
+			if last := a.asked[len(a.asked)-1]; last != "get" {
 				t.Errorf("%s was written although nothing has changed", last)
 			}
 			if err := Hold(t.Context(), a, nil, false); err != nil {
@@ -139,28 +161,79 @@ func TestConditionsComeAndGoWithTheirTaints(t *testing.T) {
 	}
 }
 
+// Somebody else taints the node between evictd's look and its write.
 func TestTaintsOfOthersAreNotWrittenOver(t *testing.T) {
-	a := newServer()
-	node := a.node.DeepCopy()
-	node.ResourceVersion = "0" // somebody has written meanwhile
-	meanwhile := replaced{a, node}
-	if err := Hold(t.Context(), meanwhile, []eviction.Condition{eviction.DiskPressure}, true); !apierrors.IsConflict(err) {
-		t.Errorf("%v, want a conflict", err)
-	}
-	if got := a.shows(); slices.Contains(got, "evictd.io/DiskPressure:NoSchedule") {
-		t.Errorf("the node has %v", got)
+	for name, c := range map[string]struct{ writes, want int }{"once": {1, 0}, "again and again": {100, conflicts}} {
+		t.Run(name, func(t *testing.T) {
+			a := newServer()
+			err := Hold(t.Context(), &contended{apiServer: a, left: c.writes}, []eviction.Condition{eviction.DiskPressure}, true)
+			if got := a.shows(); !slices.Contains(got, "example.com/raced:NoSchedule") || slices.Contains(got, "evictd.io/disk-pressure:NoSchedule") != (c.want == 0) {
+				t.Errorf("the node has %v", got)
+			}
+			if apierrors.IsConflict(err) != (c.want > 0) {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }
 
-// replaced answers with a node that is another one by now.
-type replaced struct {
+// contended has others write the node before each of so many writes of taints.
+type contended struct {
 	*apiServer
-	was *v1.Node
+	left int
 }
 
-func (r replaced) PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error) {
-	_, err := r.apiServer.PatchNode(ctx, subresource, body)
-	return r.was, err
+func (r *contended) PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error) {
+	if r.left > 0 && subresource == "" {
+		r.left--
+		r.mu.Lock()
+		r.node.ResourceVersion += "1"
+		if !hasTaint(&r.node, "example.com/raced") {
+			r.node.Spec.Taints = append(r.node.Spec.Taints, v1.Taint{Key: "example.com/raced", Effect: v1.TaintEffectNoSchedule})
+		}
+		r.mu.Unlock()
+	}
+	return r.apiServer.PatchNode(ctx, subresource, body)
+}
+
+// The scheduler sees one of the two at any time, and never both for long: DaemonSets tolerate the
+// kubelet's taint alone.
+func TestWhatTheKubeletReportsIsNotReportedTwice(t *testing.T) {
+	for condition, kubelet := range map[eviction.Condition]struct {
+		kind v1.NodeConditionType
+		key  string
+	}{
+		eviction.MemoryPressure: {v1.NodeMemoryPressure, v1.TaintNodeMemoryPressure},
+		eviction.DiskPressure:   {v1.NodeDiskPressure, v1.TaintNodeDiskPressure},
+		eviction.PIDPressure:    {v1.NodePIDPressure, v1.TaintNodePIDPressure},
+	} {
+		t.Run(string(condition), func(t *testing.T) {
+			a := newServer()
+			own := func(want bool, when string) {
+				t.Helper()
+				if err := Hold(t.Context(), a, []eviction.Condition{condition}, true); err != nil {
+					t.Fatal(err)
+				}
+				for _, word := range []string{TaintKey(condition) + ":NoSchedule", Name(condition) + "=True"} {
+					if got := a.shows(); slices.Contains(got, word) != want {
+						t.Errorf("%s: the node has %v, %s wanted: %t", when, got, word, want)
+					}
+				}
+			}
+			own(true, "the kubelet reports nothing")
+			a.kubelet(kubelet.kind, "", v1.ConditionTrue)
+			own(true, "the kubelet reports it, its taint is not there yet")
+			a.kubelet(kubelet.kind, kubelet.key, v1.ConditionTrue)
+			own(false, "the kubelet's taint is there")
+			a.kubelet(kubelet.kind, kubelet.key, v1.ConditionFalse)
+			own(true, "the kubelet no longer reports it")
+			a.kubelet(kubelet.kind, kubelet.key, v1.ConditionUnknown)
+			own(true, "the kubelet does not answer")
+			a = newServer()
+			a.kubelet(kubelet.kind, "", v1.ConditionTrue)
+			own(false, "the kubelet was first")
+		})
+	}
 }
 
 func TestNodeCredentialsMayWriteNoTaints(t *testing.T) {
@@ -178,7 +251,7 @@ func TestNodeCredentialsMayWriteNoTaints(t *testing.T) {
 func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
-		k := New(a, true, never, slog.New(slog.DiscardHandler))
+		k := New(a, Taints, never, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -198,8 +271,8 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 		if asked := a.requests(); len(asked) > 0 {
 			t.Errorf("%v before anything is known", asked)
 		}
-		k.Set([]eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure})
-		shows("evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule")
+		k.Set([]eviction.Condition{eviction.DiskPressure})
+		shows("evictd.io/DiskPressure=True", "evictd.io/disk-pressure:NoSchedule")
 		asked := len(a.requests())
 		k.Set([]eviction.Condition{eviction.DiskPressure})
 		synctest.Wait()
@@ -213,7 +286,7 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		k.Set(nil) // while it is away
-		shows("evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule")
+		shows("evictd.io/DiskPressure=True", "evictd.io/disk-pressure:NoSchedule")
 		a.mu.Lock()
 		a.away = nil
 		a.mu.Unlock()
@@ -226,7 +299,7 @@ func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
 func TestWhatOthersTakeAwayIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
-		k := New(a, true, never, slog.New(slog.DiscardHandler))
+		k := New(a, Taints, never, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go k.Run(ctx)
@@ -239,13 +312,21 @@ func TestWhatOthersTakeAwayIsWrittenAgain(t *testing.T) {
 		time.Sleep(lookAgain)
 		synctest.Wait()
 		if diff := cmp.Diff(held, a.shows()); diff != "" || len(held) != len(others)+2 {
-			t.Errorf("the node (-before +after it was registered anew):\n%s", diff)
+			t.Errorf("the node (-before +after it was registered again):\n%s", diff)
 		}
 		asked := len(a.requests())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if n := len(a.requests()) - asked; n > 12 {
-			t.Errorf("%d requests in an hour in which nothing changes, want at most 12", n)
+		if n := len(a.requests()) - asked; n > 360 {
+			t.Errorf("%d requests in an hour under pressure, want at most 360", n)
+		}
+		k.Set(nil)
+		synctest.Wait()
+		asked = len(a.requests())
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if n := len(a.requests()) - asked; n > 0 {
+			t.Errorf("%d requests on a day without pressure, want none", n)
 		}
 	})
 }
@@ -255,7 +336,7 @@ func TestAChangeDoesNotWaitForTheNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
 		a.noTaints = apierrors.NewForbidden(v1.Resource("nodes"), "node-1", errors.New("no taints"))
-		k := New(a, true, never, slog.New(slog.DiscardHandler))
+		k := New(a, Taints, never, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go k.Run(ctx)
@@ -269,36 +350,50 @@ func TestAChangeDoesNotWaitForTheNextTry(t *testing.T) {
 	})
 }
 
-// A node is tried with a dry run first, which a reload ends; and begins, for a break.
+// A node is tried with a dry run first, which a reload ends; and begins, for a break. What an evictd
+// before has left goes, also where this one writes nothing to the node.
 func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newServer()
-		var dryRun atomic.Bool
-		k := New(a, true, dryRun.Load, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go k.Run(ctx)
-		pass := func(dry bool, want ...string) {
-			t.Helper()
-			dryRun.Store(dry)
-			k.Set([]eviction.Condition{eviction.DiskPressure})
-			time.Sleep(2 * lookAgain)
-			synctest.Wait()
-			want = append(want, others...)
-			slices.Sort(want)
-			if diff := cmp.Diff(want, a.shows()); diff != "" {
-				t.Errorf("the node, dry run %t (-want +got):\n%s", dry, diff)
-			}
-		}
-		pass(true)
-		if asked := a.requests(); len(asked) != 0 {
-			t.Errorf("asked %q in a dry run, want nothing", asked)
-		}
-		held := []string{"evictd.io/DiskPressure=True", "evictd.io/DiskPressure:NoSchedule"}
-		pass(false, held...)
-		pass(true)
-		pass(false, held...)
-	})
+	for name, level := range map[string]Level{"taints": Taints, "conditions": Conditions, "none": None} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newServer()
+				if err := Hold(t.Context(), a, []eviction.Condition{eviction.MemoryPressure}, true); err != nil {
+					t.Fatal(err)
+				}
+				var dryRun atomic.Bool
+				var out strings.Builder
+				k := New(a, level, dryRun.Load, slog.New(slog.NewTextHandler(&out, nil)))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go k.Run(ctx)
+				pass := func(dry bool, want ...string) {
+					t.Helper()
+					dryRun.Store(dry)
+					k.Set([]eviction.Condition{eviction.DiskPressure})
+					time.Sleep(2 * lookAgain)
+					synctest.Wait()
+					want = append(want, others...)
+					slices.Sort(want)
+					if diff := cmp.Diff(want, a.shows()); diff != "" {
+						t.Errorf("the node, dry run %t (-want +got):\n%s", dry, diff)
+					}
+				}
+				pass(true)
+				held := []string{"evictd.io/DiskPressure=True", "evictd.io/disk-pressure:NoSchedule"}[:level]
+				if told := strings.Contains(out.String(), "evictd.io/disk-pressure"); told != (level == Taints) {
+					t.Errorf("the log of the dry run: %q, want the taint in it: %t", out.String(), level == Taints)
+				}
+				asked := len(a.requests())
+				time.Sleep(time.Hour)
+				if more := a.requests()[asked:]; len(more) > 0 {
+					t.Errorf("asked %q in a dry run in which nothing changes", more)
+				}
+				pass(false, held...)
+				pass(true)
+				pass(false, held...)
+			})
+		})
+	}
 }
 
 // An eviction was reported before the condition that it belongs to: a controller's next pod came
@@ -317,7 +412,7 @@ func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newServer()
 				a.away = c.away
-				k := New(a, true, never, slog.New(slog.DiscardHandler))
+				k := New(a, Taints, never, slog.New(slog.DiscardHandler))
 				ctx, cancel := context.WithCancel(t.Context())
 				k.Settle(ctx) // nothing was set
 				k.Set([]eviction.Condition{eviction.DiskPressure})
@@ -329,7 +424,7 @@ func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
 				if took := time.Since(began); took != c.want {
 					t.Errorf("waited for %v, want %v", took, c.want)
 				}
-				if shows := slices.Contains(a.shows(), "evictd.io/DiskPressure:NoSchedule"); shows != (c.runs && c.away == nil) {
+				if shows := slices.Contains(a.shows(), "evictd.io/disk-pressure:NoSchedule"); shows != (c.runs && c.away == nil) {
 					t.Errorf("the node has the taint: %v", shows)
 				}
 				cancel()

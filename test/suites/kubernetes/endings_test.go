@@ -96,15 +96,13 @@ func TestOwnConditionsAndTaints(t *testing.T) {
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	leaveToEvictd(t, c, kubelet)
 	asAccount := account(t, c)
-	_, err := c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/node-conditions.yaml")
-	must(t, err)
 	// No disk is as empty as that, and there is no pod to evict.
 	short := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "99.9%"}}
 	roomy := map[string]any{"nodeConditions": "taints", "evictionHard": map[string]any{"nodefs.available": "1Ki"}}
 	has := func(n *v1.Node) (conditioned, tainted bool) {
 		return cluster.NodeCondition(n, "evictd.io/DiskPressure") == v1.ConditionTrue,
 			slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
-				return t.Key == "evictd.io/DiskPressure" && t.Effect == v1.TaintEffectNoSchedule
+				return t.Key == "evictd.io/disk-pressure" && t.Effect == v1.TaintEffectNoSchedule
 			})
 	}
 	for _, step := range []struct {

@@ -25,12 +25,10 @@ import (
 func TestTheAPIServerRefusesWhatIsNotEvictds(t *testing.T) {
 	c := start(t, cluster.Options{})
 	account(t, c)
-	_, err := c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/node-conditions.yaml")
-	must(t, err)
 	must(t, c.Apply(t.Context(), "apiVersion: v1\nkind: Node\nmetadata: {name: "+fence.Node+"}\n"))
 	rules := append(fence.Broad(), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status"}, Verbs: []string{"patch", "delete"}})
 	broad := metav1.ObjectMeta{Name: "broad"}
-	_, err = c.Client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: broad, Rules: rules}, metav1.CreateOptions{})
+	_, err := c.Client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: broad, Rules: rules}, metav1.CreateOptions{})
 	must(t, err)
 	_, err = c.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: broad, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "broad"},

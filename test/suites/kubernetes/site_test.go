@@ -70,11 +70,11 @@ func keepLogs(t *testing.T, c *cluster.Cluster) {
 }
 
 // startEvictd starts the evictd that `make build` made, with its plugins, beside the kubelet of a cluster, and
-// waits until it is ready. A key of config that is nil takes away what the harness
-// would set. It ends with the test.
+// waits until it is ready. It taints no node: on the only one replacements are to run. A key of config that is nil takes
+// away what the harness would set. It ends with the test.
 func startEvictd(t *testing.T, c *cluster.Cluster, config map[string]any) *evictd.Process {
 	t.Helper()
-	full := map[string]any{"nodeName": c.Node, "logLevel": "debug", "podManifestDir": nil}
+	full := map[string]any{"nodeName": c.Node, "logLevel": "debug", "podManifestDir": nil, "nodeConditions": "none"}
 	maps.Copy(full, config)
 	options, err := agent.Built("../../../bin")
 	must(t, err)

@@ -110,7 +110,7 @@ func TestTheKustomizationHasWhatIsThere(t *testing.T) {
 	}
 	var want []string
 	for _, f := range files {
-		if name := filepath.Base(f); name != "kustomization.yaml" && name != "node-conditions.yaml" && name != "metrics.yaml" {
+		if name := filepath.Base(f); name != "kustomization.yaml" && name != "metrics.yaml" {
 			want = append(want, name)
 		}
 	}
