@@ -29,7 +29,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 		q.owners = r.Pin.Layouts()
 	}
 	for asks := q.next(); len(asks) > 0; asks = q.next() {
-		for _, a := range o.ask(ctx, r.At, asks) {
+		for _, a := range o.ask(ctx, r, asks) {
 			q.receive(a)
 		}
 	}
@@ -63,7 +63,7 @@ func (a answer) says(o eviction.Observation) bool {
 
 // ask calls Observe of several plugins at once. The result has exactly one observation of every
 // asked signal.
-func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*registry.Instance][]eviction.Signal) []answer {
+func (o *Observer) ask(ctx context.Context, r Request, asks map[*registry.Instance][]eviction.Signal) []answer {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
@@ -71,7 +71,11 @@ func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*regi
 	)
 	for p, signals := range asks {
 		wg.Go(func() {
-			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
+			var reply eviction.ObserveReply
+			err := r.Budget.Call(ctx, p, func(ctx context.Context) (err error) {
+				reply, err = p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: r.At, Signals: signals})
+				return err
+			})
 			if err != nil {
 				o.Metrics.CallFailed(p.Name, "observe", err)
 				o.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
