@@ -75,8 +75,8 @@ func (v *laggard) Rank(ctx context.Context, r eviction.RankRequest) ([]eviction.
 }
 
 func (v *laggard) Reclaim(ctx context.Context, _ eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
-	freed := int64(0)
-	err := v.lag(ctx, "reclaim", func() { freed++; progress(eviction.Reclaimed{Bytes: freed}) })
+	released := int64(0)
+	err := v.lag(ctx, "reclaim", func() { released++; progress(eviction.Reclaimed{Bytes: released}) })
 	return eviction.Reclaimed{Bytes: 1}, err
 }
 
@@ -211,7 +211,7 @@ func TestAPluginThatAnswersInTimeIsNotCut(t *testing.T) {
 	})
 }
 
-// A step that takes longer is not cut off: what it frees may spare the next pod. Under a soft
+// A step that takes longer is not cut off, so that it may spare the next pod. Under a soft
 // threshold the pod waits for it.
 func TestASlowStepRunsOnBesideTheChoice(t *testing.T) {
 	type ticks = map[string]func(int) (time.Duration, bool)

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// promptBudget is how much later than a kubelet's a decision for memory or process ids may come
-	// because of custom plugins. A kubelet chooses such a pod at once.
+	// promptBudget bounds the delay of a decision for memory or process ids by custom plugins. A
+	// kubelet chooses such a pod at once.
 	promptBudget = time.Second
-	// slowBudget is the same for disks and custom signals: a kubelet collects garbage first.
+	// slowBudget bounds it for disks and custom signals: a kubelet collects garbage first.
 	slowBudget = 30 * time.Second
-	// adjoining passes may be about one shortage: wakes come at least every 100 ms.
-	adjoining = 100 * time.Millisecond
+	// adjoining passes may be about one shortage: a wake during the former begins the next one
+	// within 100 ms, on a busy machine later.
+	adjoining = 250 * time.Millisecond
 )
 
 // ErrBudgetSpent is returned instead of the answer of a custom plugin that a decision has no time
@@ -33,7 +34,7 @@ type Budget struct {
 	// decides: plugins that use up the time are reported. Otherwise it is not known yet whether
 	// there is something to decide.
 	decides bool
-	// former is what each plugin has spent in the pass just before, formerly what they all have.
+	// former and formerly are spent and all of the pass just before.
 	former   map[*registry.Instance]time.Duration
 	formerly time.Duration
 
