@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,8 @@ type laggard struct {
 	n     *node
 	ticks map[string]func(call int) (time.Duration, bool)
 	steps int
+	// of is the signal that it serves, by default memory.
+	of    eviction.Signal
 	armed atomic.Bool
 }
 
@@ -84,7 +87,7 @@ func (v *laggard) Reclaim(ctx context.Context, _ eviction.ReclaimRequest, progre
 // and its standby.
 func (n *node) addLaggard(name string, v *laggard) {
 	v.n = n
-	signal := eviction.SignalSpec{Signal: eviction.MemoryAvailable}
+	signal := eviction.SignalSpec{Signal: cmp.Or(v.of, eviction.MemoryAvailable)}
 	for i := range v.steps {
 		signal.ReclaimSteps = append(signal.ReclaimSteps, eviction.ReclaimStep{Name: fmt.Sprintf("%s.example/%d", name, i)})
 	}
@@ -239,4 +242,32 @@ func TestASlowStepRunsOnBesideTheChoice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// For disks a kubelet collects garbage first. A vendor's calls have so long together, and then no
+// time: its step comes after the built-in ones.
+func TestCustomPluginsShareTheirTimeForADisk(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		d := n.addDisk()
+		d.volumes["uid-big"] = 10 * gi
+		hangs := forever(20 * time.Second)
+		v := &laggard{steps: 1, of: eviction.NodeFsAvailable, ticks: map[string]func(int) (time.Duration, bool){"reclaim": hangs, "measure": hangs, "rank": hangs}}
+		n.addLaggard("acme", v)
+		acme := n.plugins.custom[0].Plugin
+		acme.Observer = nil
+		v.armed.Store(true)
+		n.start(diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"nodefs.available": "10Gi"}}))
+		d.set(gi)
+		n.after(41 * time.Second)
+		n.wantKills("38s kill big grace 1") // 8 s until it is seen
+		if !n.plugins.slow["acme"] {
+			t.Error("the plugin is not on standby")
+		}
+		n.did.done = nil
+		d.set(gi)
+		n.after(15 * time.Second)
+		if story := n.did.story(); len(story) == 0 || !slices.ContainsFunc(story, func(s string) bool { return strings.HasSuffix(s, "reclaim container-gc") }) {
+			t.Errorf("%q, want the built-in steps at once", story)
+		}
+	})
 }
