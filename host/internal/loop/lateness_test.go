@@ -130,8 +130,10 @@ func (n *node) delays(c policy.ThresholdConfig, shortages int, of ...*laggard) (
 		n.after(time.Second + time.Second/3)
 		began := time.Now()
 		n.memory.falls(gi / 2)
-		for len(n.did.kills()) <= i && time.Since(began) < 50*time.Second {
-			n.after(10 * time.Millisecond)
+		for k := 1; len(n.did.kills()) <= i && time.Since(began) < 50*time.Second; k++ {
+			if n.after(10 * time.Millisecond); k%20 == 0 {
+				n.memory.wake() // as the plugin does while memory is short
+			}
 		}
 		all = append(all, time.Since(began).Round(10*time.Millisecond))
 	}
@@ -160,9 +162,12 @@ func TestNoPluginMakesAHardEvictionASecondLate(t *testing.T) {
 		"many steps that bring nothing":        {[]*laggard{{steps: 100, ticks: ticks{"reclaim": once(50 * time.Millisecond)}}}, true},
 		"a step hangs, and then a measurement": {[]*laggard{{steps: 1, ticks: ticks{"reclaim": hangs, "measure": trickles}}}, true},
 		"two plugins, a step and a ranking":    {[]*laggard{{steps: 1, ticks: ticks{"reclaim": hangs}}, {ticks: ticks{"rank": hangs, "measure": hangs}}}, false},
+		"two plugins, a step and an observer":  {[]*laggard{{steps: 1, ticks: ticks{"reclaim": hangs}}, {ticks: ticks{"observe": once(900 * time.Millisecond)}}}, false},
+		"a step, and an observer in time":      {[]*laggard{{steps: 1, ticks: ticks{"reclaim": hangs}}, {ticks: ticks{"observe": once(450 * time.Millisecond)}}}, false},
 		"two plugins that observe":             {[]*laggard{{ticks: ticks{"observe": hangs}}, {ticks: ticks{"observe": once(700 * time.Millisecond), "measure": trickles}}}, false},
 		"three plugins with a third each": {[]*laggard{
-			{steps: 1, ticks: ticks{"reclaim": once(400 * time.Millisecond)}}, {steps: 1, ticks: ticks{"reclaim": once(400 * time.Millisecond)}},
+			{steps: 1, ticks: ticks{"reclaim": once(400 * time.Millisecond)}},
+			{steps: 1, ticks: ticks{"reclaim": once(400 * time.Millisecond)}},
 			{steps: 1, ticks: ticks{"reclaim": once(400 * time.Millisecond)}},
 		}, false},
 	} {

@@ -18,9 +18,9 @@ const (
 	promptBudget = time.Second
 	// slowBudget bounds it for disks and custom signals: a kubelet collects garbage first.
 	slowBudget = 30 * time.Second
-	// adjoining passes may be about one shortage: a wake during the former begins the next one
-	// within 100 ms, on a busy machine later.
-	adjoining = 250 * time.Millisecond
+	// adjoining passes may be about one shortage: the memory plugin repeats a wake after 500 ms at
+	// most.
+	adjoining = 600 * time.Millisecond
 )
 
 // ErrBudgetSpent is returned instead of the answer of a custom plugin that a decision has no time
@@ -57,7 +57,7 @@ func NewBudget(former *Budget) *Budget {
 	former.mu.Lock()
 	defer former.mu.Unlock()
 	if time.Since(former.ended) < adjoining {
-		b.former, b.formerly = former.spent, former.all
+		b.former, b.formerly = maps.Clone(former.spent), former.all
 	}
 	return b
 }
@@ -89,6 +89,17 @@ func (b *Budget) deciding(t policy.Threshold) *Budget {
 
 // Prompt reports whether a kubelet would evict a pod for t without trying anything else before.
 func Prompt(t policy.Threshold) bool { return t.Hard() && t.Definition().Condition.CheapToMeasure() }
+
+// forgive gives i all the time for an observation again. It spares observers without which a signal
+// would be unknown.
+func (b *Budget) forgive(i *registry.Instance) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.former, i)
+}
 
 // Call calls f, which waits for i, within the time left. f must return soon after its context ends.
 func (b *Budget) Call(ctx context.Context, i *registry.Instance, f func(context.Context) error) error {

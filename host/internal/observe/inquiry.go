@@ -29,6 +29,11 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 		q.owners = r.Pin.Layouts()
 	}
 	for asks := q.next(); len(asks) > 0; asks = q.next() {
+		for p, of := range asks {
+			if !slices.ContainsFunc(of, q.seconded) {
+				r.Budget.forgive(p)
+			}
+		}
 		for _, a := range o.ask(ctx, r, asks) {
 			q.receive(a)
 		}
@@ -166,6 +171,12 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	return q
 }
 
+// seconded reports whether another one is asked beside the custom observer of s.
+func (q *inquiry) seconded(s eviction.Signal) bool {
+	_, ok := q.second[s]
+	return ok
+}
+
 // next returns the signals to ask each plugin for now, none if no plugin is left.
 func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	n := q.attempts
@@ -211,7 +222,7 @@ func (q *inquiry) receive(a answer) {
 		says := a.says(o)
 		for _, s := range q.meant[registry.Provider{Instance: a.by, As: o.Signal}] {
 			o.Signal = s
-			if _, ok := q.second[s]; ok {
+			if q.seconded(s) {
 				q.claim(policy.Claim{Observation: o, By: a.by.Name, Custom: !a.by.Builtin()})
 				if !a.by.Builtin() {
 					continue // the built-in plugin reports what its source says
