@@ -85,6 +85,9 @@
 // before the deadline count. Reclaim may take ten minutes as long as it calls progress at least
 // every 30 s. Watch runs until its context ends.
 //
+// Under a hard threshold all custom plugins together have less time for a decision: 1 s for memory
+// and process ids, 30 s otherwise. A plugin that uses it up is asked last for ten minutes.
+//
 // Observe is called in every pass, up to twenty times a second, and its cost must not
 // depend on the number of pods. Rank does no I/O. Aim for a millisecond.
 //

@@ -107,6 +107,8 @@ type Request struct {
 	Ending func(uid string) bool
 	// Veto protects pods that a custom ranker leaves out.
 	Veto bool
+	// Budget bounds the wait for custom plugins.
+	Budget *observe.Budget
 	// List lists the pods.
 	List func(ctx context.Context) (pods.Snapshot, error)
 }
@@ -198,7 +200,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
 	started := time.Now()
-	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod}
+	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
 	c.usage.remember(t.Signal, m.got, out.Candidates)
@@ -218,7 +220,10 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 		order, err := first.Order, first.Err
 		if n > 0 || order == nil && err == nil {
 			req.Signal, req.Candidates = i.As, underName(rows(), t.Signal, i.As)
-			order, err = i.Plugin.Ranker.Rank(ctx, req)
+			err = r.Budget.Call(ctx, i.Instance, func(ctx context.Context) (err error) {
+				order, err = i.Plugin.Ranker.Rank(ctx, req)
+				return err
+			})
 		}
 		if err != nil {
 			c.Metrics.CallFailed(i.Name, "rank", err)
@@ -328,7 +333,7 @@ func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out 
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
 	defer cancel()
-	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers}
+	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget}
 	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known

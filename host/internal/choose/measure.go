@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
@@ -19,6 +20,7 @@ type Measuring struct {
 	At        eviction.PassView
 	Signal    eviction.Signal
 	Detail    eviction.Detail
+	Budget    *observe.Budget
 }
 
 // Measure measures pods and returns the results by uid.
@@ -60,15 +62,16 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 			}
 			m.take(answer)
 		}
-		limited, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
-		var err error
-		if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
-			rank.Signal = p.As
-			ranked, err = both.MeasureAndRank(limited, req, rank, take)
-		} else {
-			err = p.Plugin.Measurer.Measure(limited, req, take)
-		}
-		cancel()
+		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
+			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
+			defer cancel()
+			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
+				rank.Signal = p.As
+				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
+				return err
+			}
+			return p.Plugin.Measurer.Measure(ctx, req, take)
+		})
 		c.Responsiveness.Measured(p.Instance, err)
 		m.answered = m.answered || err == nil || errors.Is(err, eviction.ErrRefused)
 		if err != nil {

@@ -108,7 +108,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 
 // answerTo returns the action for t: reclaim if there are steps for it, else an eviction.
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
-	demand := demand{threshold: t, view: p.view}
+	demand := demand{threshold: t, view: p.view, budget: p.budget.For(t)}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
 	if len(steps) > 0 && !l.Settings.DryRun {
 		return newReclaimRun(l, p, demand, steps)
@@ -160,7 +160,7 @@ func (l *Loop) measureAgain(ctx context.Context, p *pass, t policy.Threshold, ui
 	}
 	at, layout := l.moment(), l.observer.Thresholds.Layout
 	measured := l.chooser.Measure(ctx, choose.Measuring{
-		Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod,
+		Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod, Budget: p.budget,
 	}, ending)
 	for _, uid := range uids {
 		if use := choose.Reliable(p.pin, layout, measured[uid], t.Signal); use.OK {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -21,6 +22,7 @@ type demand struct {
 	// reclaimed holds the steps run for it so far, left the observations after them.
 	reclaimed []decision.Reclaim
 	left      map[eviction.Signal]eviction.Observation
+	budget    *observe.Budget
 	view
 }
 
@@ -37,6 +39,7 @@ type choosing struct {
 
 func newChoosing(l *Loop, p *pass, n demand) action {
 	c := &choosing{demand: n, chooser: l.chooser, began: time.Now(), request: request(l, n.threshold, n.observed[n.threshold.Signal], p.at)}
+	c.request.Budget = n.budget
 	if p.synchronous || c.quick() {
 		c.request.List = func(context.Context) (pods.Snapshot, error) { return p.list() }
 	}
@@ -63,7 +66,7 @@ func (c *choosing) run(ctx context.Context, pin *registry.Pin) {
 // conclude evicts the first of the chosen pods if the threshold still calls for it. If it cannot,
 // the pass is incomplete.
 func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
-	p.acted = &c.demand
+	p.acted, p.budget = &c.demand, c.budget
 	t, choice := c.threshold, &c.choice
 	later := p.at.Pass != c.request.At.Pass // time has gone by
 	switch {

@@ -65,6 +65,7 @@ type Loop struct {
 	busy       map[eviction.Condition]bool // an action for it runs in the background
 	passes     uint64                      // counts the passes begun, numbers them
 	finished   uint64
+	budget     *observe.Budget // of the last pass
 	working    sync.WaitGroup
 }
 

@@ -24,6 +24,8 @@ import (
 type pass struct {
 	scope wake.Scope
 	pin   *registry.Pin
+	// budget bounds the wait for custom plugins.
+	budget *observe.Budget
 	// synchronous: the pass waits for slow work and kills, and puts nothing off.
 	synchronous bool
 	started     time.Time
@@ -120,6 +122,10 @@ func (l *Loop) synchronize(ctx context.Context) (PassResult, error) {
 // concluded.
 func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	p.now = l.Now()
+	if l.MinDeadline == 0 { // otherwise time is not the machine's
+		l.budget = observe.NewBudget(l.budget)
+		p.budget = l.budget
+	}
 	if len(l.observer.Thresholds.InForce()) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
 		l.resume(p)
@@ -128,7 +134,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	if p.scope.Crossing() && slices.ContainsFunc(slices.Collect(maps.Keys(p.scope.Woken)), eviction.Condition.CheapToMeasure) && len(l.victims.Ending()) == 0 {
 		p.listing.Go(func() { _, _ = p.list() })
 	}
-	p.seen, err = l.observer.Look(ctx, observe.Request{Pin: p.pin, At: p.at, Scope: p.scope, State: l.state})
+	p.seen, err = l.observer.Look(ctx, observe.Request{Pin: p.pin, At: p.at, Scope: p.scope, State: l.state, Budget: p.budget})
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type plugins struct {
 	down     map[eviction.Signal]error
 	starting bool
 	assigned eviction.Signal
+	// slow are those on standby.
+	slow map[string]bool
 }
 
 func newPlugins(mu *sync.Mutex, m *memory) *plugins {
@@ -83,7 +85,7 @@ func (p *plugins) pin() *registry.Pin {
 	defer p.mu.Unlock()
 	var all []registry.Plugin
 	for _, i := range slices.Concat(p.custom, p.builtin) {
-		all = append(all, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Shadow: strings.HasPrefix(i.Name, "shadow-")})
+		all = append(all, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Slow: p.slow[i.Name], Shadow: strings.HasPrefix(i.Name, "shadow-")})
 	}
 	for s, why := range p.down {
 		all = append(all, registry.Plugin{Name: "down", Missing: why, Observes: []eviction.Signal{s}})

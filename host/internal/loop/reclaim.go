@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
@@ -17,8 +18,6 @@ import (
 const (
 	// embedder is the provider name of steps that the embedding program runs.
 	embedder = "embedding program"
-	// hardReclaim bounds all custom steps together before a pod is evicted for a hard threshold.
-	hardReclaim = 30 * time.Second
 	// mostReclaim bounds a step of the embedding program, like one of a plugin.
 	mostReclaim = 10 * time.Minute
 )
@@ -51,16 +50,20 @@ type reclaimRun struct {
 	standIns map[string]ReclaimFunc
 	// skipBecause is why steps of plugins do not run, empty if they do.
 	skipBecause string
-	// customUntil is the deadline of custom steps, zero for none.
-	customUntil time.Time
-	metrics     *metrics.Metrics
-	log         *slog.Logger
+	// beside: an eviction that a kubelet would make at once waits no longer than the budget allows.
+	// Steps that take longer run on beside it. waited ends the wait.
+	beside  bool
+	waited  func()
+	working *sync.WaitGroup
+	pins    func() *registry.Pin
+	metrics *metrics.Metrics
+	log     *slog.Logger
 }
 
 func newReclaimRun(l *Loop, p *pass, n demand, groups [][]registry.Step) action {
-	r := &reclaimRun{demand: n, groups: groups, standIns: l.Reclaim, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, metrics: l.Metrics, log: l.Log}
-	if n.threshold.Hard() {
-		r.customUntil = time.Now().Add(hardReclaim)
+	r := &reclaimRun{demand: n, groups: groups, standIns: l.Reclaim, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, working: &l.working, pins: l.Pin, metrics: l.Metrics, log: l.Log}
+	if r.beside = n.budget != nil && observe.Prompt(n.threshold); r.beside {
+		_, r.waited = n.budget.Wait(nil)
 	}
 	return r.prepared(l, p)
 }
@@ -88,63 +91,107 @@ func (r *reclaimRun) prepared(l *Loop, p *pass) action {
 
 func (*reclaimRun) quick() bool { return false }
 
-// run executes the next group with the current plugins, since one may have been replaced.
+// run executes the next group with the current plugins, since one may have been replaced. Groups of
+// which nothing is run change nothing, so it goes on.
 func (r *reclaimRun) run(ctx context.Context, pin *registry.Pin) {
-	group := r.groups[0]
-	r.groups = r.groups[1:]
+	for ran := false; !ran && len(r.groups) > 0; r.groups = r.groups[1:] {
+		ran = r.group(ctx, pin, r.groups[0])
+	}
+}
+
+func (r *reclaimRun) group(ctx context.Context, pin *registry.Pin, group []registry.Step) (ran bool) {
 	for _, s := range group {
 		if now := pin.Named(s.By.Name); now != nil && now.Plugin.Reclaimer != nil {
 			s.By = now
 		}
-		started := time.Now()
-		out := r.runStep(ctx, s)
-		out.TookSeconds = time.Since(started).Round(time.Millisecond).Seconds()
+		out := r.step(ctx, s, pin.Slow(s.By))
 		r.did = append(r.did, out)
-		if out.NotRun != "" {
-			r.log.Info("reclaim step not run", "signal", r.threshold.Signal, "step", out.Step, "by", out.By, "reason", out.NotRun)
-			continue
-		}
-		level := slog.LevelInfo
-		if out.Err != "" {
-			level = slog.LevelError
-		}
-		r.log.Log(ctx, level, "reclaim step ended", "signal", r.threshold.Signal, "step", out.Step, "by", out.By,
-			"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "tookSeconds", out.TookSeconds, "message", out.Message, "error", out.Err)
+		ran = ran || out.NotRun == ""
 	}
+	return ran
 }
 
-// runStep runs a step, a custom one within customUntil.
-func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Reclaim {
-	out := decision.Reclaim{Step: s.Name, By: embedder}
-	standIn := r.standIns[s.Name]
-	if standIn == nil && r.skipBecause != "" {
-		out.By, out.NotRun = s.By.Name, r.skipBecause
-		return out
-	}
-	cancel := func() {}
-	switch {
-	case standIn != nil:
-		ctx, cancel = context.WithTimeout(ctx, mostReclaim)
-	case !s.By.Builtin() && !r.customUntil.IsZero():
-		ctx, cancel = context.WithDeadline(ctx, r.customUntil)
-	}
-	defer cancel()
+// step runs a step as long as the budget allows, and says how far it got.
+func (r *reclaimRun) step(ctx context.Context, s registry.Step, slow bool) decision.Reclaim {
+	out := decision.Reclaim{Step: s.Name, By: s.By.Name}
+	run := stepRun{Step: s, request: r.request, standIn: r.standIns[s.Name], signal: r.threshold.Signal, metrics: r.metrics, log: r.log}
+	run.request.Signal, run.request.Step = s.Signal, s.Name
 	var err error
-	if standIn != nil {
-		err = standIn(ctx)
-	} else {
-		req := r.request
-		req.Signal, req.Step, out.By = s.Signal, s.Name, s.By.Name
-		var released eviction.Reclaimed
-		released, err = s.By.Plugin.Reclaimer.Reclaim(ctx, req, func(eviction.Reclaimed) {})
-		out.BytesFreed, out.InodesFreed, out.Message = released.Bytes, released.Inodes, released.Message
-		if err != nil {
-			r.metrics.CallFailed(s.By.Name, "reclaim", err)
+	switch {
+	case run.standIn != nil:
+		return run.run(ctx)
+	case r.skipBecause != "":
+		out.NotRun = r.skipBecause
+	case r.beside && slow:
+		out.NotRun = "the plugin is on standby"
+	case r.beside:
+		if err = r.budget.Call(ctx, s.By, func(wait context.Context) error { return r.start(ctx, wait, run, &out) }); err == nil {
+			return out
+		}
+	default:
+		if err = r.budget.Call(ctx, s.By, func(ctx context.Context) error { out = run.run(ctx); return nil }); err == nil {
+			return out
 		}
 	}
 	if err != nil {
-		out.Err = err.Error()
+		out.NotRun = err.Error()
 	}
+	r.log.Info("reclaim step not run", "signal", r.threshold.Signal, "step", out.Step, "by", out.By, "reason", out.NotRun)
+	return out
+}
+
+// start starts a step, which keeps its plugin until it ends, and waits for it as long as wait lasts.
+func (r *reclaimRun) start(ctx, wait context.Context, run stepRun, out *decision.Reclaim) error {
+	began, ended := time.Now(), make(chan decision.Reclaim, 1)
+	r.working.Go(func() {
+		pin := r.pins()
+		defer pin.Release()
+		pin.Keep(func(i *registry.Instance) bool { return i == run.By })
+		ended <- run.run(ctx)
+	})
+	select {
+	case *out = <-ended:
+	case <-wait.Done():
+		out.TookSeconds, out.Err = time.Since(began).Round(time.Millisecond).Seconds(), "still running, the decision does not wait any longer"
+	}
+	return nil
+}
+
+// stepRun is one call of a step. It shares nothing with the reclaim that began it, and may outlast
+// it.
+type stepRun struct {
+	registry.Step
+
+	request eviction.ReclaimRequest
+	standIn ReclaimFunc
+	signal  eviction.Signal
+	metrics *metrics.Metrics
+	log     *slog.Logger
+}
+
+func (r *stepRun) run(ctx context.Context) decision.Reclaim {
+	began, out := time.Now(), decision.Reclaim{Step: r.Name, By: embedder}
+	var err error
+	if r.standIn != nil {
+		ctx, cancel := context.WithTimeout(ctx, mostReclaim)
+		defer cancel()
+		err = r.standIn(ctx)
+	} else {
+		out.By = r.By.Name
+		var released eviction.Reclaimed
+		released, err = r.By.Plugin.Reclaimer.Reclaim(ctx, r.request, func(eviction.Reclaimed) {})
+		out.BytesFreed, out.InodesFreed, out.Message = released.Bytes, released.Inodes, released.Message
+		if err != nil {
+			r.metrics.CallFailed(out.By, "reclaim", err)
+		}
+	}
+	level := slog.LevelInfo
+	if err != nil {
+		level, out.Err = slog.LevelError, err.Error()
+	}
+	out.TookSeconds = time.Since(began).Round(time.Millisecond).Seconds()
+	r.log.Log(ctx, level, "reclaim step ended", "signal", r.signal, "step", out.Step, "by", out.By,
+		"bytesFreed", out.BytesFreed, "inodesFreed", out.InodesFreed, "tookSeconds", out.TookSeconds, "message", out.Message, "error", out.Err)
 	return out
 }
 
@@ -153,7 +200,7 @@ func (r *reclaimRun) runStep(ctx context.Context, s registry.Step) decision.Recl
 // the pass that began r.
 func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	r.reclaimed = slices.Clone(r.did)
-	p.acted = &r.demand
+	p.acted, p.budget = &r.demand, r.budget
 	t, thresholds := r.threshold, l.observer.Thresholds
 	if !thresholds.Has(t) { // a reload has done away with it
 		l.status.reclaimed(r.soFar(false))
@@ -164,7 +211,7 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	if p.at.Pass != r.Pass {
 		p.at = after
 	}
-	observed := l.observer.Again(ctx, observe.Request{Pin: p.pin, At: after, State: l.state}, concerned)
+	observed := l.observer.Again(ctx, observe.Request{Pin: p.pin, At: after, State: l.state, Budget: r.budget}, concerned)
 	r.left = observed
 	p.sufficed = policy.Satisfied(concerned, observed)
 	l.status.reclaimed(r.soFar(p.sufficed))
@@ -175,11 +222,14 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return nil
 	case len(r.groups) > 0 && !l.Settings.DryRun:
 		return r.prepared(l, p)
-	case !l.mayTake(ctx, p, t): // must wait for another threshold's victim
-		return nil
-	default:
-		return newChoosing(l, p, r.demand)
 	}
+	if r.beside {
+		r.waited()
+	}
+	if !l.mayTake(ctx, p, t) { // must wait for another threshold's victim
+		return nil
+	}
+	return newChoosing(l, p, r.demand)
 }
 
 // soFar returns the progress of r for the status.

@@ -29,7 +29,12 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 		q.owners = r.Pin.Layouts()
 	}
 	for asks := q.next(); len(asks) > 0; asks = q.next() {
-		for _, a := range o.ask(ctx, r.At, asks) {
+		for p, of := range asks {
+			if !slices.ContainsFunc(of, q.seconded) {
+				r.Budget.forgive(p)
+			}
+		}
+		for _, a := range o.ask(ctx, r, asks) {
 			q.receive(a)
 		}
 	}
@@ -63,7 +68,7 @@ func (a answer) says(o eviction.Observation) bool {
 
 // ask calls Observe of several plugins at once. The result has exactly one observation of every
 // asked signal.
-func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*registry.Instance][]eviction.Signal) []answer {
+func (o *Observer) ask(ctx context.Context, r Request, asks map[*registry.Instance][]eviction.Signal) []answer {
 	var (
 		wg  sync.WaitGroup
 		mu  sync.Mutex
@@ -71,7 +76,11 @@ func (o *Observer) ask(ctx context.Context, at eviction.PassView, asks map[*regi
 	)
 	for p, signals := range asks {
 		wg.Go(func() {
-			reply, err := p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: at, Signals: signals})
+			var reply eviction.ObserveReply
+			err := r.Budget.Call(ctx, p, func(ctx context.Context) (err error) {
+				reply, err = p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: r.At, Signals: signals})
+				return err
+			})
 			if err != nil {
 				o.Metrics.CallFailed(p.Name, "observe", err)
 				o.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
@@ -162,6 +171,12 @@ func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
 	return q
 }
 
+// seconded reports whether another one is asked beside the custom observer of s.
+func (q *inquiry) seconded(s eviction.Signal) bool {
+	_, ok := q.second[s]
+	return ok
+}
+
 // next returns the signals to ask each plugin for now, none if no plugin is left.
 func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
 	n := q.attempts
@@ -207,7 +222,7 @@ func (q *inquiry) receive(a answer) {
 		says := a.says(o)
 		for _, s := range q.meant[registry.Provider{Instance: a.by, As: o.Signal}] {
 			o.Signal = s
-			if _, ok := q.second[s]; ok {
+			if q.seconded(s) {
 				q.claim(policy.Claim{Observation: o, By: a.by.Name, Custom: !a.by.Builtin()})
 				if !a.by.Builtin() {
 					continue // the built-in plugin reports what its source says

@@ -99,6 +99,8 @@ type Request struct {
 	Scope wake.Scope
 	// State determines which of several figures of a signal counts.
 	State policy.State
+	// Budget bounds the wait for custom plugins.
+	Budget *Budget
 }
 
 // Seen is the result of observing the node.

@@ -29,6 +29,9 @@ func (r *Responsiveness) observed(answers map[*registry.Instance]error) {
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.missed, func(i *registry.Instance, _ bool) bool { return i.Ended() })
 	for i, err := range answers {
+		if errors.Is(err, ErrBudgetSpent) {
+			continue
+		}
 		if !errors.Is(err, context.DeadlineExceeded) {
 			delete(r.missed, i)
 			continue

@@ -265,7 +265,7 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 			if r.Failed != nil {
 				p.lastError = r.Failed
 			}
-			if p.slowness.Add(time.Now(), r.Delayed) {
+			if p.slowness.Add(time.Now(), r.Delayed, r.Overspent) {
 				c.standBy(p)
 			}
 			// An in-process plugin cannot be ended: its hanging call continues, and its client

@@ -101,6 +101,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	p := &process{running: r, version: s.version, client: client.New(s.Config), gone: make(chan struct{})}
 	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
 	p.Instance = registry.NewInstance(s.Name, s.generation, r.pid(), p.client.Plugin())
+	p.Overspent = p.client.Overspent
 	if err == nil {
 		err = p.client.Configure(ctx, s.configure)
 	}

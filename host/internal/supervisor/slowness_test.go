@@ -87,6 +87,39 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 	})
 }
 
+// A plugin that uses up the time of a decision is put last by the first one.
+func TestAPluginThatUsesUpADecisionsTimeStandsByAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := InProcess(map[string]eviction.Plugin{"acme": inside{rank: inOrder}.plugin(), "memory": inside{rank: inOrder}.plugin()},
+			Options{Log: slog.New(slog.DiscardHandler), Metrics: &standbys{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		<-s.Started()
+		first := func() string {
+			p := s.Pin()
+			defer p.Release()
+			return p.Providers(eviction.MemoryAvailable, eviction.CanRank)[0].Name
+		}
+		p := s.Pin()
+		p.Named("acme").Overspent(time.Second)
+		p.Release()
+		if got := first(); got != "memory" {
+			t.Errorf("first is %s, want memory", got)
+		}
+		time.Sleep(client.StandbyFor)
+		synctest.Wait()
+		if got := first(); got != "acme" {
+			t.Errorf("later first is %s, want acme", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
 // standbys is which plugins are on standby by the metric.
 type standbys struct {
 	noMetrics

@@ -116,6 +116,10 @@ func (b *broken) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	for b.Kind == fault.Flood && ctx.Err() == nil {
 		emit(eviction.Measurement{UID: "nobody", State: eviction.Measured})
 	}
+	for i := 0; b.Kind == fault.Trickle && ctx.Err() == nil; i++ {
+		emit(eviction.Measurement{UID: req.Pods[i%len(req.Pods)].UID})
+		time.Sleep(trickle)
+	}
 	return b.next.Measurer.Measure(context.WithoutCancel(ctx), req, func(m eviction.Measurement) {
 		m.Usage = slices.Clone(m.Usage)
 		b.mismeasure(&m, emit)
@@ -229,6 +233,10 @@ func (b *broken) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 	}
 	for b.Kind == fault.Flood && ctx.Err() == nil {
 		progress(eviction.Reclaimed{Bytes: 1})
+	}
+	for i := int64(1); b.Kind == fault.Trickle && ctx.Err() == nil; i++ {
+		progress(eviction.Reclaimed{Bytes: i})
+		time.Sleep(trickle)
 	}
 	released, err := b.next.Reclaimer.Reclaim(context.WithoutCancel(ctx), req, progress)
 	switch {

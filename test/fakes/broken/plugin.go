@@ -27,6 +27,9 @@ var lateBy = map[fault.Call]time.Duration{
 	fault.Measure: 5500 * time.Millisecond, fault.Watch: 3 * time.Second, fault.Rank: 1300 * time.Millisecond, fault.Reclaim: 31 * time.Second,
 }
 
+// trickle is the time between two signs of life.
+const trickle = 400 * time.Millisecond
+
 var errBroken = errors.New("broken on purpose")
 
 // slowBy is the delay of a slow answer: a little less than the deadline. A slow Reclaim reports
@@ -87,6 +90,14 @@ func (b *broken) plugin() eviction.Plugin {
 // own returns a minimal plugin that does one thing for one signal.
 func (b *broken) own() eviction.Plugin {
 	o := ownCalls{b.Pressure}
+	if b.Base == "drop" {
+		p := memory.New()
+		p.Reclaimer = o
+		for i := range p.Signals {
+			p.Signals[i].ReclaimSteps = []eviction.ReclaimStep{{Name: "faults.example/drop"}}
+		}
+		return p
+	}
 	if b.Base == "trim" {
 		steps := []eviction.ReclaimStep{{Name: "faults.example/trim"}}
 		return eviction.Plugin{Name: b.Base, Reclaimer: o, Signals: []eviction.SignalSpec{

@@ -44,6 +44,7 @@ const (
 	measuring   = 5 * time.Second
 	ranking     = time.Second
 	reclaiming  = 30 * time.Second // without progress
+	deciding    = time.Second      // for all custom plugins together, before a pod goes for memory or tasks
 	detail      = 250 * time.Millisecond
 	noDeadlines = 0
 )
@@ -98,6 +99,11 @@ func (c *cell) takes(sum string, d time.Duration) { c.sum, c.budget = sum, d }
 
 func (c *cell) slow() bool {
 	return c.Kind == fault.Hang || c.Kind == fault.Late || c.Kind == fault.Slow
+}
+
+// waitedFor reports whether an eviction waits for the call.
+func (c *cell) waitedFor() bool {
+	return slices.Contains([]fault.Call{fault.Observe, fault.Measure, fault.Rank, fault.Waited}, c.Call)
 }
 
 // inTime reports whether answers come, though late.
@@ -180,18 +186,12 @@ func (c *cell) custom() {
 	case c.Base == "pid": // nobody watches it, and priority counts before use
 		c.takes("interval 10 s", interval)
 		c.victims = []string{lowly}
-	case c.Call == fault.Waited:
-		c.takes("Observe 1 s + Measure 5 s + Rank 1 s + details 0.25 s", observing+measuring+ranking+detail)
 	case c.Call == fault.Reclaim && c.slow():
 		c.takes("interval 10 s + Reclaim 30 s", interval+reclaiming)
 	case c.Call == fault.Reclaim:
 		c.takes("interval 10 s", interval)
-	case c.Call == fault.Observe && c.slow():
-		c.takes("2 x Observe 1 s", 2*observing)
-	case c.Call == fault.Measure && c.slow():
-		c.takes("Measure 5 s + details 0.25 s", measuring+detail)
-	case c.Call == fault.Rank && c.slow():
-		c.takes("Rank 1 s", ranking)
+	case c.waitedFor() && c.slow():
+		c.takes("decision 1 s", deciding)
 	}
 }
 

@@ -119,6 +119,12 @@ func tables() string {
 			row(c.Call, c.row(), find(builtin, "disk", c.Call, c.row()), find(builtin, "pid", c.Call, c.row()))
 		}
 	}
+	b.WriteString("\n## Three shortages of memory in a row, with a custom plugin\n\n| what goes wrong | pod chosen, each time |\n|---|---|\n")
+	for _, r := range rowsOfShortages() {
+		if len(r) > 0 {
+			fmt.Fprintf(&b, "| %s | at most %v s later than without |\n", r.faults(), lateness.Seconds())
+		}
+	}
 	return b.String()
 }
 

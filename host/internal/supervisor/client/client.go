@@ -38,6 +38,8 @@ type Report struct {
 	Unresponsive error
 	// Delayed is the time that the host waited for an answer beyond the usual.
 	Delayed time.Duration
+	// Overspent: that was all the time that a decision may take.
+	Overspent bool
 }
 
 // Config configures a Client.
@@ -145,6 +147,13 @@ func (c *Client) count(kind string, v verdict) {
 	if tooMany {
 		c.Report(Report{Unresponsive: fmt.Errorf("no answer to %d calls in a row, the last one %s", missesToKill, kind)})
 	}
+}
+
+// Overspent records that the plugin used up the time of a decision. That counts as an unanswered
+// call of its own kind, also if answers trickled in.
+func (c *Client) Overspent(spent time.Duration) {
+	c.Report(Report{Delayed: spent, Overspent: true})
+	c.count("in time", missed)
 }
 
 // failed reports an error, and returns whether it is a new one.

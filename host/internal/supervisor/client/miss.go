@@ -21,11 +21,12 @@ const (
 	missed
 )
 
-// judge classifies a call that ended with err after took, with a time limit of limit.
+// judge classifies a call that ended with err after took, with a time limit of limit, of which a
+// caller's own deadline may have taken a little.
 func judge(err error, took, limit time.Duration) verdict {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		if took < limit || tardy(took, limit) {
+		if took < limit-limit/promptShare || tardy(took, limit) {
 			return excused
 		}
 		return missed

@@ -37,8 +37,9 @@ type delay struct {
 	cost time.Duration
 }
 
-// Add counts an answer with that delay at now, and reports whether it puts the plugin on standby.
-func (s *Slowness) Add(now time.Time, cost time.Duration) bool {
+// Add counts an answer with that delay at now, and reports whether it puts the plugin on standby:
+// at once if it used up the time of a decision.
+func (s *Slowness) Add(now time.Time, cost time.Duration, overspent bool) bool {
 	if cost <= 0 || s.Standby() {
 		return false
 	}
@@ -48,7 +49,7 @@ func (s *Slowness) Add(now time.Time, cost time.Duration) bool {
 	for _, d := range s.delays {
 		sum += d.cost
 	}
-	if sum <= mostDelay || len(s.delays) < slowCalls {
+	if !overspent && (sum <= mostDelay || len(s.delays) < slowCalls) {
 		return false
 	}
 	*s = Slowness{Since: now, Until: now.Add(StandbyFor), Cost: sum}

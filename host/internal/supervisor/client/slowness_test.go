@@ -36,7 +36,7 @@ func TestSlownessIsAMinutesDelays(t *testing.T) {
 		slow, now := false, time.Unix(1_000_000, 0)
 		for _, step := range c.steps {
 			now = now.Add(step.after)
-			slow = s.Add(now, delayCost(step.took, step.limit)) || slow
+			slow = s.Add(now, delayCost(step.took, step.limit), false) || slow
 		}
 		if slow != c.slow || slow && !s.Standby() {
 			t.Errorf("%s: slow %v (%+v), want %v", name, slow, s, c.slow)
@@ -61,7 +61,7 @@ func TestSlownessIsNeverHasty(t *testing.T) {
 				all = nil
 			}
 			took := time.Duration(random.Int64N(int64(time.Second)))
-			on := s.Add(now, delayCost(took, time.Second))
+			on := s.Add(now, delayCost(took, time.Second), false)
 			all = append(all, delay{now, max(0, took-100*time.Millisecond)})
 			var sum time.Duration
 			n := 0

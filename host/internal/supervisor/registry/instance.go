@@ -2,6 +2,7 @@ package registry
 
 import (
 	"sync"
+	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -19,6 +20,9 @@ type Instance struct {
 	// checked replies. They may be used while the instance is pinned, and fail at some time
 	// afterwards.
 	Plugin *eviction.Plugin
+	// Overspent, if not nil, takes notice that a decision has waited so long for the plugin that no
+	// time is left for others.
+	Overspent func(spent time.Duration)
 
 	unused chan struct{}
 	// users counts the pins of it, plus the current registry. Current maintains it.

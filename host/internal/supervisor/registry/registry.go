@@ -112,6 +112,9 @@ func behind(a, b bool) int {
 	}
 }
 
+// Slow reports whether i is asked after all others.
+func (r *Registry) Slow(i *Instance) bool { return r.slow[i] }
+
 // Instances returns all serving instances, custom ones first. The caller must not modify the slice.
 func (r *Registry) Instances() []*Instance { return r.instances }
 
@@ -263,7 +266,7 @@ func (r *Registry) Ineffective() []Ineffective {
 
 // waitedFor reports whether an eviction waits for c.
 func waitedFor(c eviction.Capability) bool {
-	return c == eviction.CanObserve || c == eviction.CanMeasure || c == eviction.CanRank
+	return c != eviction.CanWatch
 }
 
 // An offer is a capability that a plugin offers for a signal.

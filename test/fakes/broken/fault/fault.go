@@ -39,6 +39,8 @@ const (
 	Late      Kind = "late"
 	// Slow answers just before the deadline.
 	Slow Kind = "slow"
+	// Trickle never ends, but shows signs of life: a measurement of some pod, progress of a step.
+	Trickle Kind = "trickle"
 	// Wrong is a fault of the whole plugin that no single answer shows. The variant names it;
 	// "nothing" means no fault.
 	Wrong Kind = "wrong"
@@ -47,7 +49,7 @@ const (
 // A Fault is one fault of one plugin.
 type Fault struct {
 	// Base is the plugin to break: memory, disk, pid; "spare" observes a custom
-	// signal, "trim" has a custom reclaim step.
+	// signal, "trim" has a custom reclaim step for disks, "drop" one for memory.
 	Base string `json:"base"`
 	Call Call   `json:"call"`
 	Kind Kind   `json:"kind"`
