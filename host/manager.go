@@ -10,7 +10,9 @@ package host
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -137,7 +139,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		return err
 	}
 	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, func(found []inspect.Lasting) {
-		if message := kubeletSettings(found); message != "" && !m.config().DryRun {
+		if message := kubeletSettings(m.config().BesideKubelet, found); message != "" && !m.config().DryRun {
 			m.recorder.NodeEvent("Warning", "KubeletSettings", message)
 		}
 	}, m.log)
@@ -346,10 +348,13 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 	}
 }
 
-// kubeletSettings returns the message of the event about kubelet settings that conflict with
-// evictd's, "" if there are none.
-func kubeletSettings(found []inspect.Lasting) string {
+// kubeletSettings returns the message of the event about kubelet settings in a file that conflict
+// with evictd's, "" if there are none. A kubelet without such a file has flags: check says so.
+func kubeletSettings(file string, found []inspect.Lasting) string {
 	var texts []string
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
 	for _, f := range found {
 		if f.Probe == inspect.KubeletConfiguration {
 			texts = append(texts, f.Text)

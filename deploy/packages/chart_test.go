@@ -131,6 +131,27 @@ func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
 	}
 }
 
+// evictd could not come back to a node that it has tainted itself, and its taint stayed for ever: after an upgrade, with
+// tolerations of the operator's own, and after an uninstallation.
+func TestNoTaintIsLeftForEver(t *testing.T) {
+	for values, writes := range map[string]bool{"dryRun=false": true, "tolerations=null": true, "config.nodeConditions=none": false, "rbac.nodeConditions=false": false} {
+		out, err := helm(t, "template", "evictd", chart, "--set", values)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", values, err, out)
+		}
+		for _, condition := range []string{"memory", "disk", "pid"} {
+			if want := "- key: evictd.io/" + condition + "-pressure\n          operator: Exists"; !strings.Contains(out, want) {
+				t.Errorf("%s: want the toleration %q", values, want)
+			}
+		}
+		for _, part := range []string{"name: evictd-nodes", "name: evictd-node-conditions", "helm.sh/hook: pre-delete", "args: [uninstall-cluster, default/evictd]"} {
+			if strings.Contains(out, part) != writes {
+				t.Errorf("%s: %q is there: %t, want %t", values, part, !writes, writes)
+			}
+		}
+	}
+}
+
 // The notes had the chart's version with any image, and a placeholder for the chart.
 func TestTheNotesSayWhatRuns(t *testing.T) {
 	for value, want := range map[string]string{"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node", "dryRun=true": "helm upgrade evictd deploy/chart -n", "dryRun=false": "kubectl evictd doctor"} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -432,4 +433,96 @@ func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
 			})
 		})
 	}
+}
+
+// evictd is killed after any of its requests, the API server is away at any of them, others write the node, a dry run begins
+// and ends: in the end the node has what the last evictd was told, nothing more and nothing less.
+func TestWhateverHappensTheNodeHasWhatTheLastEvictdHolds(t *testing.T) {
+	all := []eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure, spare}
+	for round := range uint64(500) {
+		r := rand.New(rand.NewPCG(round, 43))
+		synctest.Test(t, func(t *testing.T) {
+			f := &failing{apiServer: newServer(), r: r}
+			var want []string
+			for range 1 + r.IntN(4) { // lives of evictd
+				ctx, cancel := context.WithCancel(t.Context())
+				f.kill, f.left = cancel, r.IntN(12)
+				level, dryRun := Level(r.IntN(3)), r.IntN(4) == 0
+				k := New(f, level, func() bool { return dryRun }, slog.New(slog.DiscardHandler))
+				var running sync.WaitGroup
+				running.Go(func() { k.Run(ctx) })
+				for range 1 + r.IntN(3) {
+					var holds []eviction.Condition
+					for _, c := range all {
+						if r.IntN(2) == 0 {
+							holds = append(holds, c)
+						}
+					}
+					k.Set(holds)
+					want = slices.Clone(others)
+					for _, c := range holds {
+						if !dryRun && level != None {
+							want = append(want, Name(c)+"=True")
+						}
+						if !dryRun && level == Taints {
+							want = append(want, TaintKey(c)+":NoSchedule")
+						}
+					}
+					time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+				}
+				if k.Settle(ctx); r.IntN(2) == 0 {
+					cancel()
+				}
+				f.kill = func() {}
+				if ctx.Err() == nil {
+					time.Sleep(5 * time.Minute)
+				}
+				last := ctx.Err() == nil
+				cancel()
+				running.Wait()
+				if last { // it has lived long enough
+					if got := f.shows(); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+						t.Errorf("round %d: the node has %v, want %v", round, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// failing is an API server that is away now and then, and at which evictd is killed after so many requests.
+type failing struct {
+	*apiServer
+	r    *rand.Rand
+	kill context.CancelFunc
+	left int
+}
+
+// asks reports whether a request reaches the API server, and whether its answer comes back.
+func (f *failing) asks() (reaches, answers bool) {
+	if f.left--; f.left == 0 {
+		defer f.kill()
+		return f.r.IntN(2) == 0, false
+	}
+	n := f.r.IntN(10)
+	return n > 1, n > 2
+}
+
+func (f *failing) Node(ctx context.Context) (*v1.Node, error) {
+	if reaches, answers := f.asks(); !reaches || !answers {
+		return &v1.Node{}, errors.New("away")
+	}
+	return f.apiServer.Node(ctx)
+}
+
+func (f *failing) PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error) {
+	reaches, answers := f.asks()
+	if !reaches {
+		return nil, errors.New("away")
+	}
+	node, err := f.apiServer.PatchNode(ctx, subresource, body)
+	if !answers {
+		return nil, errors.New("away")
+	}
+	return node, err
 }

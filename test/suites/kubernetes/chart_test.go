@@ -125,7 +125,7 @@ func TestTheChartOnACluster(t *testing.T) {
 	awaitAvailable(soon(t), t, c, "hog")
 	h := newChart(t, c)
 	config := map[string]any{
-		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "evictionPressureTransitionPeriod": "1s",
+		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "evictionPressureTransitionPeriod": "5m",
 		"listenAddress": h.listen, "logLevel": "debug",
 	}
 	h.values["config"] = config
@@ -152,6 +152,10 @@ func TestTheChartOnACluster(t *testing.T) {
 		t.Error("the eviction is not evictd's")
 	}
 	unharmed(t, c, calm)
+	_, err = c.AwaitNode(soon(t), func(n *v1.Node) bool {
+		return cluster.NodeCondition(n, "evictd.io/MemoryPressure") == v1.ConditionTrue && len(n.Spec.Taints) == 1 && n.Spec.Taints[0].Key == "evictd.io/memory-pressure"
+	})
+	must(t, err)
 	events, err := c.Kubectl(soon(t), "", "get", "events", "--field-selector", "reason=KubeletSettings", "-o", "jsonpath={.items[*].message}")
 	must(t, err)
 	if !strings.Contains(events, "memory.available: ") {
@@ -164,7 +168,7 @@ func TestTheChartOnACluster(t *testing.T) {
 		t.Errorf("log %s, want the hog's processes killed and their memory taken back", logs)
 	}
 
-	h.helm(t, "uninstall")
+	h.helm(t, "uninstall") // while the node is tainted
 	_, err = c.Kubectl(soon(t), "", "-n", "evictd", "wait", "--for=delete", "pods", "--all", "--timeout=60s")
 	must(t, err)
 	if after := h.objects(t); after != before {
