@@ -201,7 +201,7 @@ func TestMemoryThatComesBackLateCostsNoOtherPod(t *testing.T) {
 				if got := n.did.kills(); len(got) != c.want {
 					t.Errorf("%q in a minute, want %d", got, c.want)
 				}
-				if events := n.did.count("node event " + policy.EventReasonPace); (events > 0) == c.volume {
+				if events := n.did.count("node event " + victim.EventReasonPace); (events > 0) == c.volume {
 					t.Errorf("%d events about the pace, want some: %v", events, !c.volume)
 				}
 			})
@@ -229,7 +229,7 @@ func TestWhenNoPodHoldsItTheKubeletsPaceHolds(t *testing.T) {
 		if w := n.loop.Snapshot().Waiting; len(w) != 1 || w[0].For != policy.WaitForPace || w[0].Reason != policy.NoHolder {
 			t.Errorf("the status has %+v, want that no pod holds it", w)
 		}
-		if log := n.log.String(); !strings.Contains(log, `holder="process 7 \"db\" with 6Gi"`) || !strings.Contains(log, "no pod holds it") || n.did.count("node event "+policy.EventReasonPace) != 1 {
+		if log := n.log.String(); !strings.Contains(log, `holder="process 7 \"db\" with 6Gi"`) || !strings.Contains(log, "no pod holds it") || n.did.count("node event "+victim.EventReasonPace) != 1 {
 			t.Errorf("want it in the log and one event: %q", n.did.story())
 		}
 	})

@@ -140,7 +140,7 @@ func (n *node) delays(c policy.ThresholdConfig, shortages int, of ...*laggard) (
 	return all
 }
 
-// A step for memory that hung, or told of progress for ever, cost 30 s in each shortage, and an
+// A step for memory that hung, or reported progress for ever, cost 30 s in each shortage, and an
 // endless measurement 5 s; two such calls cost both.
 func TestNoPluginMakesAHardEvictionASecondLate(t *testing.T) {
 	type ticks = map[string]func(int) (time.Duration, bool)

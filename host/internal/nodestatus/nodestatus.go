@@ -49,7 +49,7 @@ type API interface {
 	PatchNode(ctx context.Context, subresource string, body []byte) (*v1.Node, error)
 }
 
-// A Level is how much is written to the node.
+// A Level says how much is written to the node.
 type Level int
 
 // The levels. None only removes what was written before.
@@ -190,7 +190,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // Hold sets evictd's conditions of this node, with taints if requested, except for those that the
 // kubelet reports itself, and removes all others of evictd's. Without conditions it removes
-// everything that evictd ever wrote. Taints come first: they are what the scheduler looks at.
+// everything that evictd ever wrote. Taints come first: the scheduler looks at them.
 func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool) error {
 	node, err := api.Node(ctx)
 	if err != nil {

@@ -381,7 +381,7 @@ func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
 				}
 				pass(true)
 				held := []string{"evictd.io/DiskPressure=True", "evictd.io/disk-pressure:NoSchedule"}[:level]
-				if told := strings.Contains(out.String(), "evictd.io/disk-pressure"); told != (level == Taints) {
+				if logged := strings.Contains(out.String(), "evictd.io/disk-pressure"); logged != (level == Taints) {
 					t.Errorf("the log of the dry run: %q, want the taint in it: %t", out.String(), level == Taints)
 				}
 				asked := len(a.requests())
@@ -436,7 +436,7 @@ func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
 }
 
 // evictd is killed after any of its requests, the API server is away at any of them, others write the node, a dry run begins
-// and ends: in the end the node has what the last evictd was told, nothing more and nothing less.
+// and ends: in the end the node has what was set last, nothing more and nothing less.
 func TestWhateverHappensTheNodeHasWhatTheLastEvictdHolds(t *testing.T) {
 	all := []eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure, spare}
 	for round := range uint64(500) {

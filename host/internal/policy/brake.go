@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
@@ -57,7 +56,7 @@ type lastVictim struct {
 	decided, ended Moment
 }
 
-// A family is what is known of the recent victims with one owner.
+// A family records the recent victims with one owner.
 type family struct {
 	last Moment
 	// returns counts those that replaced another one.
@@ -186,17 +185,4 @@ func (l Ledger) metSince(t Threshold, now Moment) time.Time {
 		}
 	}
 	return now.Time
-}
-
-// EventReasonPace is the reason of the event about evictions at the kubelet's pace.
-const EventReasonPace = "EvictionsSlowedDown"
-
-// PaceEvent returns the node event about a wait for the kubelet's pace. holder is the largest user
-// of the resource outside of all pods, empty if unknown.
-func PaceEvent(w Wait, holder string) (reason, message string) {
-	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
-	if w.Reason == NoHolder && holder != "" {
-		message += "; outside of all pods the most is held by " + holder
-	}
-	return EventReasonPace, message
 }

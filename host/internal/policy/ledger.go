@@ -74,7 +74,7 @@ func (s Settlement) Kept() bool {
 type Promise struct {
 	// UID and Pod name the victim.
 	UID, Pod string
-	// Owner is that of a Candidate.
+	// Owner identifies its controller, as in a Candidate.
 	Owner string
 	// Made is when the pod was made, zero if unknown.
 	Made time.Time

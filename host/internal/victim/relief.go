@@ -2,6 +2,7 @@ package victim
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -112,7 +113,7 @@ func (r *Relief) tellPace(w policy.Wait) {
 	}
 	r.log.Warn("next eviction waits for the kubelet's pace", "signal", w.Signal, "reason", w.Reason, "last", w.Victims, "until", w.Until, "holder", holder)
 	if r.events != nil {
-		reason, message := policy.PaceEvent(w, holder)
+		reason, message := paceEvent(w, holder)
 		r.events("Warning", reason, message)
 	}
 }
@@ -129,4 +130,17 @@ func (r *Relief) LookAt() (times []time.Time) {
 		times = append(times, w.LookAt)
 	}
 	return append(times, r.ledger.LookAt(r.moment()))
+}
+
+// EventReasonPace is the reason of the event about evictions at the kubelet's pace.
+const EventReasonPace = "EvictionsSlowedDown"
+
+// paceEvent returns the node event about a wait for the kubelet's pace. holder is the largest user
+// of the resource outside of all pods, empty if unknown.
+func paceEvent(w policy.Wait, holder string) (reason, message string) {
+	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
+	if w.Reason == policy.NoHolder && holder != "" {
+		message += "; outside of all pods the most is held by " + holder
+	}
+	return EventReasonPace, message
 }

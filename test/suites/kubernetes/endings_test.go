@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,5 +131,52 @@ func TestOwnConditionsAndTaints(t *testing.T) {
 			}
 			must(t, p.Stop())
 		})
+	}
+}
+
+// evictd is killed while it writes, or the API server is: the next evictd holds condition and taint, and removes both when
+// the pressure is over.
+func TestTaintsThroughKills(t *testing.T) {
+	rounds := 3
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		rounds = 20
+	}
+	kubelet := narrow(t)
+	c := start(t, cluster.Options{Kubelet: kubelet})
+	leaveToEvictd(t, c, kubelet)
+	rights := account(t, c)
+	runDir := filepath.Join(c.Dir, "evictd-run")
+	config := func(hard string) map[string]any {
+		return map[string]any{"nodeConditions": "taints", "runDir": runDir, "evictionHard": map[string]any{"nodefs.available": hard}}
+	}
+	const short, roomy = "99.9%", "1Ki"
+	has := func(want bool) {
+		t.Helper()
+		_, err := c.AwaitNode(soon(t), func(n *v1.Node) bool {
+			tainted := slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == "evictd.io/disk-pressure" })
+			return want == tainted && want == (cluster.NodeCondition(n, "evictd.io/DiskPressure") == v1.ConditionTrue)
+		})
+		must(t, err)
+	}
+	for round := range rounds {
+		p := beside(t, c, rights, config(short))
+		if round%3 == 1 {
+			must(t, c.KillPart(soon(t), "kube-apiserver"))
+		}
+		must(t, stack.Pause(t.Context(), rand.N(300*time.Millisecond)))
+		p.Kill()
+		if round%3 == 1 {
+			must(t, c.StartPart(soon(t), "kube-apiserver"))
+		}
+		p = beside(t, c, rights, config(short))
+		has(true)
+		if round%3 == 2 {
+			must(t, c.RestartPart(soon(t), "kubelet")) // which writes the Node again
+			has(true)
+		}
+		p.Kill()
+		p = beside(t, c, rights, config(roomy))
+		has(false)
+		must(t, p.Stop())
 	}
 }
