@@ -260,7 +260,7 @@ func TestTheReplacementOfAVictimGoesAtTheKubeletsPace(t *testing.T) {
 		}
 		got := n.did.kills()
 		if len(got) < 6 || len(got) > 7 || strings.Contains(strings.Join(got, ""), "bystander") {
-			t.Errorf("%q in a minute, want one of leak after 4 s, 8 s, and then as a kubelet looks again", got)
+			t.Errorf("%q in a minute, want one of leak each time that a kubelet looks again", got)
 		}
 	})
 }

@@ -14,9 +14,6 @@ const (
 	cleanupPoll = time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
-	// firstReturn is the least time between a victim and the eviction of its replacement; it doubles
-	// with each replacement. A kubelet's pace, measured in a cluster, is no faster.
-	firstReturn = 4 * time.Second
 )
 
 // Reasons to evict the next victims of a signal at the kubelet's pace.
@@ -29,10 +26,9 @@ const (
 // A brake limits the evictions for a signal to the kubelet's pace while one of its reasons applies.
 type brake struct {
 	noRelief, noHolder, replacement bool
-	// least is the least time between the last victim and the pod chosen last, which was chosen at
-	// chosen.
-	least  time.Duration
-	chosen Moment
+	// returned: the pod chosen last was made in the place of a victim; chosen is when.
+	returned bool
+	chosen   Moment
 	// satisfied is the time since which no threshold of the signal is met, zero while one is.
 	satisfied Moment
 }
@@ -56,17 +52,6 @@ type lastVictim struct {
 	decided, ended Moment
 }
 
-// A family records the recent victims with one owner.
-type family struct {
-	last Moment
-	// returns counts those that replaced another one.
-	returns int
-}
-
-// replaces reports whether a pod that was made at the given time, zero if unknown, was made after the
-// last victim of f. These times are in whole seconds.
-func (f family) replaces(made time.Time) bool { return !made.Before(f.last.Time.Truncate(time.Second)) }
-
 // A Candidate is the first pod of a ranking, before it is decided on.
 type Candidate struct {
 	// Owner identifies its controller, or if not Controlled the pods that were made like it. It may be
@@ -86,12 +71,10 @@ type Candidate struct {
 func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Moment) Ledger {
 	next := l.copied()
 	b := next.brakes[t.Signal]
-	f, was := l.owners[c.Owner]
-	recent, returned := was && now.since(f.last) < recently, f.replaces(c.Made)
-	b.replacement, b.least, b.chosen = recent && (returned || c.Controlled), 0, now
-	if b.replacement && returned {
-		b.least = firstReturn << min(f.returns, 4)
-	}
+	evicted, was := l.owners[c.Owner]
+	// Times of pods are in whole seconds.
+	b.returned, b.chosen = was && !c.Made.Before(evicted.Time.Truncate(time.Second)), now
+	b.replacement = was && now.since(evicted) < recently && (b.returned || c.Controlled)
 	expected, known := l.expected(t.Signal)
 	b.noHolder = c.All.OK && known && c.All.Value+expected < Shortfall(t, o)
 	next.brakes[t.Signal] = b
@@ -103,16 +86,10 @@ func (l *Ledger) lastOf(p Promise, now Moment) {
 	for s := range p.Frees {
 		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, decided: now}
 	}
-	maps.DeleteFunc(l.owners, func(_ string, f family) bool { return now.since(f.last) >= recently })
-	if p.Owner == "" {
-		return
+	if p.Owner != "" {
+		l.owners[p.Owner] = now
 	}
-	f, was := l.owners[p.Owner]
-	if was && f.replaces(p.Made) {
-		f.returns++
-	}
-	f.last = now
-	l.owners[p.Owner] = f
+	maps.DeleteFunc(l.owners, func(_ string, evicted Moment) bool { return now.since(evicted) >= recently })
 }
 
 // end records when the last victim of a signal was cleaned up or given up.
@@ -157,7 +134,7 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	}
 	since := now.since(last.decided)
 	pass := last.ended.since(last.decided) + cleanupPoll
-	slowest := pass + monitoringPeriod
+	second := pass + monitoringPeriod
 	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
 	switch {
 	case met > pass:
@@ -165,15 +142,17 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	case b.noRelief || b.noHolder:
 		pass = max(pass, monitoringPeriod)
 	}
-	// A kubelet would look now: another pod may be the first of the ranking by then.
-	if b.chosen.since(last.decided) >= pass || since < pass {
-		pass = max(pass, min(b.least, slowest))
+	look := pass // another pod may be the first of the ranking by then
+	if b.replacement && b.returned && (since < pass || b.chosen.since(last.decided) >= pass) {
+		pass = max(pass, second)
 	}
 	if since >= pass {
 		return Wait{}, false
 	}
 	w = Wait{Signal: t.Signal, For: WaitForPace, Reason: b.reason(), Victims: []string{last.pod}, Until: now.Time.Add(pass - since)}
-	w.LookAt = w.Until
+	if w.LookAt = w.Until; since < look {
+		w.LookAt = now.Time.Add(look - since)
+	}
 	return w, true
 }
 

@@ -203,13 +203,13 @@ func (s *story) made(when string) time.Time {
 }
 
 func (s *story) victim(f []string) {
-	owner, when := "", ""
+	owner := ""
 	if f[4] == "of" {
-		owner, when, _ = strings.Cut(f[3], "@")
+		owner = f[3]
 		f = slices.Delete(f, 2, 4)
 	}
 	t, use := s.threshold(f[3]), s.figure(f[5])
-	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Made: s.made(when), Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
+	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
 	s.ledger = s.ledger.Promised(p, t, s.last.Observations, Moment{Time: s.last.Now})
 	if !t.Hard() {
 		s.soft[p.UID] = p.Grace

@@ -66,7 +66,7 @@ func (e *Evictd) Look(n *Node) error {
 		return nil
 	}
 	e.ledger = e.ledger.Promised(policy.Promise{
-		UID: uid, Pod: uid, Owner: pod.Owner(), Made: start.Add(pod.made), Grace: time.Second,
+		UID: uid, Pod: uid, Owner: pod.Owner(), Grace: time.Second,
 		Frees: policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(pod.Uses(n.Now)))),
 	}, t, observations, now)
 	n.Evict(uid)
