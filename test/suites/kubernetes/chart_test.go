@@ -133,7 +133,11 @@ func TestTheChartOnACluster(t *testing.T) {
 	must(t, err)
 	_, err = c.Kubectl(soon(t), "", "apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f", "../../../deploy/manifests/evictd.yaml")
 	must(t, err)
-	h.values["besideKubelet"] = map[string]any{"check": true, "config": c.KubeletConfigFile()}
+	// Of a kubelet that evicts at a value of its own, too.
+	settings := filepath.Join(c.Dir, "settings.yaml")
+	must(t, os.WriteFile(settings, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"evictionSoft: {memory.available: 3Gi}\nevictionSoftGracePeriod: {memory.available: 30s}\n"), 0o600))
+	h.values["besideKubelet"] = map[string]any{"config": settings}
 	before := h.objects(t)
 
 	began := time.Now()
