@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -19,18 +20,26 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// pressured are pods of 600 MiB on a node whose pods may use 1 GiB. Each fills its memory at once, also as a replacement.
+// pressured are pods of 600 MiB on a node whose pods may use 1 GiB, or of 400 MiB on a disk that may take 600. Each fills its
+// memory, or its volume, at once, also as a replacement.
 type pressured struct {
 	name, manifest string
 	// nodes is the number of nodes that take pods.
-	nodes int
-	gate  bool
+	nodes      int
+	disk, gate bool
 }
 
 // pressuredPod is the spec of such a pod.
 func pressuredPod(mib int) string {
 	return fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [
       {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 64Mi}}, command: [/bin/hog, --mib, "%d", --exit, "143"]}]}`, hog.Image, mib)
+}
+
+// fillingPod is the spec of a pod that writes 400 MiB to its volume.
+func fillingPod() string {
+	return fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, volumes: [{name: data, emptyDir: {}}], containers: [
+      {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 16Mi}}, volumeMounts: [{name: data, mountPath: /data}],
+       command: [sh, -c, "dd if=/dev/zero of=/data/file bs=1M count=400 2>/dev/null; exec sleep 100000"]}]}`, stack.PodImage)
 }
 
 func pressuredWorlds() []pressured {
@@ -50,26 +59,34 @@ spec:
 `, with(pressuredPod(600), "restartPolicy: Never"))
 	bare := barePod("hog", pressuredPod(600)) + "---" + strings.Replace(barePod("hog", pressuredPod(600)), "{name: hog,", "{name: hog-2,", 1)
 	return []pressured{
-		{"Deployment of 2", two(deployment("hog", pressuredPod(600))), 1, true},
-		{"DaemonSet", daemons, 1, true},
-		{"StatefulSet of 2", two(controller("StatefulSet", "hog", pressuredPod(600))), 1, false},
-		{"Job of 2", job, 1, false},
-		{"2 bare pods", bare, 1, false},
-		{"2 Deployments", deployment("hog", pressuredPod(600)) + "---" + strings.ReplaceAll(deployment("hog-2", pressuredPod(600)), "{app: hog-2}", "{app: hog}"), 1, false},
-		{"Deployment of 2, two nodes", two(deployment("hog", pressuredPod(600))), 2, false},
+		{"Deployment of 2", two(deployment("hog", pressuredPod(600))), 1, false, true},
+		{"DaemonSet", daemons, 1, false, true},
+		{"StatefulSet of 2", two(controller("StatefulSet", "hog", pressuredPod(600))), 1, false, false},
+		{"Job of 2", job, 1, false, false},
+		{"2 bare pods", bare, 1, false, false},
+		{"2 Deployments", deployment("hog", pressuredPod(600)) + "---" + strings.ReplaceAll(deployment("hog-2", pressuredPod(600)), "{app: hog-2}", "{app: hog}"), 1, false, false},
+		{"Deployment of 2, two nodes", two(deployment("hog", pressuredPod(600))), 2, false, false},
+		{"Deployment of 2, nodefs", two(deployment("hog", fillingPod())), 1, true, false},
+		{"DaemonSet that tolerates all", strings.ReplaceAll(daemons, "{hostNetwork: true,", "{hostNetwork: true, tolerations: [{operator: Exists}],"), 1, false, false},
 	}
 }
 
 // Beside an unchanged kubelet evictd costs no more pods than the kubelet alone, in any half minute, whatever comes back, and
 // its first victim is not later.
 func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
-	span, nightly := 60*time.Second, os.Getenv("EVICTD_NIGHTLY") != ""
+	span, nightly := time.Minute, os.Getenv("EVICTD_NIGHTLY") != ""
 	if nightly {
-		span = 10 * time.Minute
+		span = time.Duration(number(t, "EVICTD_MINUTES", 10)) * time.Minute
 	}
 	kubelet := narrow(t)
 	delete(kubelet, "evictionPressureTransitionPeriod") // 5 minutes
-	c := start(t, cluster.Options{Kubelet: kubelet})
+	memory := kubelet["evictionHard"]
+	c := start(t, cluster.Options{
+		Kubelet: kubelet, KubeletRoot: "node/kubelet", PodLogs: "node/logs",
+		Filesystems: []stack.Filesystem{{Path: "node", Type: "ext4", Bytes: 1200 << 20}},
+	})
+	disk := cluster.CalmThresholds()
+	disk["nodefs.available"] = strconv.FormatUint(statfs(t, c).Bavail*uint64(statfs(t, c).Bsize)-600<<20, 10)
 	must(t, hog.WarmUp(soon(t), c.Stack, c.Hog, 1200))
 	rights := account(t, c)
 	var out strings.Builder
@@ -81,9 +98,15 @@ func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 		}
 		t.Run(w.name, func(t *testing.T) {
 			stop := hollowNodes(t, c, w.nodes-1)
+			kubelet["evictionHard"] = memory
+			hard := map[string]any{"memory.available": memory.(map[string]any)["memory.available"]}
+			if w.disk {
+				kubelet["evictionHard"] = disk
+				hard = map[string]any{"nodefs.available": disk["nodefs.available"]}
+			}
 			must(t, c.ConfigureKubelet(soon(t), kubelet))
 			alone := w.play(t, c, span)
-			hard := leaveToEvictd(t, c, kubelet)
+			leaveToEvictd(t, c, kubelet)
 			p := beside(t, c, rights, map[string]any{"evictionHard": hard, "nodeConditions": "taints", "evictionPressureTransitionPeriod": "5m"})
 			both := w.play(t, c, span)
 			must(t, p.Stop())
@@ -134,7 +157,9 @@ func (w pressured) play(t *testing.T, c *cluster.Cluster, span time.Duration) vi
 	pods := begin(t, c)
 	must(t, c.Apply(soon(t), w.manifest))
 	v := victims{first: span, halves: make([]int, span/(30*time.Second))}
-	first := pods.await(t, "hog", "runs", func(l life) bool { return l.Pod.Status.Phase == v1.PodRunning || condition(l.Pod, v1.DisruptionTarget) != nil })
+	first := pods.await(t, "hog", "runs", func(l life) bool {
+		return l.Pod.Status.Phase == v1.PodRunning || condition(l.Pod, v1.DisruptionTarget) != nil
+	})
 	must(t, stack.Pause(t.Context(), span))
 	lives, _ := pods.all("hog")
 	slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.FailedAt, b.FailedAt) })
