@@ -442,11 +442,11 @@ func TestWhateverHappensTheNodeHasWhatTheLastEvictdHolds(t *testing.T) {
 	for round := range uint64(500) {
 		r := rand.New(rand.NewPCG(round, 43))
 		synctest.Test(t, func(t *testing.T) {
-			f := &failing{apiServer: newServer(), r: r}
+			f := &failing{apiServer: newServer(), r: rand.New(rand.NewPCG(round, 44))}
 			var want []string
 			for range 1 + r.IntN(4) { // lives of evictd
 				ctx, cancel := context.WithCancel(t.Context())
-				f.kill, f.left = cancel, r.IntN(12)
+				f.next(cancel, r.IntN(12))
 				level, dryRun := Level(r.IntN(3)), r.IntN(4) == 0
 				k := New(f, level, func() bool { return dryRun }, slog.New(slog.DiscardHandler))
 				var running sync.WaitGroup
@@ -473,7 +473,7 @@ func TestWhateverHappensTheNodeHasWhatTheLastEvictdHolds(t *testing.T) {
 				if k.Settle(ctx); r.IntN(2) == 0 {
 					cancel()
 				}
-				f.kill = func() {}
+				f.next(func() {}, 0)
 				if ctx.Err() == nil {
 					time.Sleep(5 * time.Minute)
 				}
@@ -493,13 +493,23 @@ func TestWhateverHappensTheNodeHasWhatTheLastEvictdHolds(t *testing.T) {
 // failing is an API server that is away now and then, and at which evictd is killed after so many requests.
 type failing struct {
 	*apiServer
+	lock sync.Mutex
 	r    *rand.Rand
 	kill context.CancelFunc
 	left int
 }
 
+// next has kill called after so many more requests, never for 0.
+func (f *failing) next(kill context.CancelFunc, left int) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.kill, f.left = kill, left
+}
+
 // asks reports whether a request reaches the API server, and whether its answer comes back.
 func (f *failing) asks() (reaches, answers bool) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
 	if f.left--; f.left == 0 {
 		defer f.kill()
 		return f.r.IntN(2) == 0, false
