@@ -10,5 +10,5 @@ fi
 # removal does not fail because the API server is away, or has never let evictd write there.
 if grep -Eqs '^mode:[[:space:]]*["'\'']?kubernetes' "$config"; then
 	timeout 60 evictd uninstall-node --config "$config" ||
-		echo "evictd: if nodeConditions was ever set, conditions and taints below evictd.io/ may be left on the node's object: see kubectl describe node" >&2
+		echo "evictd: conditions and taints below evictd.io/ may be left on the node's object: see kubectl describe node" >&2
 fi
