@@ -68,6 +68,13 @@ func TestAPodThatItsOwnerMarkedIsEvictedAsAnyOther(t *testing.T) {
 				t.Error(err)
 			}
 		},
+		"the answer is lost, the kubelet writes over it": func(t *testing.T, w *world, grace int64) {
+			w.kubelet.deaf = true
+			k, _ := w.killer()
+			k.teller.api = &loses{world: w, n: 1}
+			_, _ = w.evict(k, w.victim(grace))
+			w.change(func() { w.kubelet.deaf = false })
+		},
 		"the kubelet writes over it": func(t *testing.T, w *world, grace int64) {
 			w.kubelet.deaf = true
 			k, _ := w.killer()
@@ -145,6 +152,28 @@ func TestAMarkWithoutARecordMakesNoPodImmune(t *testing.T) {
 							t.Errorf("%s: took %v, error %v, %d patches, want 2 s and one", f.name, took, err, len(w.patches))
 						}
 					})
+				}
+			})
+		}
+	}
+}
+
+// A controller that may write the status can say that the pod has ended: with the kubelet down, that costs a soft eviction its
+// grace period, and no more.
+func TestAForeignStatusDelaysNoPodForLongerThanItsGrace(t *testing.T) {
+	for name, set := range map[string]func(p *v1.Pod){
+		"it has succeeded": func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded },
+		"it is not ready, for it has failed": func(p *v1.Pod) {
+			p.Status.Conditions[0].Status, p.Status.Conditions[0].Reason = v1.ConditionFalse, "PodFailed"
+		},
+	} {
+		for _, seconds := range []int64{1, 30} {
+			in(t, podSpec{grace: 300}, func(t *testing.T, w *world) {
+				set(w.pod)
+				w.kubelet.down, w.policy = true, true
+				k, _ := w.killer()
+				if took, err := w.evict(k, w.victim(seconds)); err != nil || took > time.Duration(seconds+1)*time.Second {
+					t.Errorf("%s: took %v of %d s, error %v", name, took, seconds, err)
 				}
 			})
 		}
