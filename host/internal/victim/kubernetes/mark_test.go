@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -44,48 +45,48 @@ func forgeries() (all []forgery) {
 // A pod made with the label of 2030 was restarted 391 times in ten minutes and never evicted when
 // its kubelet wrote over the eviction; with the kubelet down, its soft eviction took 300 s.
 func TestAPodThatItsOwnerMarkedIsEvictedAsAnyOther(t *testing.T) {
-	for name, play := range map[string]func(t *testing.T, w *world, grace int64){
-		"the kubelet is well": func(t *testing.T, w *world, grace int64) {
+	for name, play := range map[string]func(t *testing.T, w *world, v victim.Victim){
+		"the kubelet is well": func(t *testing.T, w *world, v victim.Victim) {
 			k, _ := w.killer()
-			if took, err := w.evict(k, w.victim(grace)); err != nil || took > 1500*time.Millisecond {
+			if took, err := w.evict(k, v); err != nil || took > 1500*time.Millisecond {
 				t.Errorf("took %v, error %v", took, err)
 			}
 			if len(w.patches) != 1 || w.kubelet.restarts != 0 {
 				t.Errorf("%d patches, %d restarts", len(w.patches), w.kubelet.restarts)
 			}
 		},
-		"the kubelet is down": func(t *testing.T, w *world, grace int64) {
+		"the kubelet is down": func(t *testing.T, w *world, v victim.Victim) {
 			w.kubelet.down = true
 			k, _ := w.killer()
-			if took, err := w.evict(k, w.victim(grace)); err != nil || took > 2500*time.Millisecond || len(w.patches) != 1 {
+			if took, err := w.evict(k, v); err != nil || took > 2500*time.Millisecond || len(w.patches) != 1 {
 				t.Errorf("took %v, error %v, %d patches, want 2 s and one", took, err, len(w.patches))
 			}
 		},
-		"the answer is lost": func(t *testing.T, w *world, grace int64) {
+		"the answer is lost": func(t *testing.T, w *world, v victim.Victim) {
 			k, _ := w.killer()
 			k.teller.api = &loses{world: w, n: 1}
-			if _, err := w.evict(k, w.victim(grace)); err != nil {
+			if _, err := w.evict(k, v); err != nil {
 				t.Error(err)
 			}
 		},
-		"the answer is lost, the kubelet writes over it": func(t *testing.T, w *world, grace int64) {
+		"the answer is lost, the kubelet writes over it": func(t *testing.T, w *world, v victim.Victim) {
 			w.kubelet.deaf = true
 			k, _ := w.killer()
 			k.teller.api = &loses{world: w, n: 1}
-			_, _ = w.evict(k, w.victim(grace))
+			_, _ = w.evict(k, v)
 			w.change(func() { w.kubelet.deaf = false })
 		},
-		"the kubelet writes over it": func(t *testing.T, w *world, grace int64) {
+		"the kubelet writes over it": func(t *testing.T, w *world, v victim.Victim) {
 			w.kubelet.deaf = true
 			k, _ := w.killer()
-			_, _ = w.evict(k, w.victim(grace))
+			_, _ = w.evict(k, v)
 			pause(w.ctx, 20*time.Second)
 			w.change(func() { w.kubelet.deaf = false })
 		},
-		"the kubelet writes over it, the next evictd": func(t *testing.T, w *world, grace int64) {
+		"the kubelet writes over it, the next evictd": func(t *testing.T, w *world, v victim.Victim) {
 			w.kubelet.deaf = true
 			k, end := w.killer()
-			_, _ = w.evict(k, w.victim(grace))
+			_, _ = w.evict(k, v)
 			end()
 			pause(w.ctx, 1500*time.Millisecond)
 			w.change(func() { w.kubelet.deaf = false })
@@ -93,17 +94,34 @@ func TestAPodThatItsOwnerMarkedIsEvictedAsAnyOther(t *testing.T) {
 		},
 	} {
 		for grace, seconds := range map[string]int64{"hard": 1, "soft": 300} {
-			for when, after := range map[string]bool{"before": false, "before and after": true} {
+			for when, c := range map[string]struct{ after, label, limit bool }{
+				"before": {}, "before and after": {after: true},
+				// No condition tells of these two.
+				"before, by a label alone": {label: true}, "before, for a limit of its own": {limit: true},
+			} {
+				if (c.label || c.limit) && strings.HasSuffix(name, "the next evictd") {
+					continue // the pod is a candidate again
+				}
 				t.Run(fmt.Sprintf("%s, %s, %s", name, grace, when), func(t *testing.T) {
 					for _, f := range forgeries() {
 						in(t, podSpec{grace: 300, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
 							w.policy = true
-							if f.set(w.pod); after {
+							if f.set(w.pod); c.after {
 								w.owner = f.set
 							}
-							play(t, w, seconds)
+							if c.label {
+								w.refuses = func(form string) error {
+									if form == "bare" {
+										return nil
+									}
+									return statusError(http.StatusForbidden, "admission webhook denied the request")
+								}
+							}
+							v := w.victim(seconds)
+							v.Pressure = !c.limit
+							play(t, w, v)
 							pause(w.ctx, 2*time.Minute)
-							if p := w.pods()[0]; p.Status.Phase != v1.PodFailed || disruption(p).Message == "" || w.cri.Running(uid) || w.kubelet.restarts > 30 {
+							if p := w.pods()[0]; p.Status.Phase != v1.PodFailed || (disruption(p).Message == "") != (c.label || c.limit) || w.cri.Running(uid) || w.kubelet.restarts > 30 {
 								t.Errorf("%d restarts, running %v, status %+v", w.kubelet.restarts, w.cri.Running(uid), p.Status)
 							}
 							if note, there := w.noted(); there {
@@ -200,6 +218,38 @@ func TestAPodThatStillEndsIsNotEndedTwice(t *testing.T) {
 		}
 		if _, there := w.noted(); there || len(w.patches) > 2 {
 			t.Errorf("%d patches, in the journal: %v", len(w.patches), there)
+		}
+	})
+}
+
+// An evictd died before it noted that the API server has the eviction, and the containers have ended since.
+func TestAnEvictionThatIsNotNotedIsRecordedAfterTheEnd(t *testing.T) {
+	in(t, podSpec{grace: 30, noRuns: true}, func(t *testing.T, w *world) {
+		v := w.victim(1)
+		w.pod.Status.Phase, w.pod.Annotations = v1.PodFailed, map[string]string{victim.AnnotationEvicted: v.Time.UTC().Format(time.RFC3339Nano)}
+		v.Pod.API = w.pods()[0]
+		k, _ := w.killer()
+		if _, err := w.evict(k, v); err != nil {
+			t.Error(err)
+		}
+		pause(w.ctx, 10*time.Second)
+		if _, there := w.noted(); there || len(w.events) != 1 {
+			t.Errorf("%d events, in the journal: %v", len(w.events), there)
+		}
+	})
+}
+
+// The API server took the eviction and sent it to evictd late: a hook that the kubelet had begun ran a second time.
+func TestAnAPIServerThatSendsLateHasNoHookRunTwice(t *testing.T) {
+	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
+		w.stale, w.kubelet.writesAfter = w.pod.DeepCopy(), hookTimeout
+		time.AfterFunc(hookTimeout, func() { w.change(func() { w.stale = nil }) })
+		k, _ := w.killer()
+		if took, err := w.evict(k, w.victim(60)); err != nil || took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("took %v, error %v", took, err)
+		}
+		if n := len(w.cri.Calls(fakecri.StopContainer)); n != 1 {
+			t.Errorf("%d containers were stopped, want one, by the kubelet", n)
 		}
 	})
 }
