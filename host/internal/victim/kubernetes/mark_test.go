@@ -20,7 +20,7 @@ type forgery struct {
 	set  func(p *v1.Pod)
 }
 
-// forgeries are all marks of all values: the template's, so that each replacement is born with it, another pod's, rubbish.
+// forgeries returns all marks with all values: the past is that of a template, with which each replacement is made.
 func forgeries() (all []forgery) {
 	annotate := func(value string) func(*v1.Pod) {
 		return func(p *v1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, victim.AnnotationEvicted, value) }

@@ -297,14 +297,14 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 			metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "Invalid value: field is immutable"})
 	}
 	marks := changes(w.pod.Annotations, p.Metadata.Annotations) || changes(w.pod.Labels, p.Metadata.Labels)
-	told := hasEnded(w.pod) && w.pod.Status.Reason == victim.ReasonEvicted
+	again := hasEnded(w.pod) && w.pod.Status.Reason == victim.ReasonEvicted
 	switch {
 	case !w.policy:
 	case isDeleted(w.pod):
 		return nil, denied(deletedAlready)
-	case hasEnded(w.pod) && !told && (!marks || w.pod.Status.Phase == v1.PodSucceeded):
+	case hasEnded(w.pod) && !again && (!marks || w.pod.Status.Phase == v1.PodSucceeded):
 		return nil, denied(endedAlready)
-	case !marks && !told:
+	case !marks && !again:
 		return nil, denied("the annotation evictd.io/evicted has to be set to another value")
 	}
 	former, err := json.Marshal(w.pod)
