@@ -77,6 +77,12 @@ func labeled(metadata, _, _ object) {
 	metadata["labels"] = object{"evictd.io/evicted": "20260101T000000.000000000Z"}
 }
 
+// marked has the owner of a pod mark it beforehand, like evictd does.
+func marked(p *v1.Pod) {
+	p.Labels["evictd.io/evicted"] = "20300101T000000.000000000Z"
+	p.Annotations["evictd.io/evicted"] = strings.Repeat("x", 200)
+}
+
 func noCondition(_, status, _ object) { delete(status, "conditions") }
 
 // killed makes a pod one that a signal ended before its eviction was recorded.
@@ -166,6 +172,13 @@ func Pods() []Write {
 		{Name: "an eviction by its label", Body: eviction(labeled)},
 		{Name: "an eviction by its label, without a condition", Body: eviction(labeled, noCondition)},
 		{Name: "an eviction by its label told again", Was: pod(Node, evicted, func(p *v1.Pod) { p.Labels["evictd.io/evicted"] = "20260101T000000.000000000Z" }), Body: eviction(labeled)},
+		{Name: "an eviction by its label, without a condition, told again", Was: pod(Node, ended(v1.PodFailed, "Evicted"), func(p *v1.Pod) {
+			p.Status.Message, p.Labels["evictd.io/evicted"] = low, "20260101T000000.000000000Z"
+		}), Body: eviction(labeled, noCondition)},
+		{Name: "an eviction of a pod that its owner marked", Was: pod(Node, marked)},
+		{Name: "an eviction by its label, of a pod that its owner marked", Was: pod(Node, marked), Body: eviction(labeled)},
+		{Name: "an eviction by its label, without a condition, of a pod that its owner marked", Was: pod(Node, marked), Body: eviction(labeled, noCondition)},
+		{Name: "an eviction of a pod that its owner marked, that SIGTERM had ended first", Was: pod(Node, marked, killed(143, "Error"))},
 		{Name: "an eviction by its label, of a pod with 65,000 annotations", Was: pod(Node, annotatedBeyond(65000)), Body: eviction(labeled)},
 		{Name: "an eviction of a pod with 255 annotations", Was: pod(Node, annotatedBeyond(254))},
 		{Name: "an eviction of a pod with 60,000 labels", Was: pod(Node, labeledBeyond(60000))},
@@ -222,7 +235,7 @@ const (
 	notToldSo    = "the message of the status has to be one that the kubelet has for an eviction"
 	notDisrupted = "the condition DisruptionTarget has to be True for the reason TerminationByKubelet, with the message of the status"
 	notLimited   = "for a limit of the pod's own it has to stay"
-	notAnnotated = "the annotation evictd.io/evicted has to be there, with 100 characters at most, or the label"
+	notAnnotated = "the annotation evictd.io/evicted, or the label, has to be set to another value"
 	noGrace      = "evictd deletes a pod with a grace period of at least 1 second"
 	noLabel      = "evictd writes no label but evictd.io/evicted"
 	conditions   = "evictd writes no condition but DisruptionTarget"
@@ -298,6 +311,9 @@ func foreign() []Write {
 		was("a pod that was out of memory", hasEnded, pod(Node, killed(137, "OOMKilled"))),
 		was("a pod that has failed without a container's status", hasEnded, pod(Node, ended(v1.PodFailed, ""), func(p *v1.Pod) { p.Status.ContainerStatuses = nil })),
 		was("a pod that the kubelet has evicted", hasEnded, pod(Node, ended(v1.PodFailed, "Evicted"))),
+		was("a pod that the kubelet has evicted by SIGKILL", hasEnded, pod(Node, killed(137, "Error"), ended(v1.PodFailed, "Evicted"))),
+		was("a pod that the kubelet has evicted, marked by its owner", hasEnded, pod(Node, marked, ended(v1.PodFailed, "Evicted"), func(p *v1.Pod) { p.Status.Message = low + using })),
+		was("a pod that has failed by itself, marked by its owner", hasEnded, pod(Node, marked, killed(1, "Error"))),
 		was("a pod that was over its deadline", hasEnded, pod(Node, ended(v1.PodFailed, "DeadlineExceeded"))),
 		// What it becomes.
 		with("the pod succeeds", notEvicted, status("phase", "Succeeded")),
@@ -325,7 +341,14 @@ func foreign() []Write {
 		with("DisruptionTarget for a limit of the pod's own", notLimited, reported("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ")),
 		with("no annotation", notAnnotated, func(m, _, _ object) { delete(m, "annotations") }),
 		with("the annotation taken away", notAnnotated, annotated("evictd.io/evicted", nil)),
-		with("an annotation that carries data out", notAnnotated, annotated("evictd.io/evicted", strings.Repeat("0", 101))),
+		with("an annotation that carries data out", noAnnotation, annotated("evictd.io/evicted", strings.Repeat("0", 101))),
+		{Name: "an annotation that carries data out, of a pod that its owner marked", Refused: noAnnotation, Was: pod(Node, marked), Body: eviction(annotated("evictd.io/evicted", strings.Repeat("0", 101)))},
+		with("an annotation that carries data out, beside the label", noAnnotation, labeled, metadata("annotations", object{"evictd.io/evicted": strings.Repeat("0", 101)})),
+		{Name: "no mark but the owner's", Refused: notAnnotated, Was: pod(Node, marked), Body: eviction(func(m, _, _ object) { delete(m, "annotations") })},
+		{Name: "the mark of the owner again", Refused: notAnnotated, Was: pod(Node, marked), Body: eviction(annotated("evictd.io/evicted", strings.Repeat("x", 200)))},
+		{Name: "the marks of the owner taken away", Refused: notAnnotated, Was: pod(Node, marked), Body: eviction(annotated("evictd.io/evicted", nil), metadata("labels", object{"evictd.io/evicted": nil}))},
+		{Name: "the mark of an eviction taken away", Refused: notAnnotated, Was: pod(Node, evicted), Body: eviction(annotated("evictd.io/evicted", nil))},
+		{Name: "no DisruptionTarget, of a pod that its owner marked", Refused: notDisrupted, Was: pod(Node, marked), Body: eviction(noCondition)},
 		// What stays.
 		with("Ready becomes False", conditions, condition("Ready", "False")),
 		with("a condition of one's own", conditions, condition("example.com/Mine", "True")),

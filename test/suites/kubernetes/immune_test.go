@@ -54,6 +54,7 @@ func TestNoPodIsImmune(t *testing.T) {
 	for _, s := range []shield{
 		{name: "full annotations", raise: annotateFully, within: 10 * time.Second},
 		{name: "65,000 annotations", raise: annotateOften, within: 45 * time.Second}, // a second for each write of such a pod
+		{name: "marked by its owner", raise: mark, within: 10 * time.Second},
 		{name: "a policy that lets no condition be added", raise: limitConditions, within: 10 * time.Second},
 		{name: "a webhook that refuses", raise: webhook(0), within: 100 * time.Second, deleted: true, nightly: true},
 		{name: "a webhook that hangs", raise: webhook(time.Minute), within: 150 * time.Second, deleted: true, nightly: true},
@@ -76,6 +77,8 @@ func evictShielded(t *testing.T, c *cluster.Cluster, calm *v1.Pod, p *evictd.Pro
 	hog := deploy(t, c, app, spec)
 	awaitMeasured(soon(t), t, c, calm, hog)
 	s.raise(t, c, hog)
+	hog, err := c.Client.CoreV1().Pods(hog.Namespace).Get(t.Context(), hog.Name, metav1.GetOptions{})
+	must(t, err)
 	began := time.Now()
 	must(t, station.Release(soon(t)))
 	must(t, (&scene{Cluster: c, t: t, hog: hog}).hogEnded())
@@ -84,7 +87,7 @@ func evictShielded(t *testing.T, c *cluster.Cluster, calm *v1.Pod, p *evictd.Pro
 	if s.within > maxWait {
 		ctx = t.Context()
 	}
-	_, err := c.AwaitPod(ctx, hog.Namespace, "", func(pod *v1.Pod) (bool, error) { // the replacement: its owner knows
+	_, err = c.AwaitPod(ctx, hog.Namespace, "", func(pod *v1.Pod) (bool, error) { // the replacement: its owner knows
 		return pod.Labels["app"] == app && pod.UID != hog.UID, nil
 	})
 	must(t, err)
@@ -98,8 +101,9 @@ func evictShielded(t *testing.T, c *cluster.Cluster, calm *v1.Pod, p *evictd.Pro
 		spared(t, c, calm, p)
 	}
 	if !s.deleted {
+		const key = "evictd.io/evicted" // another value than the owner's
 		victim := awaitPod(soon(t), t, c, app, func(pod *v1.Pod) bool { return pod.UID == hog.UID && ended(pod) })
-		if victim.Status.Phase != v1.PodFailed || p != nil && victim.Annotations["evictd.io/evicted"] == "" && victim.Labels["evictd.io/evicted"] == "" {
+		if victim.Status.Phase != v1.PodFailed || p != nil && victim.Annotations[key] == hog.Annotations[key] && victim.Labels[key] == hog.Labels[key] {
 			t.Errorf("pod %s is %s, labels %v", victim.Name, victim.Status.Phase, victim.Labels)
 		}
 	}
@@ -125,9 +129,22 @@ func annotateOften(t *testing.T, c *cluster.Cluster, pod *v1.Pod) {
 	annotate(t, c, pod, many)
 }
 
+// mark marks a pod like evictd does, for a time to come.
+func mark(t *testing.T, c *cluster.Cluster, pod *v1.Pod) {
+	t.Helper()
+	write(t, c, pod, map[string]any{
+		"annotations": map[string]string{"evictd.io/evicted": "2030-01-01T00:00:00Z"}, "labels": map[string]string{"evictd.io/evicted": "20300101T000000.000000000Z"},
+	})
+}
+
 func annotate(t *testing.T, c *cluster.Cluster, pod *v1.Pod, annotations map[string]string) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	write(t, c, pod, map[string]any{"annotations": annotations})
+}
+
+func write(t *testing.T, c *cluster.Cluster, pod *v1.Pod, metadata map[string]any) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	must(t, err)
 	_, err = c.Client.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	must(t, err)

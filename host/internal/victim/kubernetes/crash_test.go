@@ -225,6 +225,7 @@ func TestEvictdMayDieAfterEachOfItsSteps(t *testing.T) {
 					c.spec.grace = 60
 					in(t, c.spec, func(t *testing.T, w *world) {
 						w.policy = n%2 == 0
+						forgeries()[n%len(forgeries())].set(w.pod)
 						died = dieAt(t, w, n, after, c.grace, c.away)
 					})
 				})

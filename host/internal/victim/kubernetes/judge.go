@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/rundir"
 )
 
 // A judge reassesses evictions that are known only from the API server, like those in the journal.
@@ -16,23 +17,21 @@ type judge struct {
 	short func(resource string) (known, is bool)
 	log   *slog.Logger
 	// leftAlone holds pods whose eviction is no longer needed, with its time.
-	leftAlone map[types.UID]string
+	leftAlone map[types.UID]time.Time
 }
 
-// holds reports whether the eviction of p with this message is still needed. It asks again until
-// that is known. The annotation does not contain the grace period.
-func (j judge) holds(p *v1.Pod, message string) bool {
-	evicted := evictedAt(p)
-	at, err := time.Parse(time.RFC3339Nano, evicted)
-	if err != nil || j.leftAlone[p.UID] == evicted {
+// holds reports whether a former eviction of p is still needed. It asks again until that is known.
+// The grace period is not known.
+func (j judge) holds(p *v1.Pod, former rundir.Kill) bool {
+	if at, alone := j.leftAlone[p.UID]; alone && at.Equal(former.EvictedAt) {
 		return false
 	}
-	i := policy.Intent{Overdue: time.Since(at), There: true, Pod: p}
-	i.Looked, i.Short = j.short(policy.Starved(message))
+	i := policy.Intent{Overdue: time.Since(former.EvictedAt), There: true, Pod: p}
+	i.Looked, i.Short = j.short(policy.Starved(former.Message))
 	verdict, reason := policy.JudgeIntent(i)
 	if verdict == policy.DropKill {
-		j.leftAlone[p.UID] = evicted
-		j.log.Warn("evicted pod is back and is left alone", "pod", p.Namespace+"/"+p.Name, "uid", p.UID, "evictedAt", evicted, "reason", reason)
+		j.leftAlone[p.UID] = former.EvictedAt
+		j.log.Warn("evicted pod is back and is left alone", "pod", p.Namespace+"/"+p.Name, "uid", p.UID, "evictedAt", former.EvictedAt, "reason", reason)
 	}
 	return verdict == policy.FinishKill
 }

@@ -102,7 +102,7 @@ func New(o Options) *Killer {
 	return &Killer{
 		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused},
 		client: o.Runtime, runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
-		judge: judge{o.Short, o.Log, map[types.UID]string{}},
+		judge: judge{o.Short, o.Log, map[types.UID]time.Time{}},
 	}
 }
 
@@ -115,11 +115,12 @@ func New(o Options) *Killer {
 // writes to it later; a refusal is. It returns victim.ErrTimeout after victim.Timeout, and Finished
 // does the rest.
 //
-// It ignores mirror pods and pods that ended by themselves. For a pod that is being deleted it
-// writes nothing to the API server: the kubelet is terminating it.
+// It ignores mirror pods and pods that ended by themselves. A pod that runs has not ended, whatever
+// its status says. For a pod that is being deleted Kill writes nothing to the API server: the
+// kubelet is terminating it.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
-	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !isEvicted(p)) {
+	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !marked(p, v.Time) && len(v.Pod.ContainerIDs) == 0) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
@@ -290,9 +291,6 @@ func isMirror(p *v1.Pod) bool {
 func hasEnded(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded
 }
-
-// isEvicted reports whether evictd has evicted p, or a pod of which p is a copy.
-func isEvicted(p *v1.Pod) bool { return evictedAt(p) != "" }
 
 func isDeleted(p *v1.Pod) bool { return p != nil && p.DeletionTimestamp != nil }
 

@@ -373,8 +373,9 @@ func TestAnEvictionThatTheAPIServerAloneKnowsIsJudged(t *testing.T) {
 				w.looked, w.short, w.pod.Spec.Priority = !c.unlooked, c.short, c.priority
 				at := time.Now().Add(-c.ago)
 				w.pod.Annotations = map[string]string{victim.AnnotationEvicted: at.UTC().Format(time.RFC3339Nano)}
+				w.pod.Labels = map[string]string{victim.AnnotationEvicted: time.Now().Add(time.Hour).UTC().Format(labelTime)} // its owner's
 				w.pod.Status.Conditions = append(w.pod.Status.Conditions, v1.PodCondition{
-					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet,
+					Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, LastTransitionTime: metav1.NewTime(at),
 					Message: "The node was low on resource: memory. Threshold quantity: 1Gi, available: 1Mi. ",
 				})
 				w.killer()
@@ -610,16 +611,17 @@ func TestADryRunStopsWhatIsBeingTold(t *testing.T) {
 
 func TestPodsThatAreLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		set   func(p *v1.Pod)
-		grace int64
-		stops int
+		set    func(p *v1.Pod)
+		noRuns bool
+		grace  int64
+		stops  int
 	}{
 		"a mirror pod":      {set: func(p *v1.Pod) { p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} }, grace: 1},
-		"one that ended":    {set: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, grace: 1},
+		"one that ended":    {set: func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, noRuns: true, grace: 1},
 		"one being deleted": {set: func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, grace: 5, stops: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+			in(t, podSpec{grace: 30, noRuns: c.noRuns}, func(t *testing.T, w *world) {
 				c.set(w.pod)
 				k, _ := w.killer()
 				v := w.victim(c.grace)

@@ -67,7 +67,7 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 	var p patch
 	p.Metadata.UID, p.Metadata.ResourceVersion = types.UID(k.UID), resourceVersion
 	if f == annotated {
-		p.Metadata.Annotations = map[string]string{victim.AnnotationEvicted: stamp(k)}
+		p.Metadata.Annotations = map[string]string{victim.AnnotationEvicted: k.EvictedAt.UTC().Format(time.RFC3339Nano)}
 		if k.Record != "" {
 			p.Metadata.Annotations[victim.AnnotationRecord] = k.Record
 		}
@@ -84,19 +84,6 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 		p.Status.Conditions = append(p.Status.Conditions, condition{PodCondition: c})
 	}
 	return json.Marshal(p)
-}
-
-// stamp returns the value of the annotation.
-func stamp(k rundir.Kill) string { return k.EvictedAt.UTC().Format(time.RFC3339Nano) }
-
-// evictedAt returns when evictd evicted p, or a pod of which p is a copy, in the format of stamp;
-// empty if it did not.
-func evictedAt(p *v1.Pod) string {
-	at, err := time.Parse(labelTime, p.Labels[victim.AnnotationEvicted])
-	if err != nil {
-		return p.Annotations[victim.AnnotationEvicted]
-	}
-	return at.Format(time.RFC3339Nano)
 }
 
 // eventOf returns the event of an eviction. Its name is unique: a second one is refused.
@@ -138,7 +125,7 @@ func Patch(p *v1.Pod) ([]byte, error) {
 // isTerminating reports whether the kubelet has begun to terminate an evicted pod: the first thing
 // it writes then is that the pod is not ready because it has ended.
 func isTerminating(p *v1.Pod) bool {
-	return isDeleted(p) || slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodReady && (c.Reason == "PodFailed" || c.Reason == "PodCompleted")
 	})
 }
@@ -148,21 +135,4 @@ func isStarting(p *v1.Pod) bool {
 	waits := func(c v1.ContainerStatus) bool { return c.State.Waiting != nil }
 	return p.Status.Phase == v1.PodPending || len(p.Status.ContainerStatuses) == 0 ||
 		slices.ContainsFunc(p.Status.ContainerStatuses, waits) || slices.ContainsFunc(p.Status.InitContainerStatuses, waits)
-}
-
-// contradicted reports whether an evicted pod has another status again: the API server was
-// unreachable, and the kubelet wrote its status before it received the eviction.
-func contradicted(p *v1.Pod) bool {
-	return isEvicted(p) && !hasEnded(p) && !isMirror(p) && !isDeleted(p)
-}
-
-// message returns the message of an eviction for node pressure, from the condition that no kubelet
-// overwrites and no copy of the pod has; empty if there is none.
-func message(p *v1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet {
-			return c.Message
-		}
-	}
-	return ""
 }

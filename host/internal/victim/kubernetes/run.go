@@ -112,22 +112,21 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) {
 	for _, p := range k.pods() {
 		uid := string(p.UID)
-		if busy[uid] || !contradicted(p) {
+		if busy[uid] || hasEnded(p) || isMirror(p) || isDeleted(p) {
 			continue
 		}
 		of, known := found[uid]
-		if text := message(p); !known {
-			if text == "" || !k.judge.holds(p, text) {
+		if !known {
+			former, was := formerly(p)
+			if !was || !k.judge.holds(p, former) {
 				continue
 			}
-			of.kill = rundir.Kill{UID: uid, Namespace: p.Namespace, Name: p.Name, Message: text}
-			of.ended = true
-		} else if evictedAt(p) != stamp(of.kill) { // it has not received the last one yet, or its answer is still on its way
+			of = restarted{kill: former, ended: true}
+		} else if !marked(p, of.kill.EvictedAt) { // it has not received the last one yet, or its answer is still on its way
 			continue
 		}
-		if of.api = p; of.kill.Message != "" { // otherwise evicted for a limit of its own, which is checked again, or a copy of an evicted pod
-			found[uid] = of
-		}
+		of.api = p
+		found[uid] = of
 	}
 }
 

@@ -23,11 +23,13 @@ func (e termination) handled(ctx context.Context) bool {
 	least := max(kubeletTimeout, apiLatencyFactor*r.took)
 	until, delivered := time.Now().Add(least), false
 	for {
-		p := e.killer.teller.known(r)
-		if p != nil && isTerminating(p) {
+		switch p := e.killer.teller.known(r); {
+		case isDeleted(p):
 			return true
-		}
-		if !delivered && p != nil && evictedAt(p) == stamp(e.killer.records.of(r)) { // the kubelet's next write comes after it
+		case p == nil || !marked(p, e.killer.records.of(r).EvictedAt): // what the kubelet wrote came before it
+		case isTerminating(p):
+			return true
+		case !delivered:
 			delivered, until = true, untilBegun(p, until, least)
 		}
 		if delivered && !time.Now().Before(until) {

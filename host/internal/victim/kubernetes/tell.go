@@ -173,7 +173,7 @@ func (k teller) known(r *record) *v1.Pod {
 // isTold reports whether the API server has sent back r's eviction.
 func (k teller) isTold(r *record) bool {
 	p := k.known(r)
-	return p != nil && evictedAt(p) == stamp(k.records.of(r))
+	return p != nil && marked(p, k.records.of(r).EvictedAt)
 }
 
 // ask sends a patch for the pod of r.

@@ -48,6 +48,8 @@ type world struct {
 	latency time.Duration
 	// policy: the admission policy is in force.
 	policy bool
+	// owner, if set, is what the pod's owner writes after each eviction.
+	owner func(p *v1.Pod)
 	// patches are those that were accepted, asked is how many came, dry runs aside.
 	patches []patched
 	asked   int
@@ -294,11 +296,16 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 		return nil, statusError(http.StatusUnprocessableEntity, `Pod "cart" is invalid: metadata.uid: Invalid value: "`+string(p.Metadata.UID)+`": field is immutable`,
 			metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid", Message: "Invalid value: field is immutable"})
 	}
-	if w.policy && hasEnded(w.pod) && w.pod.Status.Reason != victim.ReasonEvicted && (isEvicted(w.pod) || w.pod.Status.Phase == v1.PodSucceeded) {
-		return nil, denied(endedAlready)
-	}
-	if w.policy && isDeleted(w.pod) {
+	marks := changes(w.pod.Annotations, p.Metadata.Annotations) || changes(w.pod.Labels, p.Metadata.Labels)
+	again := hasEnded(w.pod) && w.pod.Status.Reason == victim.ReasonEvicted
+	switch {
+	case !w.policy:
+	case isDeleted(w.pod):
 		return nil, denied(deletedAlready)
+	case hasEnded(w.pod) && !again && (!marks || w.pod.Status.Phase == v1.PodSucceeded):
+		return nil, denied(endedAlready)
+	case !marks && !again:
+		return nil, denied("the annotation evictd.io/evicted has to be set to another value")
 	}
 	former, err := json.Marshal(w.pod)
 	if err != nil {
@@ -317,13 +324,26 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 	}
 	w.tell("patched")
 	w.patches = append(w.patches, patched{at: time.Since(w.began), body: p})
-	changed := evictedAt(next) != evictedAt(w.pod)
 	w.pod = next
-	if k := &w.kubelet; changed && !k.down && !k.deaf && !k.terminating {
+	if w.owner != nil {
+		w.owner(w.pod)
+	}
+	if k := &w.kubelet; marks && !k.down && !k.deaf && !k.terminating {
 		k.terminating = true
 		go w.terminate()
 	}
 	return next.DeepCopy(), nil
+}
+
+// changes reports whether a patch changes annotations or labels of a pod, without which no kubelet
+// acts on it.
+func changes(is, patch map[string]string) bool {
+	for key, value := range patch {
+		if is[key] != value {
+			return true
+		}
+	}
+	return false
 }
 
 // DeletePod implements API.
