@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/nodestatus"
@@ -67,17 +64,7 @@ func uninstallCluster(ctx context.Context, namespace, name string) error {
 	if err := api.DeleteDaemonSet(ctx, namespace, name); err != nil {
 		return err
 	}
-	var left []error
-	err = api.EachNode(ctx, func(n *v1.Node) error {
-		if !nodestatus.Left(n) {
-			return nil
-		}
-		if err := nodestatus.Hold(ctx, api.Of(n.Name), nil, false); err != nil && !apierrors.IsNotFound(err) {
-			left = append(left, fmt.Errorf("node %s: %w", n.Name, err))
-		}
-		return ctx.Err()
-	})
-	return errors.Join(append(left, err)...)
+	return nodestatus.Clear(ctx, api.EachNode, func(node string) nodestatus.API { return api.Of(node) })
 }
 
 // uninstallNode removes everything that evictd ever wrote to this node's object: its conditions and

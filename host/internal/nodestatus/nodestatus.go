@@ -211,9 +211,20 @@ func Hold(ctx context.Context, api API, wanted []eviction.Condition, taints bool
 	return errTaints
 }
 
-// Left reports whether a node has a condition or a taint of evictd's.
-func Left(node *v1.Node) bool {
-	return len(conditionChanges(node, nil, time.Time{})) > 0 || len(taintsWith(node.Spec.Taints, nil)) < len(node.Spec.Taints)
+// Clear removes everything that evictd ever wrote from the nodes of a cluster: each calls a function
+// with each node, of returns the API for one.
+func Clear(ctx context.Context, each func(context.Context, func(*v1.Node) error) error, of func(node string) API) error {
+	var left []error
+	err := each(ctx, func(n *v1.Node) error {
+		if len(conditionChanges(n, nil, time.Time{})) == 0 && len(taintsWith(n.Spec.Taints, nil)) == len(n.Spec.Taints) {
+			return nil
+		}
+		if err := Hold(ctx, of(n.Name), nil, false); err != nil && !apierrors.IsNotFound(err) {
+			left = append(left, fmt.Errorf("node %s: %w", n.Name, err))
+		}
+		return ctx.Err()
+	})
+	return errors.Join(append(left, err)...)
 }
 
 // holdTaints writes the taints, and returns the node as it is then.

@@ -536,3 +536,37 @@ func (f *failing) PatchNode(ctx context.Context, subresource string, body []byte
 	}
 	return node, err
 }
+
+// An uninstallation clears all nodes, also when one is gone meanwhile or cannot be written, which it names.
+func TestClearing(t *testing.T) {
+	nodes := map[string]*apiServer{"clean": newServer(), "tainted": newServer(), "gone": newServer(), "locked": newServer()}
+	for name, a := range nodes {
+		a.node.Name = name
+		if name != "clean" {
+			if err := Hold(t.Context(), a, []eviction.Condition{eviction.MemoryPressure, spare}, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	each := func(_ context.Context, do func(*v1.Node) error) error {
+		for _, a := range nodes {
+			a.asked = nil
+			if err := do(a.node.DeepCopy()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	nodes["gone"].away = apierrors.NewNotFound(v1.Resource("nodes"), "gone")
+	nodes["locked"].noTaints = apierrors.NewForbidden(v1.Resource("nodes"), "locked", errors.New("no taints"))
+	err := Clear(t.Context(), each, func(node string) API { return nodes[node] })
+	if err == nil || !strings.Contains(err.Error(), "node locked: ") || strings.Contains(err.Error(), "gone") {
+		t.Errorf("error %v, want one of node locked", err)
+	}
+	if got := nodes["tainted"].shows(); !slices.Equal(got, others) {
+		t.Errorf("the tainted node has %v", got)
+	}
+	if asked := nodes["clean"].asked; len(asked) > 0 {
+		t.Errorf("a node that has nothing of evictd was asked %v", asked)
+	}
+}

@@ -97,7 +97,6 @@ func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 			continue
 		}
 		t.Run(w.name, func(t *testing.T) {
-			stop := hollowNodes(t, c, w.nodes-1)
 			kubelet["evictionHard"] = memory
 			hard := map[string]any{"memory.available": memory.(map[string]any)["memory.available"]}
 			if w.disk {
@@ -111,7 +110,6 @@ func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 			both := w.play(t, c, span)
 			must(t, p.Stop())
 			untaint(t, c)
-			stop()
 			for _, of := range []struct {
 				by string
 				v  victims
@@ -160,6 +158,13 @@ func (w pressured) play(t *testing.T, c *cluster.Cluster, span time.Duration) vi
 	first := pods.await(t, "hog", "runs", func(l life) bool {
 		return l.Pod.Status.Phase == v1.PodRunning || condition(l.Pod, v1.DisruptionTarget) != nil
 	})
+	defer func() {
+		_, err := c.Kubectl(soon(t), w.manifest, "delete", "--wait", "-f", "-")
+		must(t, err)
+		_, err = c.Kubectl(soon(t), "", "delete", "pods", "--wait", "--force", "-l", "app=hog")
+		must(t, err)
+	}()
+	defer hollowNodes(t, c, w.nodes-1)() // for replacements
 	must(t, stack.Pause(t.Context(), span))
 	lives, _ := pods.all("hog")
 	slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.FailedAt, b.FailedAt) })
@@ -171,10 +176,6 @@ func (w pressured) play(t *testing.T, c *cluster.Cluster, span time.Duration) vi
 		v.first = min(v.first, since)
 		v.halves[since/(30*time.Second)]++
 	}
-	_, err := c.Kubectl(soon(t), w.manifest, "delete", "--wait", "-f", "-")
-	must(t, err)
-	_, err = c.Kubectl(soon(t), "", "delete", "pods", "--wait", "--force", "-l", "app=hog")
-	must(t, err)
 	return v
 }
 
