@@ -59,14 +59,17 @@ type lastVictim struct {
 
 // A family is what is known of the recent victims with one owner.
 type family struct {
-	last Moment
+	first, last Moment
 	// returns counts those that replaced another one.
 	returns int
 }
 
 // replaces reports whether a pod that was made at the given time, zero if unknown, was made after the
-// last victim of f. These times are in whole seconds.
-func (f family) replaces(made time.Time) bool { return !made.Before(f.last.Time.Truncate(time.Second)) }
+// first victim of f: of two pods that come back by turns, each was made before the other one went.
+// These times are in whole seconds.
+func (f family) replaces(made time.Time) bool {
+	return !made.Before(f.first.Time.Truncate(time.Second))
+}
 
 // A Candidate is the first pod of a ranking, before it is decided on.
 type Candidate struct {
@@ -109,7 +112,10 @@ func (l *Ledger) lastOf(p Promise, now Moment) {
 		return
 	}
 	f, was := l.owners[p.Owner]
-	if was && f.replaces(p.Made) {
+	switch {
+	case !was:
+		f.first = now
+	case f.replaces(p.Made):
 		f.returns++
 	}
 	f.last = now
