@@ -168,6 +168,10 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
 	switch {
 	case met > pass:
+		if b.least > 0 {
+			// A kubelet's replacement starts when the victim has ended, and meets t later by as much.
+			met += last.ended.since(last.decided)
+		}
 		pass += (met - pass + monitoringPeriod - 1) / monitoringPeriod * monitoringPeriod
 	case b.noRelief || b.noHolder:
 		pass = max(pass, monitoringPeriod)
