@@ -52,6 +52,14 @@ type lastVictim struct {
 	decided, ended Moment
 }
 
+// A family records the recent victims with one owner.
+type family struct{ first, last Moment }
+
+// replaces reports whether a pod that was made at the given time was made in the place of a victim of
+// f: after the first one, as of pods that come back by turns each was made before the other one went.
+// These times are in whole seconds.
+func (f family) replaces(made time.Time) bool { return !made.Before(f.first.Time.Truncate(time.Second)) }
+
 // A Candidate is the first pod of a ranking, before it is decided on.
 type Candidate struct {
 	// Owner identifies its controller, or if not Controlled the pods that were made like it. It may be
@@ -71,10 +79,9 @@ type Candidate struct {
 func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Moment) Ledger {
 	next := l.copied()
 	b := next.brakes[t.Signal]
-	evicted, was := l.owners[c.Owner]
-	// Times of pods are in whole seconds.
-	b.returned, b.chosen = was && !c.Made.Before(evicted.Time.Truncate(time.Second)), now
-	b.replacement = was && now.since(evicted) < recently && (b.returned || c.Controlled)
+	f, was := l.owners[c.Owner]
+	b.returned, b.chosen = was && f.replaces(c.Made), now
+	b.replacement = was && now.since(f.last) < recently && (b.returned || c.Controlled)
 	expected, known := l.expected(t.Signal)
 	b.noHolder = c.All.OK && known && c.All.Value+expected < Shortfall(t, o)
 	next.brakes[t.Signal] = b
@@ -86,10 +93,16 @@ func (l *Ledger) lastOf(p Promise, now Moment) {
 	for s := range p.Frees {
 		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, decided: now}
 	}
-	if p.Owner != "" {
-		l.owners[p.Owner] = now
+	maps.DeleteFunc(l.owners, func(_ string, f family) bool { return now.since(f.last) >= recently })
+	if p.Owner == "" {
+		return
 	}
-	maps.DeleteFunc(l.owners, func(_ string, evicted Moment) bool { return now.since(evicted) >= recently })
+	f, was := l.owners[p.Owner]
+	if !was {
+		f.first = now
+	}
+	f.last = now
+	l.owners[p.Owner] = f
 }
 
 // end records when the last victim of a signal was cleaned up or given up.
@@ -138,6 +151,10 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
 	switch {
 	case met > pass:
+		if b.returned {
+			// A kubelet's replacement starts when the victim has ended, and meets t later by as much.
+			met += last.ended.since(last.decided)
+		}
 		pass += (met - pass + monitoringPeriod - 1) / monitoringPeriod * monitoringPeriod
 	case b.noRelief || b.noHolder:
 		pass = max(pass, monitoringPeriod)

@@ -47,10 +47,10 @@ type Ledger struct {
 	promises []promise // in the order of the decisions
 	accounts map[eviction.Signal]account
 	settled  []Settlement
-	// last holds the last victims, including those without outstanding relief, owners when the last
-	// victim of each owner was decided on.
+	// last holds the last victims, including those without outstanding relief, owners the recent ones
+	// by owner.
 	last   map[eviction.Signal]lastVictim
-	owners map[string]Moment
+	owners map[string]family
 	brakes map[eviction.Signal]brake
 	met    []Observed // in the last pass
 }
@@ -219,7 +219,7 @@ func (l Ledger) copied() Ledger {
 	l.last, l.owners, l.brakes = maps.Clone(l.last), maps.Clone(l.owners), maps.Clone(l.brakes)
 	if l.accounts == nil {
 		l.accounts, l.last = map[eviction.Signal]account{}, map[eviction.Signal]lastVictim{}
-		l.owners, l.brakes = map[string]Moment{}, map[eviction.Signal]brake{}
+		l.owners, l.brakes = map[string]family{}, map[eviction.Signal]brake{}
 	}
 	return l
 }

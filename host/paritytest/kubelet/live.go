@@ -39,3 +39,6 @@ func (l *Live) Pass(ctx context.Context, now time.Time, summary *statsapi.Summar
 	l.run.record = Record{}
 	return managerOf(l.run.manager).synchronize(klog.NewContext(ctx, logr.Discard()), &l.run.node, func() []*v1.Pod { return pods })
 }
+
+// MemoryPressure reports whether the last pass has left the node under memory pressure.
+func (l *Live) MemoryPressure() bool { return l.run.manager.IsUnderMemoryPressure() }

@@ -16,6 +16,7 @@ type Evictd struct {
 	thresholds []policy.Threshold
 	state      policy.State
 	ledger     policy.Ledger
+	short      bool
 }
 
 // NewEvictd returns the evictd of a node.
@@ -35,7 +36,7 @@ func (e *Evictd) Look(n *Node) error {
 	observations := map[eviction.Signal]eviction.Observation{t.Signal: o}
 	var a policy.Assessment
 	e.state, a = policy.Assess(e.state, policy.Input{Now: now.Time, Thresholds: e.thresholds, Observations: observations, TransitionPeriod: 5 * time.Minute})
-	e.ledger = e.ledger.Observed(observations, a.Observed, now)
+	e.ledger, e.short = e.ledger.Observed(observations, a.Observed, now), len(a.Conditions) > 0
 	if len(a.Actionable) == 0 {
 		return nil
 	}
@@ -53,7 +54,7 @@ func (e *Evictd) Look(n *Node) error {
 	for _, p := range n.Pods {
 		if use := bytes(p.Uses(n.Now)); p.Ending < 0 {
 			m := eviction.Measurement{UID: p.UID, State: eviction.Measured, WorkingSetBytes: eviction.Some(use), Usage: []eviction.SignalUsage{{Signal: t.Signal, Value: use}}}
-			candidates, all = append(candidates, eviction.Candidate{Pod: eviction.Pod{UID: p.UID}, Measurement: m}), all+use
+			candidates, all = append(candidates, eviction.Candidate{Pod: eviction.Pod{UID: p.UID, MemoryRequestBytes: bytes(p.request)}, Measurement: m}), all+use
 		}
 	}
 	if !v.Go || len(candidates) == 0 {
@@ -61,7 +62,7 @@ func (e *Evictd) Look(n *Node) error {
 	}
 	uid := rank.Kubelet(candidates, t.Signal)[0].UID
 	pod := n.Pods[slices.IndexFunc(n.Pods, func(p *Pod) bool { return p.UID == uid })]
-	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{Owner: pod.Owner(), Controlled: true, Made: start.Add(pod.made), All: eviction.Some(all)}, now)
+	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{Owner: pod.Owner(), Controlled: pod.kind != bare, Made: start.Add(pod.made), All: eviction.Some(all)}, now)
 	if !e.ledger.Judge(t, o, now).Go {
 		return nil
 	}
@@ -69,8 +70,17 @@ func (e *Evictd) Look(n *Node) error {
 		UID: uid, Pod: uid, Owner: pod.Owner(), Grace: time.Second,
 		Frees: policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(pod.Uses(n.Now)))),
 	}, t, observations, now)
-	n.Evict(uid)
+	// The node's taint is written first, for which the pod's status waits a second at most.
+	n.Evict(uid, min(max(n.Delay, 0), time.Second))
 	return nil
+}
+
+// Taint implements Manager.
+func (e *Evictd) Taint() string {
+	if e.short {
+		return evictdTaint
+	}
+	return ""
 }
 
 // CleanedUp implements Manager.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -49,7 +50,14 @@ func (k *Kubelet) Look(n *Node) error {
 	summary.Node.Memory = &statsapi.MemoryStats{Time: at, AvailableBytes: uint(available), WorkingSetBytes: uint(capacity - available)}
 	var pods []*v1.Pod
 	for _, p := range n.Pods {
-		pods = append(pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.UID, Namespace: "default", UID: types.UID(p.UID)}})
+		requests := v1.ResourceList{}
+		if p.request > 0 {
+			requests[v1.ResourceMemory] = *resource.NewQuantity(bytes(p.request), resource.BinarySI)
+		}
+		pods = append(pods, &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: p.UID, Namespace: "default", UID: types.UID(p.UID)},
+			Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
+		})
 		stats := statsapi.PodStats{PodRef: statsapi.PodReference{UID: p.UID}, Memory: &statsapi.MemoryStats{Time: at, WorkingSetBytes: uint(p.Uses(n.Now))}}
 		summary.Pods = append(summary.Pods, stats)
 	}
@@ -58,9 +66,17 @@ func (k *Kubelet) Look(n *Node) error {
 	for _, p := range evicted {
 		k.victims = append(k.victims, string(p.UID))
 		// The kill returns at the pod's end, and the first poll is a second later.
-		k.next = n.Evict(string(p.UID)) + time.Second
+		k.next = n.Evict(string(p.UID), -1) + time.Second
 	}
 	return err
+}
+
+// Taint implements Manager.
+func (k *Kubelet) Taint() string {
+	if k.manager.MemoryPressure() {
+		return kubeletTaint
+	}
+	return ""
 }
 
 // CleanedUp implements Manager.
