@@ -119,7 +119,7 @@ func (c *Cluster) place(p *Pod) bool {
 			best, most = n, score
 		}
 	}
-	if best != nil && p.refused(best.told) {
+	if best != nil && p.refused(best.wanted) {
 		c.Refused = append(c.Refused, c.Now)
 		p.made = c.Now + c.starts // of the next pod, made at once
 		return false

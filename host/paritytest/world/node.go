@@ -29,9 +29,9 @@ type Node struct {
 	Pods []*Pod
 
 	manager Manager
-	// told is the taint that the manager wanted last, taint the one that the scheduler sees.
-	told, taint string
-	writes      []write
+	// wanted is the taint that the manager wanted last, taint the one that the scheduler sees.
+	wanted, taint string
+	writes        []write
 
 	held     []held
 	forever  float64 // MiB that may still be lost permanently
@@ -106,8 +106,8 @@ func (n *Node) look() error {
 		n.Short += Tick
 	}
 	err := n.manager.Look(n)
-	if taint := n.manager.Taint(); taint != n.told {
-		n.told = taint
+	if taint := n.manager.Taint(); taint != n.wanted {
+		n.wanted = taint
 		if n.Delay >= 0 {
 			n.writes = append(n.writes, write{n.Now + n.Delay, taint})
 		}
