@@ -86,3 +86,19 @@ func logged(t *testing.T) func(string, ...any) {
 	t.Log("a cluster")
 	return t.Logf
 }
+
+// Worlds agree with a real cluster: to one pod for the kubelet, whose pace there is not that of a clock.
+func TestWorldsAgreeWithARealCluster(t *testing.T) {
+	for _, m := range world.InCluster() {
+		got := play(t, m.World, evictd).Within(m.Span)
+		least, most := 1<<10, 0
+		for phase := range uint64(phases) {
+			lost := playKubelet(t, m.World, phase).Within(m.Span)
+			least, most = min(least, lost), max(most, lost)
+		}
+		if got != m.Evictd || m.Kubelet < least-1 || m.Kubelet > most+1 {
+			t.Errorf("%s: not as in the cluster", m.Name)
+		}
+		t.Logf("%-30s with evictd %d, in the cluster %d; by the kubelet %d to %d, in the cluster %d", m.Name, got, m.Evictd, least, most, m.Kubelet)
+	}
+}
