@@ -73,9 +73,8 @@ type Candidate struct {
 }
 
 // Chosen records the first pod of a ranking for t. It must wait for the kubelet's pace if it has the
-// controller of a recent victim, or was made in its place, or if all candidates together cannot end the shortage: Judge then
-// returns that wait. With each pod that was made in the place of a victim the wait doubles:
-// a kubelet's taint would have kept that pod away.
+// controller of a recent victim or was made in the place of one, or if all candidates together
+// cannot end the shortage: Judge then returns that wait.
 func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Moment) Ledger {
 	next := l.copied()
 	b := next.brakes[t.Signal]

@@ -76,7 +76,7 @@ spec:
 func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 	span, nightly := time.Minute, os.Getenv("EVICTD_NIGHTLY") != ""
 	if nightly {
-		span = time.Duration(number(t, "EVICTD_MINUTES", 10)) * time.Minute
+		span = time.Duration(number(t, "EVICTD_MINUTES", 3)) * time.Minute
 	}
 	kubelet := narrow(t)
 	delete(kubelet, "evictionPressureTransitionPeriod") // 5 minutes
