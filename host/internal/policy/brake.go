@@ -138,7 +138,8 @@ func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
 }
 
 // paced returns the wait for the pass in which a kubelet would take its next victim of t; ok if
-// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on.
+// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on; a
+// replacement is not full yet at the first of these looks (measured in a cluster).
 func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	b, last := l.brakes[t.Signal], l.last[t.Signal]
 	if b.reason() == "" || last.ended.isZero() || now.since(last.decided) >= recently {
