@@ -26,7 +26,8 @@ const (
 // A brake limits the evictions for a signal to the kubelet's pace while one of its reasons applies.
 type brake struct {
 	noRelief, noHolder, replacement bool
-	// returned: the pod chosen last was made in the place of a victim; chosen is when.
+	// returned: the pod chosen last was made in the place of a victim, and the last victim had the
+	// same owner. chosen is when.
 	returned bool
 	chosen   Moment
 	// satisfied is the time since which no threshold of the signal is met, zero while one is.
@@ -48,7 +49,8 @@ func (b brake) reason() string {
 
 // lastVictim is the latest victim that relieves a signal. ended is zero while it is terminating.
 type lastVictim struct {
-	uid, pod       string
+	uid, pod, owner string
+
 	decided, ended Moment
 }
 
@@ -58,7 +60,9 @@ type family struct{ first, last Moment }
 // replaces reports whether a pod that was made at the given time was made in the place of a victim of
 // f: after the first one, as of pods that come back by turns each was made before the other one went.
 // These times are in whole seconds.
-func (f family) replaces(made time.Time) bool { return !made.Before(f.first.Time.Truncate(time.Second)) }
+func (f family) replaces(made time.Time) bool {
+	return !made.Before(f.first.Time.Truncate(time.Second))
+}
 
 // A Candidate is the first pod of a ranking, before it is decided on.
 type Candidate struct {
@@ -79,8 +83,9 @@ func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Mom
 	next := l.copied()
 	b := next.brakes[t.Signal]
 	f, was := l.owners[c.Owner]
-	b.returned, b.chosen = was && f.replaces(c.Made), now
-	b.replacement = was && now.since(f.last) < recently && (b.returned || c.Controlled)
+	replaces := was && f.replaces(c.Made)
+	b.returned, b.chosen = replaces && l.last[t.Signal].owner == c.Owner, now
+	b.replacement = was && now.since(f.last) < recently && (replaces || c.Controlled)
 	expected, known := l.expected(t.Signal)
 	b.noHolder = c.All.OK && known && c.All.Value+expected < Shortfall(t, o)
 	next.brakes[t.Signal] = b
@@ -90,7 +95,7 @@ func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Mom
 // lastOf records p as the last victim of the signals that it relieves.
 func (l *Ledger) lastOf(p Promise, now Moment) {
 	for s := range p.Frees {
-		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, decided: now}
+		l.last[s] = lastVictim{uid: p.UID, pod: p.Pod, owner: p.Owner, decided: now}
 	}
 	maps.DeleteFunc(l.owners, func(_ string, f family) bool { return now.since(f.last) >= recently })
 	if p.Owner == "" {
@@ -138,8 +143,8 @@ func (l *Ledger) release(s eviction.Signal, short bool, now Moment) {
 }
 
 // paced returns the wait for the pass in which a kubelet would take its next victim of t; ok if
-// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on; a
-// replacement is not full yet at the first of these looks (measured in a cluster).
+// there is one. A kubelet looks when the last victim is cleaned up and every 10 s from then on; that
+// victim's replacement is not full yet at the first of these looks (measured in a cluster).
 func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	b, last := l.brakes[t.Signal], l.last[t.Signal]
 	if b.reason() == "" || last.ended.isZero() || now.since(last.decided) >= recently {
