@@ -7,22 +7,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// generated matches what controllers and the API server append to a name: an index, a time, a
-// template's hash or five random letters (k8s.io/apimachinery/pkg/util/rand, which uses no vowels).
-var generated = regexp.MustCompile(`-([0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{8,10})$`)
+// Ends of generated names, without vowels (k8s.io/apimachinery/pkg/util/rand): of pods random letters,
+// of their owners also a template's hash, a time or an index.
+var (
+	randomEnd = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+	ownersEnd = regexp.MustCompile(`-([0-9]+|[bcdfghjklmnpqrstvwxz2456789]{5}|[bcdfghjklmnpqrstvwxz2456789]{8,10})$`)
+)
 
 // Family identifies the pods that replace each other: those of a namespace with one controller, also
 // if that was made again or has a new template, and without a controller those with one name but for
-// its generated end. Labels do not count: their owner can change them in each replacement.
+// its random end. Labels do not count: their owner can change them in each replacement.
 func (p Pod) Family() (name string, controlled bool) {
-	kind, name := "Pod", p.Row.Name
+	kind, name := "Pod", randomEnd.ReplaceAllString(p.Row.Name, "")
 	if p.API != nil {
 		if owner := metav1.GetControllerOfNoCopy(p.API); owner != nil {
 			kind, name, controlled = owner.Kind, owner.Name, true
 		}
 	}
-	if kind == "Pod" || kind == "ReplicaSet" || kind == "Job" {
-		name = generated.ReplaceAllString(name, "")
+	if kind == "ReplicaSet" || kind == "Job" {
+		name = ownersEnd.ReplaceAllString(name, "")
 	}
 	return p.Row.Namespace + "/" + kind + "/" + name, controlled
 }

@@ -37,6 +37,7 @@ func TestWhoReplacesWhom(t *testing.T) {
 		"of a DaemonSet with a number":    {made("shop", "log-2-x2x4z", "DaemonSet", "log-2", nil), made("shop", "log-3-x2x4z", "DaemonSet", "log-3", nil), false},
 		"a bare pod of the same name":     {made("shop", "runner", "", "", nil), made("shop", "runner", "", "", nil), true},
 		"a bare pod with generated names": {made("shop", "runner-x2x4z", "", "", nil), made("shop", "runner-bbbbb", "", "", nil), true},
+		"bare pods with numbers":          {made("shop", "load-1", "", "", nil), made("shop", "load-2", "", "", nil), false},
 		"bare pods with other words":      {made("shop", "runner-alpha", "", "", nil), made("shop", "runner-omega", "", "", nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
