@@ -352,7 +352,7 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 // with evictd's, "" if there are none. A kubelet without such a file has flags: check says so.
 func kubeletSettings(file string, found []inspect.Lasting) string {
 	var texts []string
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	for _, f := range found {

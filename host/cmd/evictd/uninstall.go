@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +57,12 @@ func newUninstallCluster() *cobra.Command {
 	}
 }
 
+// uninstallTimeout bounds the end of all pods of evictd and the writes to all nodes.
+const uninstallTimeout = 4 * time.Minute
+
 func uninstallCluster(ctx context.Context, namespace, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout)
+	defer cancel()
 	api, err := parts.API(&config.Config{}, version, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

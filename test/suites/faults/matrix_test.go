@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 	"github.com/evictd/evictd/test/harness/daemon"
@@ -27,17 +26,7 @@ func TestMatrix(t *testing.T) {
 	}
 	all := cells()
 	slices.SortStableFunc(all, func(a, b cell) int { return cmp.Compare(b.budget, a.budget) })
-	took := make([]time.Duration, len(all))
-	var wg sync.WaitGroup
-	free := make(chan struct{}, atOnce)
-	for i, c := range all {
-		free <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-free }()
-			t.Run(c.name(), func(t *testing.T) { took[i] = c.run(t) })
-		})
-	}
-	wg.Wait()
+	took := tryAll(t, all, (*cell).name, (*cell).run)
 	var table strings.Builder
 	for _, call := range append(slices.Clone(fault.Calls), fault.Waited) {
 		for i, c := range all {
@@ -148,4 +137,21 @@ func TestNoCellIsEmpty(t *testing.T) {
 	if strings.Contains(tables(), "|  |") {
 		t.Error("the table has an empty cell")
 	}
+}
+
+// tryAll runs subtests, some at once, and returns what each of them took.
+func tryAll[Try, Took any](t *testing.T, all []Try, name func(*Try) string, run func(*Try, *testing.T) Took) []Took {
+	t.Helper()
+	took := make([]Took, len(all))
+	var wg sync.WaitGroup
+	free := make(chan struct{}, atOnce)
+	for i := range all {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			t.Run(name(&all[i]), func(t *testing.T) { took[i] = run(&all[i], t) })
+		})
+	}
+	wg.Wait()
+	return took
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -113,8 +112,8 @@ func seen(d *daemon.Daemon, msg string, want int) error {
 	return nil
 }
 
-// A plugin whose step for memory hung, or told of progress for ever, cost 30 s in each
-// shortage, an endless measurement 5 s; a kubelet waits for nobody.
+// A plugin whose step for memory hung, or reported progress for ever, cost 30 s in each shortage, an
+// endless measurement 5 s. A kubelet has no plugins to wait for.
 func TestShortagesInARow(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") == "" {
 		t.Skip("needs root: run make test")
@@ -123,17 +122,7 @@ func TestShortagesInARow(t *testing.T) {
 		daemon.Build(t, name)
 	}
 	all := rowsOfShortages()
-	took := make([][]time.Duration, len(all))
-	var wg sync.WaitGroup
-	free := make(chan struct{}, atOnce)
-	for i, r := range all {
-		free <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-free }()
-			t.Run(r.faults(), func(t *testing.T) { took[i] = r.run(t) })
-		})
-	}
-	wg.Wait()
+	took := tryAll(t, all, (*rowOfShortages).faults, (*rowOfShortages).run)
 	var table strings.Builder
 	for i, r := range all {
 		fmt.Fprintf(&table, "%-60s", r.faults())

@@ -107,7 +107,7 @@ const (
 	// writtenWithin bounds the time from the id of a decision to its record on disk: the log, the
 	// event and the status have the id before the record is written, which never delays the kill.
 	writtenWithin = 10 * time.Second
-	lookEvery     = 20 * time.Millisecond
+	lookEvery     = 100 * time.Millisecond
 )
 
 // Await returns when the record with an id can be found, or will not be. For another text it returns
