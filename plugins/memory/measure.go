@@ -43,20 +43,16 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 // which has ended or not begun, has no figure. It keeps no descriptors open, since it is called
 // only for the pod to be evicted.
 func (n *node) measureContainers(pod *eviction.Pod, b *nodefs.Buffer) []eviction.ContainerMeasurement {
-	names, err := n.naming.Names()
-	if err != nil {
-		return nil
-	}
-	podPath, err := names.Pod(pod.UID, string(pod.QoSClass))
-	if err != nil {
-		return nil
-	}
 	out := make([]eviction.ContainerMeasurement, len(pod.Containers))
 	for i, c := range pod.Containers {
 		out[i].Name = c.Name
-		if use, err := n.readContainer(podPath, c.ID, b); err == nil {
-			out[i].WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
-		}
+		_ = n.naming.Pod(pod.UID, string(pod.QoSClass), func(cgroup string) error {
+			use, err := n.readContainer(cgroup, c.ID, b)
+			if err == nil {
+				out[i].WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
+			}
+			return err
+		})
 	}
 	return out
 }

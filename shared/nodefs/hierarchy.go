@@ -43,6 +43,16 @@ func (f FS) MemoryHierarchy() (Hierarchy, error) { return f.hierarchy(memoryCont
 // PIDsHierarchy finds the hierarchy that has the pids controller.
 func (f FS) PIDsHierarchy() (Hierarchy, error) { return f.hierarchy(pidsController) }
 
+// PodsHierarchy finds a hierarchy that shows which cgroups and processes pods have: that of the
+// memory controller, or else of pids.
+func (f FS) PodsHierarchy() (Hierarchy, error) {
+	h, err := f.MemoryHierarchy()
+	if err != nil {
+		h, err = f.PIDsHierarchy()
+	}
+	return h, err
+}
+
 // hierarchy searches the usual mount points for a controller. Version 1 comes first: on a hybrid
 // node both are mounted, and version 2 does not list a controller that a version 1 hierarchy uses.
 func (f FS) hierarchy(c controller) (Hierarchy, error) {

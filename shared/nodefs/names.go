@@ -30,23 +30,19 @@ func NewCgroupNames(cgroupRoot, driver string) (CgroupNames, error) {
 // Kubepods returns the cgroup of all pods.
 func (n CgroupNames) Kubepods() string { return n.join("kubepods") }
 
-// Pod returns the cgroup of a pod of the QoS class "Guaranteed", "Burstable" or
-// "BestEffort".
-func (n CgroupNames) Pod(uid, qosClass string) (string, error) {
-	if err := validName(uid); err != nil {
-		return "", fmt.Errorf("pod uid %w", err)
+// qosClasses are the QoS classes of pods.
+var qosClasses = []string{"Guaranteed", "Burstable", "BestEffort"}
+
+// pod returns the cgroup of a pod of one of the qosClasses.
+func (n CgroupNames) pod(uid, qosClass string) string {
+	if qosClass == "Guaranteed" {
+		return n.join("kubepods", "pod"+uid)
 	}
-	switch qosClass {
-	case "Guaranteed":
-		return n.join("kubepods", "pod"+uid), nil
-	case "Burstable":
-		return n.join("kubepods", "burstable", "pod"+uid), nil
-	case "BestEffort":
-		return n.join("kubepods", "besteffort", "pod"+uid), nil
-	default:
-		return "", fmt.Errorf("QoS class %q of pod %s, want Guaranteed, Burstable or BestEffort", qosClass, uid)
-	}
+	return n.join("kubepods", strings.ToLower(qosClass), "pod"+uid)
 }
+
+// other returns the names of the other driver.
+func (n CgroupNames) other() CgroupNames { return CgroupNames{n.root, !n.systemd} }
 
 // join returns the kubelet's cgroup for root and parts. With systemd a slice is nested in the
 // slices that its name lists: a-b.slice in a.slice. A dash inside a part would look like such a

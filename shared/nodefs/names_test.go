@@ -56,9 +56,9 @@ func TestCgroupNames(t *testing.T) {
 			if got := names.Kubepods(); got != c.kubepods {
 				t.Errorf("cgroup of all pods %q, want %q", got, c.kubepods)
 			}
-			pod, err := names.Pod("a-b", c.qos)
-			if err != nil || pod != c.pod {
-				t.Errorf("pod %q, %v, want %q", pod, err, c.pod)
+			pod := names.pod("a-b", c.qos)
+			if pod != c.pod {
+				t.Errorf("pod %q, want %q", pod, c.pod)
 			}
 			for _, want := range c.container {
 				h := Hierarchy{FS: FS{Root: t.TempDir()}, Version: V2, Dir: "/sys/fs/cgroup"}
@@ -78,21 +78,22 @@ func TestCgroupNames(t *testing.T) {
 }
 
 func TestNamesThatWouldLeaveTheCgroupAreRefused(t *testing.T) {
-	names, err := NewCgroupNames("/", "cgroupfs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := naming(t, "cgroupfs")
 	for _, bad := range []string{"", "..", ".", "../../etc", "a/b", "a\x00b", strings.Repeat("x", 129)} {
 		if got, err := (Hierarchy{}).FindContainer("/kubepods/podx", bad); err == nil {
 			t.Errorf("container id %q became %q", bad, got)
 		}
 	}
 	for _, bad := range []string{"", "/../../x", "a\x00"} {
-		if got, err := names.Pod(bad, "Burstable"); err == nil {
+		err := names.Pod(bad, "Burstable", func(got string) error {
 			t.Errorf("pod uid %q became %q", bad, got)
+			return nil
+		})
+		if err == nil {
+			t.Errorf("pod uid %q was accepted", bad)
 		}
 	}
-	if _, err := names.Pod("x", "burstable"); err == nil || !strings.Contains(err.Error(), `QoS class "burstable"`) {
+	if err := names.Pod("x", "burstable", nil); err == nil || !strings.Contains(err.Error(), `QoS class "burstable"`) {
 		t.Errorf("error = %v, want one about the QoS class", err)
 	}
 	if _, err := NewCgroupNames("/", "Systemd"); err == nil || !strings.Contains(err.Error(), `cgroup driver "Systemd"`) {
@@ -109,10 +110,16 @@ func FuzzCgroupNames(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod, err := names.Pod(uid, "Burstable")
-			if err == nil && !strings.HasPrefix(pod, names.Kubepods()+"/") {
-				t.Errorf("pod %q is not in %q", pod, names.Kubepods())
+			n, err := FS{}.Naming(root, driver)
+			if err != nil {
+				t.Fatal(err)
 			}
+			_ = n.Pod(uid, "Burstable", func(pod string) error {
+				if !strings.HasPrefix(pod, names.Kubepods()+"/") {
+					t.Errorf("pod %q is not in %q", pod, names.Kubepods())
+				}
+				return nil
+			})
 			for _, name := range []string{id, "any-" + id, "any-" + id + ".scope"} {
 				if !isOfContainer(name, id) || isOfContainer("x"+name, "x"+id+"x") {
 					t.Errorf("%q is not of container %q alone", name, id)

@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // The kubelet's cgroup drivers.
@@ -57,6 +60,41 @@ func (n *Naming) Names() (CgroupNames, error) {
 	return names, err
 }
 
+// Pod calls use with the names that a pod's cgroup may have, until use returns no error that wraps
+// ErrGone, and returns its result; if the cgroup is nowhere, that for the likeliest name. It begins
+// with the node's driver and the given QoS class, so one call is usually enough. But a kubelet whose
+// driver was changed leaves older pods below the other name, and the class may be wrong or "".
+func (n *Naming) Pod(uid, qosClass string, use func(cgroup string) error) error {
+	if err := validName(uid); err != nil {
+		return fmt.Errorf("pod uid %w", err)
+	}
+	if qosClass != "" && !slices.Contains(qosClasses, qosClass) {
+		return fmt.Errorf("QoS class %q of pod %s, want Guaranteed, Burstable or BestEffort", qosClass, uid)
+	}
+	names, err := n.Names()
+	if err != nil { // the pod may have come since
+		if names, err = NewCgroupNames(n.root, Cgroupfs); err != nil {
+			return err
+		}
+	}
+	var gone error
+	for i, class := range append([]string{qosClass}, qosClasses...) {
+		if class == "" || i > 0 && class == qosClass {
+			continue
+		}
+		for _, names := range [...]CgroupNames{names, names.other()} {
+			err := use(names.pod(uid, class))
+			if !errors.Is(err, ErrGone) {
+				return err
+			}
+			if gone == nil {
+				gone = err
+			}
+		}
+	}
+	return gone
+}
+
 // A FoundDriver is the cgroup driver detected from the cgroups of pods.
 type FoundDriver struct {
 	// Driver is "cgroupfs" or "systemd".
@@ -70,14 +108,14 @@ type FoundDriver struct {
 
 // FindCgroupDriver detects the driver from the cgroups below the kubelet's --cgroup-root: the
 // parent of all pods is kubepods or kubepods.slice. If both exist, the one that contains pods
-// counts. The error wraps ErrGone if neither exists.
+// counts; if both do, the one with the newest cgroup of a pod, since the kubelet that runs made it.
+// The error wraps ErrGone if neither exists.
 func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
-	h, err := f.MemoryHierarchy()
+	h, err := f.PodsHierarchy()
 	if err != nil {
-		if h, err = f.PIDsHierarchy(); err != nil {
-			return FoundDriver{}, err
-		}
+		return FoundDriver{}, err
 	}
+	var pods [][]podCgroupName
 	var there []FoundDriver
 	var paths []string
 	for _, driver := range []string{Cgroupfs, Systemd} {
@@ -88,7 +126,9 @@ func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 		at := h.Path(names.Kubepods())
 		paths = append(paths, at)
 		if h.Exists(names.Kubepods()) {
-			there = append(there, FoundDriver{Driver: driver, HasPods: h.hasPods(names), Path: at})
+			in, _ := h.podsIn(names) // none if they cannot be listed
+			pods = append(pods, in)
+			there = append(there, FoundDriver{Driver: driver, HasPods: len(in) > 0, Path: at})
 		}
 	}
 	switch {
@@ -99,39 +139,26 @@ func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 	case there[1].HasPods && !there[0].HasPods:
 		return there[1], nil
 	case there[0].HasPods:
-		return FoundDriver{}, fmt.Errorf("cgroup driver not known: both %s and %s have pods", paths[0], paths[1])
+		if h.newest(pods[1]) > h.newest(pods[0]) {
+			return there[1], nil
+		}
+		return there[0], nil
 	default:
 		return FoundDriver{}, fmt.Errorf("cgroup driver not known yet: both %s and %s are there, without pods", paths[0], paths[1])
 	}
 }
 
-// hasPods reports whether there are cgroups of pods under these names.
-func (h Hierarchy) hasPods(names CgroupNames) bool {
-	for _, parent := range [][]string{{"kubepods"}, {"kubepods", "burstable"}, {"kubepods", "besteffort"}} {
-		cgroup, prefix := names.join(parent...), "pod"
-		if names.systemd {
-			prefix = strings.TrimSuffix(path.Base(cgroup), ".slice") + "-pod"
-		}
-		if h.hasChild(cgroup, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasChild reports whether a cgroup has a child whose name begins with prefix. It is false if
-// the cgroup cannot be listed.
-func (h Hierarchy) hasChild(cgroup, prefix string) bool {
-	entries, err := os.ReadDir(h.Path(cgroup))
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
-			return true
+// newest returns the highest inode number of cgroups, which is that of the one made last: the kernel
+// numbers cgroups in the order of their creation (fs/kernfs/dir.c:__kernfs_new_node). Their times
+// are of no use: they begin when the kernel first, or again, looks the directory up.
+func (h Hierarchy) newest(pods []podCgroupName) (number uint64) {
+	for _, p := range pods {
+		var stat unix.Stat_t
+		if unix.Stat(h.Path(p.cgroup), &stat) == nil {
+			number = max(number, stat.Ino)
 		}
 	}
-	return false
+	return number
 }
 
 // AllPodsMemory returns the gauge of all pods together: their usage against the limit of their
@@ -144,25 +171,6 @@ func (h Hierarchy) AllPodsMemory(naming *Naming) *MemoryGauge {
 		}
 		return h.CgroupMemory(names.Kubepods()).open()
 	}}
-}
-
-// FindPod returns the cgroup of a pod. Without a QoS class it searches all classes. The error
-// wraps ErrGone if the pod has none.
-func (h Hierarchy) FindPod(names CgroupNames, uid, qosClass string) (string, error) {
-	classes := []string{qosClass}
-	if qosClass == "" {
-		classes = []string{"Guaranteed", "Burstable", "BestEffort"}
-	}
-	for _, class := range classes {
-		cgroup, err := names.Pod(uid, class)
-		if err != nil {
-			return "", err
-		}
-		if h.Exists(cgroup) {
-			return cgroup, nil
-		}
-	}
-	return "", fmt.Errorf("cgroup of pod %s: %w", uid, ErrGone)
 }
 
 // FindContainer returns the cgroup of a container below its pod's. All runtimes name it by the

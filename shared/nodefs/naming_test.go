@@ -1,22 +1,48 @@
 package nodefs
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-// tree is a node of version 2 with these cgroups.
+// tree is a node of version 2 with these cgroups, made in this order.
 func tree(t *testing.T, cgroups ...string) FS {
 	t.Helper()
 	root := t.TempDir()
 	write(t, root, "sys/fs/cgroup/cgroup.controllers", "memory pids\n")
-	for _, c := range cgroups {
-		grow(t, FS{Root: root}, c)
+	made := make([]string, len(cgroups)) // by inode number: other filesystems number as they like
+	for i := range made {
+		made[i] = filepath.Join(root, strconv.Itoa(i))
+		if err := os.Mkdir(made[i], 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(made, func(a, b string) int { return cmp.Compare(inode(t, a), inode(t, b)) })
+	for i, c := range cgroups {
+		grow(t, FS{Root: root}, filepath.Dir(c))
+		if err := os.Rename(made[i], filepath.Join(root, "sys/fs/cgroup", c)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return FS{Root: root}
+}
+
+func inode(t *testing.T, name string) uint64 {
+	t.Helper()
+	var stat unix.Stat_t
+	if err := unix.Stat(name, &stat); err != nil {
+		t.Fatal(err)
+	}
+	return stat.Ino
 }
 
 func grow(t *testing.T, f FS, cgroup string) {
@@ -44,7 +70,9 @@ func TestTheCgroupsOfPodsShowTheDriver(t *testing.T) {
 		"systemd, cgroupfs left over":       {root: "/", cgroups: []string{"kubepods/burstable", "kubepods.slice/kubepods-podx.slice"}, want: FoundDriver{Driver: "systemd", HasPods: true}},
 		"cgroupfs, systemd left over":       {root: "/", cgroups: []string{"kubepods/podx", "kubepods.slice/kubepods-burstable.slice"}, want: FoundDriver{Driver: "cgroupfs", HasPods: true}},
 		"both without pods":                 {root: "/", cgroups: []string{"kubepods", "kubepods.slice"}, err: "without pods"},
-		"both with pods":                    {root: "/", cgroups: []string{"kubepods/podx", "kubepods.slice/kubepods-podx.slice"}, err: "both"},
+		"changed to systemd":                {root: "/", cgroups: []string{"kubepods/podx", "kubepods/burstable/pody", "kubepods.slice/kubepods-podx.slice"}, want: FoundDriver{Driver: "systemd", HasPods: true}},
+		"changed to cgroupfs":               {root: "/", cgroups: []string{"kubepods.slice/kubepods-podx.slice", "kubepods/besteffort/podx"}, want: FoundDriver{Driver: "cgroupfs", HasPods: true}},
+		"a class made last is no pod":       {root: "/", cgroups: []string{"kubepods.slice/kubepods-podx.slice", "kubepods/podx", "kubepods.slice/kubepods-burstable.slice"}, want: FoundDriver{Driver: "cgroupfs", HasPods: true}},
 		"below a root":                      {root: "/a-b/c", cgroups: []string{"a_b.slice/a_b-c.slice/a_b-c-kubepods.slice/a_b-c-kubepods-burstable.slice/a_b-c-kubepods-burstable-podx.slice"}, want: FoundDriver{Driver: "systemd", HasPods: true}},
 		"another root's pods are no answer": {root: "/a", cgroups: []string{"kubepods/podx"}, err: "neither", gone: true},
 	} {
@@ -99,23 +127,138 @@ func TestADriverThatWasGivenIsNotLookedFor(t *testing.T) {
 	}
 }
 
-func TestWherePodsOfUnknownClassAreFound(t *testing.T) {
-	f := tree(t, "kubepods/besteffort/podx")
+// The files of a test's directory are numbered in any order, cgroups in that of their creation; their
+// times do not show it: the older one is looked at last here.
+func TestTheKernelNumbersCgroupsInTheOrderOfTheirCreation(t *testing.T) {
+	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
+		t.Skip("needs root: run make test")
+	}
+	h, err := FS{}.PodsHierarchy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []string{Cgroupfs, Systemd} {
+		root := fmt.Sprintf("/evictd-naming-%d-%s", os.Getpid(), last)
+		names, err := NewCgroupNames(root, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range []string{names.other().pod("old", "Guaranteed"), names.pod("new", "Burstable")} {
+			made := h.Path(pod)
+			if err := os.MkdirAll(made, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				for ; os.Remove(made) == nil; made = filepath.Dir(made) { // until it has another child
+				}
+			}()
+		}
+		if found, err := (FS{}).FindCgroupDriver(root); err != nil || found.Driver != last || !found.HasPods {
+			t.Errorf("%+v, %v, want %s, whose pod was made last", found, err, last)
+		}
+	}
+}
+
+// The cgroup driver was changed in place. The pods of one tree had no figures, or those of both.
+func TestEachPodIsFoundWhereItIs(t *testing.T) {
+	const old, young = "kubepods/burstable/podold", "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podyou_ng.slice"
+	for name, c := range map[string]struct {
+		root, driver, uid, class string
+		cgroups                  []string
+		want                     string // "" if it is gone
+		tried                    int    // 0 for all six
+	}{
+		"no driver, new tree":              {uid: "you-ng", class: "Burstable", cgroups: []string{old, young}, want: young, tried: 1},
+		"no driver, old tree":              {uid: "old", class: "Burstable", cgroups: []string{old, young}, want: old, tried: 2},
+		"the configured driver is right":   {driver: Cgroupfs, uid: "old", class: "Burstable", cgroups: []string{old, young}, want: old, tried: 1},
+		"the configured driver is not":     {driver: Cgroupfs, uid: "you-ng", class: "Burstable", cgroups: []string{young}, want: young, tried: 2},
+		"in both: that of the kubelet":     {uid: "old", class: "Guaranteed", cgroups: []string{"kubepods/podold", "kubepods.slice/kubepods-podold.slice"}, want: "kubepods.slice/kubepods-podold.slice", tried: 1},
+		"in both, as configured":           {driver: Cgroupfs, uid: "old", class: "Guaranteed", cgroups: []string{"kubepods/podold", "kubepods.slice/kubepods-podold.slice"}, want: "kubepods/podold", tried: 1},
+		"guaranteed, in the old tree":      {uid: "x", class: "Guaranteed", cgroups: []string{"kubepods/podx", young}, want: "kubepods/podx", tried: 2},
+		"another class, in the old tree":   {uid: "x", class: "Burstable", cgroups: []string{"kubepods/besteffort/podx", young}, want: "kubepods/besteffort/podx", tried: 6},
+		"no class":                         {uid: "you-ng", cgroups: []string{old, young}, want: young, tried: 3},
+		"both trees, neither with pods":    {uid: "x", class: "BestEffort", cgroups: []string{"kubepods", "kubepods.slice"}},
+		"no tree":                          {uid: "x", class: "BestEffort"},
+		"others have a cgroup":             {uid: "x", class: "BestEffort", cgroups: []string{old, young}},
+		"below a root with a dash":         {root: "/a-b", uid: "x-y", class: "Guaranteed", cgroups: []string{"a_b.slice/a_b-kubepods.slice/a_b-kubepods-podx_y.slice", "a-b/kubepods/podz"}, want: "a_b.slice/a_b-kubepods.slice/a_b-kubepods-podx_y.slice", tried: 2},
+		"a tree of another root is none's": {root: "/a-b", uid: "old", class: "Burstable", cgroups: []string{old, young}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := tree(t, c.cgroups...)
+			h, err := f.PodsHierarchy()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := f.Naming(c.root, c.driver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tried []string
+			err = n.Pod(c.uid, c.class, func(cgroup string) error {
+				if tried = append(tried, cgroup[1:]); h.Exists(cgroup) {
+					return nil
+				}
+				return ErrGone
+			})
+			if c.want == "" {
+				if !errors.Is(err, ErrGone) || len(tried) != 6 {
+					t.Errorf("%v after %q, want gone after six names", err, tried)
+				}
+			} else if err != nil || len(tried) != c.tried || tried[len(tried)-1] != c.want {
+				t.Errorf("%v after %q, want %s as the name %d", err, tried, c.want, c.tried)
+			}
+		})
+	}
+}
+
+func TestAPodWhoseCgroupCannotBeReadIsNotSearchedFurther(t *testing.T) {
+	broken := errors.New("broken")
+	calls := 0
+	err := naming(t, Systemd).Pod("x", "Burstable", func(string) error { calls++; return broken })
+	if err != broken || calls != 1 { //nolint:errorlint // the very same
+		t.Errorf("%v after %d calls, want the first error", err, calls)
+	}
+}
+
+// Only version 1 without the memory controller (cgroup_disable=memory) has no other hierarchy.
+func TestPodsAreFoundWithTheHierarchyOfPIDsOnly(t *testing.T) {
+	f := FS{Root: t.TempDir()}
+	write(t, f.Root, "sys/fs/cgroup/pids/tasks", "")
+	write(t, f.Root, "sys/fs/cgroup/pids/kubepods.slice/kubepods-podx.slice/pids.current", "7\n")
+	write(t, f.Root, "sys/fs/cgroup/pids/kubepods/besteffort/pody/pids.current", "8\n")
+	h, err := f.PodsHierarchy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := f.Naming("/", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := h.PodTasks(n)
+	for uid, want := range map[string]int64{"x": 7, "y": 8} {
+		if got, err := pods.Read(uid, "BestEffort", &Buffer{}); got != want || err != nil {
+			t.Errorf("%s: %d tasks, %v, want %d", uid, got, err, want)
+		}
+	}
+}
+
+// With pods in both trees allocatableMemory.available was unknown.
+func TestAllPodsAreThoseOfTheTreeWithTheNewestPod(t *testing.T) {
+	f := tree(t, "kubepods/podx", "kubepods.slice/kubepods-pody.slice")
+	for cgroup, usage := range map[string]string{"kubepods": "1\n", "kubepods.slice": "2\n"} {
+		write(t, f.Root, "sys/fs/cgroup/"+cgroup+"/memory.max", "max\n")
+		write(t, f.Root, "sys/fs/cgroup/"+cgroup+"/memory.current", usage)
+		write(t, f.Root, "sys/fs/cgroup/"+cgroup+"/memory.stat", "inactive_file 0\n")
+	}
 	h, err := f.MemoryHierarchy()
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := NewCgroupNames("/", Cgroupfs)
+	n, err := f.Naming("/", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for class, want := range map[string]bool{"": true, "BestEffort": true, "Burstable": false} {
-		got, err := h.FindPod(names, "x", class)
-		if want != (got == "/kubepods/besteffort/podx") || want != (err == nil) || !want && !errors.Is(err, ErrGone) {
-			t.Errorf("class %q: %q, %v, want found: %v", class, got, err, want)
-		}
-	}
-	if _, err := h.FindPod(names, "../x", ""); err == nil || errors.Is(err, ErrGone) {
-		t.Error("a uid that leaves its directory was looked for")
+	if s, err := h.AllPodsMemory(n).Read(&Buffer{}); s.UsageBytes != 2 || err != nil {
+		t.Errorf("%d bytes, %v, want 2", s.UsageBytes, err)
 	}
 }

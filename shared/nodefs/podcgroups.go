@@ -58,8 +58,8 @@ func maxOpenPods(descriptors uint64) int {
 	return int(min(limit.Cur, 1<<20) / 2 / descriptors)
 }
 
-// Read reads the figure of a pod of the QoS class "Guaranteed", "Burstable" or
-// "BestEffort". The error wraps ErrGone when the pod has no cgroup.
+// Read reads the figure of a pod, which Naming.Pod finds. The error wraps ErrGone when the pod has
+// no cgroup.
 func (p *PodCgroups[T]) Read(uid, qosClass string, b *Buffer) (T, error) {
 	var none T
 	p.mu.Lock()
@@ -72,20 +72,17 @@ func (p *PodCgroups[T]) Read(uid, qosClass string, b *Buffer) (T, error) {
 		}
 		p.forget(uid, c)
 	}
-	names, err := p.names.Names()
+	var opened podCgroup[T] // not c, which the function below would move to the heap
+	err := p.names.Pod(uid, qosClass, func(cgroup string) (err error) {
+		opened, err = p.open(cgroup)
+		return err
+	})
 	if err != nil {
 		return none, err
 	}
-	path, err := names.Pod(uid, qosClass)
-	if err != nil {
-		return none, err
-	}
-	if c, err = p.open(path); err != nil {
-		return none, err
-	}
-	figure, err := c.Read(b)
-	if err != nil || !p.keep(uid, c) {
-		c.Close()
+	figure, err := opened.Read(b)
+	if err != nil || !p.keep(uid, opened) {
+		opened.Close()
 	}
 	return figure, err
 }

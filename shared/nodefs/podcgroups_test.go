@@ -64,8 +64,8 @@ func TestMoreThanTheLimitOfPodsAreReadWithoutBeingKept(t *testing.T) {
 func TestPodsWithoutACgroupAreGone(t *testing.T) {
 	h, _ := manyPods(t, 1)
 	pods := h.PodTasks(naming(t, "cgroupfs"))
-	if _, err := pods.Read("uid-0", "Burstable", &Buffer{}); !errors.Is(err, ErrGone) {
-		t.Errorf("error of another QoS class is %v, want gone", err)
+	if _, err := pods.Read("uid-1", "Burstable", &Buffer{}); !errors.Is(err, ErrGone) {
+		t.Errorf("error of another pod is %v, want gone", err)
 	}
 	if _, err := pods.Read("../x", "BestEffort", &Buffer{}); err == nil || errors.Is(err, ErrGone) {
 		t.Errorf("error of a uid that is none is %v, want one of its own", err)

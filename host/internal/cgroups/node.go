@@ -86,34 +86,33 @@ type Pod struct {
 	Containers []string
 }
 
-// Misplaced returns the pods without a cgroup where the driver ("" for the detected one) puts them,
-// without containers, and pods that have one but lack those of some containers, with these. The
-// error says why that is unknown.
+// Misplaced returns the pods without a cgroup, without containers, and pods that have one but lack
+// those of some containers, with these. It begins where the driver ("" for the detected one) puts
+// them. The error says why that is unknown.
 func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
 	naming, err := n.FS.Naming(n.Root, driver)
 	if err != nil {
 		return nil, err
 	}
-	names, noNames := naming.Names()
-	if noNames != nil && !errors.Is(noNames, nodefs.ErrGone) { // otherwise no pod has one
-		return nil, noNames
-	}
-	var hierarchy nodefs.Hierarchy
-	if noNames == nil {
-		if hierarchy, err = n.FS.MemoryHierarchy(); err != nil {
-			return nil, err
-		}
+	hierarchy, err := n.FS.PodsHierarchy()
+	if err != nil {
+		return nil, err
 	}
 	var out []Pod
 	for _, p := range pods {
-		cgroup, err := "", noNames
-		if err == nil {
-			cgroup, err = hierarchy.FindPod(names, p.UID, p.QoSClass)
-		}
+		err := naming.Pod(p.UID, p.QoSClass, func(cgroup string) error {
+			if !hierarchy.Exists(cgroup) {
+				return nodefs.ErrGone
+			}
+			return nil
+		})
 		switch {
 		case err == nil:
 			p.Containers = slices.DeleteFunc(slices.Clone(p.Containers), func(id string) bool {
-				_, err := hierarchy.FindContainer(cgroup, id)
+				err := naming.Pod(p.UID, p.QoSClass, func(cgroup string) error {
+					_, err := hierarchy.FindContainer(cgroup, id)
+					return err
+				})
 				return !errors.Is(err, nodefs.ErrGone)
 			})
 			if len(p.Containers) > 0 {

@@ -229,16 +229,31 @@ func TestAPodThatHasJustEndedIsNotMissed(t *testing.T) {
 	}
 }
 
-func TestTwoTreesWithPodsNeedAWord(t *testing.T) {
-	m := newMachine(t, systemdPod, "kubepods/podz")
-	m.pods = []Pod{x}
-	w := m.watch("")
-	if w.Look(t.Context()); w.Healthy() == nil || !strings.Contains(w.Healthy().Error(), "want cgroupDriver") {
-		t.Errorf("healthy: %v, want to be asked for the driver", w.Healthy())
+// The driver was changed in place: pods of one tree counted as misplaced, or it had to be configured.
+func TestPodsInTwoTreesAreAllInTheirPlace(t *testing.T) {
+	m := newMachine(t, systemdPod+"/c1", "kubepods/pody/c2")
+	m.pods = []Pod{of(x, "c1"), of(y, "c2")}
+	newest, err := m.fs.FindCgroupDriver("/")
+	if err != nil {
+		t.Fatal(err)
 	}
-	w = m.watch("systemd")
-	if w.Look(t.Context()); w.Healthy() != nil || w.Driver() != "systemd" {
-		t.Errorf("with the word: driver %q, %v", w.Driver(), w.Healthy())
+	for _, configured := range []string{"", nodefs.Cgroupfs, nodefs.Systemd} {
+		w := m.watch(configured)
+		w.Look(t.Context())
+		wrong := configured != "" && configured != newest.Driver
+		if s := w.Status(); s.Driver != newest.Driver || s.Misplaced != 0 || (w.Healthy() != nil) != wrong {
+			t.Errorf("configured %q: %+v, %v, want %s in use and no pod misplaced", configured, s, w.Healthy(), newest.Driver)
+		}
+	}
+}
+
+// A kubelet with another driver makes a running pod's cgroup again; its containers stay where they were.
+func TestContainersOfAPodInBothTreesAreFound(t *testing.T) {
+	m := newMachine(t, systemdPod, "kubepods/burstable/podx/c1")
+	m.pods = []Pod{of(x, "c1")}
+	w := m.watch("systemd")
+	if w.Look(t.Context()); w.Status().Misplaced != 0 {
+		t.Errorf("%+v, want no pod misplaced", w.Status())
 	}
 }
 

@@ -55,15 +55,15 @@ var counters = []struct{ dir, file, key string }{
 
 // written reads the counter of a pod's cgroup, in which its containers are. The
 // error wraps nodefs.ErrGone when there is none.
-func (s *settings) written(pod *eviction.Pod, b *nodefs.Buffer) (int64, error) {
-	names, err := s.naming.Names()
-	if err != nil {
-		return 0, err
-	}
-	cgroup, err := names.Pod(pod.UID, string(pod.QoSClass))
-	if err != nil {
-		return 0, err
-	}
+func (s *settings) written(pod *eviction.Pod, b *nodefs.Buffer) (sum int64, err error) {
+	err = s.naming.Pod(pod.UID, string(pod.QoSClass), func(cgroup string) (err error) {
+		sum, err = s.writtenIn(cgroup, b)
+		return err
+	})
+	return sum, err
+}
+
+func (s *settings) writtenIn(cgroup string, b *nodefs.Buffer) (_ int64, err error) {
 	for _, c := range counters {
 		var file *nodefs.File
 		if file, err = s.fs.Open(path.Join(c.dir, cgroup, c.file)); errors.Is(err, nodefs.ErrGone) {

@@ -84,24 +84,18 @@ func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
 
 // find returns the cgroup of c and its hierarchy.
 func (k *Killer) find(c Container) (nodefs.Hierarchy, string, error) {
-	h, err := k.FS.MemoryHierarchy()
+	h, err := k.FS.PodsHierarchy()
 	if err != nil {
-		if h, err = k.FS.PIDsHierarchy(); err != nil {
-			return h, "", err
-		}
+		return h, "", err
 	}
 	naming, err := k.FS.Naming(k.Root, k.Driver())
 	if err != nil {
 		return h, "", err
 	}
-	names, err := naming.Names()
-	if err != nil {
-		return h, "", err
-	}
-	pod, err := h.FindPod(names, c.PodUID, string(c.QOSClass))
-	if err != nil {
-		return h, "", err
-	}
-	cgroup, err := h.FindContainer(pod, c.ID)
+	var cgroup string
+	err = naming.Pod(c.PodUID, string(c.QOSClass), func(pod string) (err error) {
+		cgroup, err = h.FindContainer(pod, c.ID)
+		return err
+	})
 	return h, cgroup, err
 }

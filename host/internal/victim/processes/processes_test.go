@@ -109,6 +109,12 @@ func TestOnlyTheContainersProcessesAreKilled(t *testing.T) {
 		"a runtime of another name": {
 			"memory/memory.usage_in_bytes", "memory", slice, "of-others-c1.scope", "of-others-s1.scope", eviction.Burstable,
 		},
+		"the class is another": {
+			"memory/memory.usage_in_bytes", "memory", "kubepods/besteffort/pod" + uid, "c1", "s1", eviction.Burstable,
+		},
+		"the hierarchy of pids only": {
+			"pids/tasks", "pids", slice, "cri-containerd-c1.scope", "cri-containerd-s1.scope", eviction.Burstable,
+		},
 		"version 2 without cgroup.kill": {
 			"cgroup.controllers", "", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable,
 		},

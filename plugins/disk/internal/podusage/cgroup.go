@@ -35,7 +35,7 @@ type cgroups struct {
 func newCgroups(node eviction.NodeFacts) cgroups {
 	fs := nodefs.FS{Root: node.RootDir}
 	naming, namingErr := fs.Naming(node.CgroupRoot, node.CgroupDriver)
-	hierarchy, hierarchyErr := fs.MemoryHierarchy()
+	hierarchy, hierarchyErr := fs.PodsHierarchy()
 	return cgroups{naming, hierarchy, namingErr == nil && hierarchyErr == nil}
 }
 
@@ -69,14 +69,19 @@ func (c cgroups) of(row *eviction.Pod) processes {
 	if !c.ok {
 		return p
 	}
-	names, err := c.naming.Names()
-	if err != nil {
-		return p
-	}
-	if p.cgroup, err = names.Pod(row.UID, string(row.QoSClass)); err != nil {
-		return p
-	}
-	dir := c.hierarchy.Path(p.cgroup)
+	_ = c.naming.Pod(row.UID, string(row.QoSClass), func(cgroup string) error {
+		p.cgroup = cgroup
+		p.list(c.hierarchy.Path(cgroup))
+		if len(p.cgroups) == 0 {
+			return nodefs.ErrGone
+		}
+		return nil
+	}) // a pod without processes has none
+	return p
+}
+
+// list lists the processes below the directory of the pod's cgroup.
+func (p *processes) list(dir string) {
 	groups, found := 0, 0
 	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
@@ -92,7 +97,6 @@ func (c cgroups) of(row *eviction.Pod) processes {
 		p.add(inside, pids)
 		return err
 	})
-	return p
 }
 
 func (p *processes) add(name string, pids []int) {
