@@ -239,15 +239,44 @@ func TestNobodyHasToSayHowPodsCgroupsAreNamed(t *testing.T) {
 	}
 }
 
+// After a change of the driver in place the pods of one tree had no figures, so a small pod was evicted.
+func TestPodsInBothTreesHaveTheirUsage(t *testing.T) {
+	node := eviction.NodeFacts{RootDir: t.TempDir(), CgroupRoot: "/"}
+	files := map[string]string{"sys/fs/cgroup/cgroup.controllers": "memory pids\n"}
+	for cgroup, usage := range map[string]string{
+		"kubepods/podold":    "100\n",
+		"kubepods/podold/c1": "70\n",
+		"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podnew.slice":                         "200\n",
+		"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podnew.slice/cri-containerd-c2.scope": "150\n",
+	} {
+		files["sys/fs/cgroup/"+cgroup+"/memory.current"] = usage
+		files["sys/fs/cgroup/"+cgroup+"/memory.stat"] = "inactive_file 10\n"
+	}
+	writeTree(t, node.RootDir, files)
+	for _, node.CgroupDriver = range []string{"", "cgroupfs", "systemd"} {
+		p := configured(t, node)
+		for range 2 { // the second time through the files kept open
+			got := measure(t, p, eviction.DetailContainers,
+				eviction.Pod{UID: "old", QoSClass: eviction.Guaranteed, Running: true, Containers: []eviction.Container{{Name: "a", ID: "c1"}}},
+				eviction.Pod{UID: "new", QoSClass: eviction.Burstable, Running: true, Containers: []eviction.Container{{Name: "b", ID: "c2"}}})
+			for i, want := range [][2]int64{{90, 60}, {190, 140}} {
+				if m := got[i]; m.State != eviction.Measured || m.UsageFor(eviction.MemoryAvailable) != want[0] || m.Containers[0].WorkingSetBytes != eviction.Some(want[1]) {
+					t.Errorf("driver %q: %+v, want %d bytes, its container %d", node.CgroupDriver, m, want[0], want[1])
+				}
+			}
+		}
+	}
+}
+
 // A pod that runs has a cgroup. Where it is not found somebody is wrong about where
 // it is, which must not make the pod the first to go.
 func TestARunningPodThatIsNotFoundIsUnknown(t *testing.T) {
 	wrong := facts(t, "node-v2-systemd")
-	wrong.CgroupDriver = "cgroupfs"
+	wrong.CgroupRoot, wrong.CgroupDriver = "/elsewhere", "cgroupfs"
 	got := measure(t, configured(t, wrong), eviction.DetailPod,
 		eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Running: true},
 		eviction.Pod{UID: podUID, QoSClass: eviction.Burstable})
-	if got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "kubepods/burstable/pod"+podUID) {
+	if got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "elsewhere/kubepods/burstable/pod"+podUID) {
 		t.Errorf("running: %+v, want unknown with where it was looked for", got[0])
 	}
 	if got[1].State != eviction.NoStats {

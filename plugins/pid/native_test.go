@@ -128,10 +128,10 @@ func TestNobodyHasToSayHowPodsCgroupsAreNamed(t *testing.T) {
 
 func TestARunningPodThatIsNotFoundIsUnknown(t *testing.T) {
 	wrong := facts(t, "node-v2-systemd")
-	wrong.CgroupDriver = "cgroupfs"
+	wrong.CgroupRoot, wrong.CgroupDriver = "/elsewhere", "cgroupfs"
 	got := measure(t, native(t, wrong),
 		eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Running: true}, eviction.Pod{UID: podUID, QoSClass: eviction.Burstable})
-	if got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "kubepods/burstable/pod"+podUID) || got[1].State != eviction.NoStats {
+	if got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "elsewhere/kubepods/burstable/pod"+podUID) || got[1].State != eviction.NoStats {
 		t.Errorf("%+v, want the running one unknown, with where it was looked for, and the other without stats", got)
 	}
 }

@@ -145,6 +145,32 @@ func TestOnlyTheContainersProcessesAreKilled(t *testing.T) {
 	}
 }
 
+// After a change of the driver in place the processes of older pods were left to the runtime.
+func TestAContainerIsKilledInTheTreeInWhichItRuns(t *testing.T) {
+	for name, c := range map[string]struct{ pod, container, leftover string }{
+		"old tree":                              {"kubepods/pod" + uid, "c1", "kubepods.slice/kubepods-podother.slice"},
+		"new tree":                              {"kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice", "crio-c1.scope", "kubepods/podother"},
+		"its pod is in both, without it in one": {"kubepods/pod" + uid, "c1", "kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"},
+	} {
+		for _, driver := range []string{"", nodefs.Cgroupfs, nodefs.Systemd} {
+			t.Run(name+driver, func(t *testing.T) {
+				n := node{t, t.TempDir()}
+				n.write("cgroup.controllers", "memory pids\n")
+				main, other := sleeper(t), sleeper(t)
+				n.procs(filepath.Join(c.pod, c.container), main)
+				n.procs(c.leftover, other)
+				k := newKiller(n.root, "/")
+				k.Driver = func() string { return driver }
+				if done, err := k.Kill(t.Context(), Container{PodUID: uid, QOSClass: eviction.Guaranteed, ID: "c1"}); err != nil || done.Processes != 1 {
+					t.Errorf("killed %+v, %v, want one process", done, err)
+				}
+				dead(t, main)
+				lives(t, other)
+			})
+		}
+	}
+}
+
 func TestAContainerWithoutACgroupIsGone(t *testing.T) {
 	n := node{t, t.TempDir()}
 	n.write("memory/memory.usage_in_bytes", "1\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,6 +138,22 @@ func TestTheAgeOfFiguresIsCarriedAlong(t *testing.T) {
 		if off := began.Sub(got.Time) - age; off.Abs() > 2*time.Second {
 			t.Errorf("%s: taken at %v, %v before it was asked for, want %v", layout, got.Time, began.Sub(got.Time), age)
 		}
+	}
+}
+
+// After a change of the driver in place deleted files of older pods did not count.
+func TestProcessesAreFoundInTheTreeInWhichTheyRun(t *testing.T) {
+	const pod = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podu_1.slice"
+	n := newNode(t) // with the driver cgroupfs
+	n.write("/sys/fs/cgroup/memory/memory.usage_in_bytes", 0)
+	n.text("/sys/fs/cgroup/memory/"+pod+"/docker-c.scope/cgroup.procs", "7\n8\n")
+	n.text("/sys/fs/cgroup/memory/kubepods/burstable/podu-1/cgroup.procs", "") // without processes
+	n.text("/proc/7/cgroup", "4:memory:/"+pod+"/docker-c.scope\n")
+	n.text("/proc/8/cgroup", "4:memory:/elsewhere\n") // reused
+	n.start(Walk{})
+	p := n.meter.cgroups.of(&eviction.Pod{UID: "u-1", QoSClass: eviction.Burstable})
+	if len(p.cgroups) != 1 || p.cgroups[0].name != "docker-c.scope" || !slices.Equal(p.cgroups[0].pids, []int{7, 8}) || !p.has(7) || p.has(8) {
+		t.Errorf("%+v, want processes 7 and 8, of which only the first is still the pod's", p)
 	}
 }
 
