@@ -148,6 +148,33 @@ func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 	}
 }
 
+// A podCgroupName is the name of a pod's cgroup, and the pod that it names.
+type podCgroupName struct{ cgroup, uid, qosClass string }
+
+// podsIn lists the cgroups of pods under these names. The error wraps ErrGone if there is no cgroup
+// of all pods.
+func (h Hierarchy) podsIn(names CgroupNames) (pods []podCgroupName, err error) {
+	for _, class := range qosClasses {
+		prefix := names.pod("", class)
+		parent := path.Dir(prefix)
+		prefix = strings.TrimSuffix(path.Base(prefix), ".slice")
+		entries, err := os.ReadDir(h.Path(parent))
+		if err != nil && parent == names.Kubepods() {
+			return nil, fileError("list", h.Path(parent), err)
+		}
+		for _, e := range entries {
+			uid, isPod := strings.CutPrefix(e.Name(), prefix)
+			if names.systemd { // see CgroupNames.join; a UID has no underscores
+				uid = strings.ReplaceAll(strings.TrimSuffix(uid, ".slice"), "_", "-")
+			}
+			if isPod && uid != "" && e.IsDir() {
+				pods = append(pods, podCgroupName{path.Join(parent, e.Name()), uid, class})
+			}
+		}
+	}
+	return pods, nil
+}
+
 // newest returns the highest inode number of cgroups, which is that of the one made last: the kernel
 // numbers cgroups in the order of their creation (fs/kernfs/dir.c:__kernfs_new_node). Their times
 // are of no use: they begin when the kernel first, or again, looks the directory up.

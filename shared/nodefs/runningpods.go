@@ -3,7 +3,6 @@ package nodefs
 import (
 	"errors"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -38,64 +37,19 @@ func (n *Naming) RunningPods() ([]RunningPod, error) {
 	}
 	running := map[string]RunningPod{}
 	for _, p := range append(one, two...) {
-		containers := h.containersOf(p.cgroup)
-		if !h.hasProcess(p.cgroup) { // or no longer
-			continue
-		}
-		pod := running[p.uid] // of the other driver, or new
+		pod := running[p.uid] // with the containers of its other cgroup, if any
 		pod.UID, pod.QoSClass = p.uid, p.qosClass
-		pod.Containers = append(pod.Containers, containers...)
-		slices.Sort(pod.Containers)
-		running[p.uid] = pod
+		for _, e := range h.entries(p.cgroup) {
+			if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(p.cgroup, e.Name())) {
+				pod.Containers = append(pod.Containers, id)
+			}
+		}
+		if h.hasProcess(p.cgroup) { // still, so it is no pod that went meanwhile
+			slices.Sort(pod.Containers)
+			running[p.uid] = pod
+		}
 	}
 	return slices.SortedFunc(maps.Values(running), func(a, b RunningPod) int { return strings.Compare(a.UID, b.UID) }), nil
-}
-
-// A podCgroupName is the name of a pod's cgroup, and the pod that it names.
-type podCgroupName struct{ cgroup, uid, qosClass string }
-
-// podsIn lists the cgroups of pods under these names. The error wraps ErrGone if there is no cgroup
-// of all pods.
-func (h Hierarchy) podsIn(names CgroupNames) (pods []podCgroupName, err error) {
-	for _, class := range qosClasses {
-		prefix := names.pod("", class)
-		parent := path.Dir(prefix)
-		prefix = strings.TrimSuffix(path.Base(prefix), ".slice")
-		entries, err := os.ReadDir(h.Path(parent))
-		if err != nil && parent == names.Kubepods() {
-			return nil, fileError("list", h.Path(parent), err)
-		}
-		for _, e := range entries {
-			uid, isPod := strings.CutPrefix(e.Name(), prefix)
-			if names.systemd { // see CgroupNames.join; a UID has no underscores
-				uid = strings.ReplaceAll(strings.TrimSuffix(uid, ".slice"), "_", "-")
-			}
-			if isPod && uid != "" && e.IsDir() {
-				pods = append(pods, podCgroupName{path.Join(parent, e.Name()), uid, class})
-			}
-		}
-	}
-	return pods, nil
-}
-
-// hasProcess reports whether a process runs in a cgroup or a descendant.
-func (h Hierarchy) hasProcess(cgroup string) bool {
-	if h.Version == V1 {
-		pids, _ := h.Processes(cgroup) // those listed count despite an error
-		return len(pids) > 0
-	}
-	content, _ := os.ReadFile(h.Path(path.Join(cgroup, "cgroup.events"))) // none if it is gone
-	return strings.Contains(string(content), "populated 1\n")
-}
-
-// containersOf returns the IDs of the containers with a process in the cgroup of a pod.
-func (h Hierarchy) containersOf(pod string) (ids []string) {
-	for _, e := range h.entries(pod) {
-		if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(pod, e.Name())) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // containerID returns the ID in the name of a container's cgroup, see isOfContainer. It is "" for

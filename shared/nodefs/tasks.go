@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,6 +88,16 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// hasProcess reports whether a process runs in a cgroup or a descendant.
+func (h Hierarchy) hasProcess(cgroup string) bool {
+	if h.Version == V1 {
+		pids, _ := h.Processes(cgroup) // those listed count despite an error
+		return len(pids) > 0
+	}
+	content, _ := os.ReadFile(h.Path(path.Join(cgroup, "cgroup.events"))) // none if it is gone
+	return strings.Contains(string(content), "populated 1\n")
 }
 
 // entries lists the directory of a cgroup, up to maxEntries, which is enough to notice too many
