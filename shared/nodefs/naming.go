@@ -60,10 +60,11 @@ func (n *Naming) Names() (CgroupNames, error) {
 	return names, err
 }
 
-// Pod calls use with the names that a pod's cgroup may have, until use returns no error that wraps
-// ErrGone, and returns its result; if the cgroup is nowhere, that for the likeliest name. It begins
-// with the node's driver and the given QoS class, so one call is usually enough. But a kubelet whose
-// driver was changed leaves older pods below the other name, and the class may be wrong or "".
+// Pod calls use with the names that a pod's cgroup may have, as long as the error of use wraps
+// ErrGone. It returns the last result of use, or the first error if no name exists. It begins with
+// the node's driver and the given QoS class, so one call is usually enough. But a kubelet whose
+// driver was changed leaves older pods under the other driver's names, and the class may be wrong
+// or "".
 func (n *Naming) Pod(uid, qosClass string, use func(cgroup string) error) error {
 	if err := validName(uid); err != nil {
 		return fmt.Errorf("pod uid %w", err)
