@@ -2,6 +2,7 @@ package nodefs
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -43,47 +44,52 @@ func populate(t *testing.T, v Version, running, empty []string) FS {
 	return f
 }
 
+type runningPod struct {
+	UID        string
+	Containers []string
+}
+
 // Without a list from the runtime no pod could be evicted.
 func TestRunningPodsAreThoseWithAProcess(t *testing.T) {
 	const burstable = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod"
 	for name, c := range map[string]struct {
 		root           string
 		running, empty []string
-		want           []RunningPod
+		want           []runningPod
 	}{
 		"all classes, by uid": {
 			running: []string{"kubepods/podc/1", "kubepods/burstable/pod11-b/2", "kubepods/besteffort/poda/3"},
-			want:    []RunningPod{{"11-b", "Burstable", []string{"2"}}, {"a", "BestEffort", []string{"3"}}, {"c", "Guaranteed", []string{"1"}}},
+			want:    []runningPod{{"11-b", []string{"2"}}, {"a", []string{"3"}}, {"c", []string{"1"}}},
 		},
 		"both trees": {
 			running: []string{"kubepods/podold/1", burstable + "11_22.slice/cri-containerd-2.scope"},
-			want:    []RunningPod{{"11-22", "Burstable", []string{"2"}}, {"old", "Guaranteed", []string{"1"}}},
+			want:    []runningPod{{"11-22", []string{"2"}}, {"old", []string{"1"}}},
 		},
 		"a pod in both trees is one": {
 			running: []string{"kubepods/burstable/pod1-2/b", burstable + "1_2.slice/cri-containerd-a.scope"},
-			want:    []RunningPod{{"1-2", "Burstable", []string{"a", "b"}}},
+			want:    []runningPod{{"1-2", []string{"a", "b"}}},
 		},
 		"a leftover in the other tree": {
 			running: []string{burstable + "1_2.slice/cri-containerd-a.scope"}, empty: []string{"kubepods/podz/c", "kubepods/besteffort/pod1-2"},
-			want: []RunningPod{{"1-2", "Burstable", []string{"a"}}},
+			want: []runningPod{{"1-2", []string{"a"}}},
 		},
 		"names of runtimes": {
 			running: []string{burstable + "x.slice/cri-containerd-a.scope", burstable + "x.slice/crio-b.scope", burstable + "x.slice/docker-c.scope", burstable + "x.slice/of-others-d.scope", burstable + "x.slice/e", burstable + "x.slice/crio-f"},
-			want:    []RunningPod{{"x", "Burstable", []string{"a", "b", "c", "d", "e", "f"}}},
+			want:    []runningPod{{"x", []string{"a", "b", "c", "d", "e", "f"}}},
 		},
 		"conmon is no container": {
 			running: []string{burstable + "x.slice/crio-conmon-a.scope", "kubepods/pody/crio-conmon-b"},
-			want:    []RunningPod{{"x", "Burstable", nil}, {"y", "Guaranteed", nil}},
+			want:    []runningPod{{"x", nil}, {"y", nil}},
 		},
-		"a container that ended": {running: []string{"kubepods/podx/1"}, empty: []string{"kubepods/podx/2"}, want: []RunningPod{{"x", "Guaranteed", []string{"1"}}}},
-		"a process far below":    {running: []string{"kubepods/podx/1/init.scope/far/below"}, want: []RunningPod{{"x", "Guaranteed", []string{"1"}}}},
-		"in the pod itself":      {running: []string{"kubepods/podx"}, want: []RunningPod{{"x", "Guaranteed", nil}}},
+		"a container that ended": {running: []string{"kubepods/podx/1"}, empty: []string{"kubepods/podx/2"}, want: []runningPod{{"x", []string{"1"}}}},
+		"a process far below":    {running: []string{"kubepods/podx/1/init.scope/far/below"}, want: []runningPod{{"x", []string{"1"}}}},
+		"in the pod itself":      {running: []string{"kubepods/podx"}, want: []runningPod{{"x", nil}}},
 		"what is no pod's":       {running: []string{"kubepods/other/1", "kubepods/pod/1", "kubepods.slice/kubepods-x.slice/1", "system.slice/podx/1"}},
 		"pods in neither tree":   {empty: []string{"kubepods/burstable", "kubepods.slice/kubepods-besteffort.slice"}},
 		"below a root with a dash": {
 			root:    "/a-b",
 			running: []string{"a_b.slice/a_b-kubepods.slice/a_b-kubepods-podx_y.slice/docker-1.scope", "a-b/kubepods/besteffort/podz/2", "kubepods/podother/3"},
-			want:    []RunningPod{{"x-y", "Guaranteed", []string{"1"}}, {"z", "BestEffort", []string{"2"}}},
+			want:    []runningPod{{"x-y", []string{"1"}}, {"z", []string{"2"}}},
 		},
 	} {
 		for _, v := range []Version{V1, V2} {
@@ -92,7 +98,13 @@ func TestRunningPodsAreThoseWithAProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := n.RunningPods()
+				all, err := n.PodProcesses(func(string) bool { return true })
+				var got []runningPod
+				for _, uid := range slices.Sorted(maps.Keys(all)) {
+					if all[uid].Running {
+						got = append(got, runningPod{uid, all[uid].Containers})
+					}
+				}
 				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 					t.Errorf("version %d: %v, -want +got:\n%s", v, err, diff)
 				}
@@ -107,7 +119,7 @@ func TestRunningPodsOfNoTreeAreAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = n.RunningPods()
+		_, err = n.PodProcesses(func(string) bool { return true })
 		return err
 	}
 	if err := list(tree(t, "system.slice")); !errors.Is(err, ErrGone) {

@@ -2,23 +2,22 @@ package nodefs
 
 import (
 	"errors"
-	"maps"
 	"path"
 	"slices"
 	"strings"
 )
 
-// A RunningPod is a pod with a process in its cgroup.
-type RunningPod struct {
-	UID      string
-	QoSClass string
+// A PodProcesses says whether a pod that has a cgroup has processes in it.
+type PodProcesses struct {
+	// Running: there is a process.
+	Running bool
 	// Containers are the IDs of containers with a process, the pod's sandbox among them.
 	Containers []string
 }
 
-// RunningPods lists the running pods by UID, without the container runtime: those under the names
-// of either driver. The error wraps ErrGone if there is no cgroup of all pods.
-func (n *Naming) RunningPods() ([]RunningPod, error) {
+// PodProcesses returns the pods that have a cgroup under the names of either driver, by UID. It looks
+// for processes of those that look selects. The error wraps ErrGone if there is no cgroup of all pods.
+func (n *Naming) PodProcesses(look func(uid string) bool) (map[string]PodProcesses, error) {
 	h, err := n.fs.PodsHierarchy()
 	if err != nil {
 		return nil, err
@@ -35,21 +34,21 @@ func (n *Naming) RunningPods() ([]RunningPod, error) {
 		}
 		return nil, oneErr
 	}
-	running := map[string]RunningPod{}
+	found := make(map[string]PodProcesses, len(one)+len(two))
 	for _, p := range append(one, two...) {
-		pod := running[p.uid] // with the containers of its other cgroup, if any
-		pod.UID, pod.QoSClass = p.uid, p.qosClass
-		for _, e := range h.entries(p.cgroup) {
-			if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(p.cgroup, e.Name())) {
-				pod.Containers = append(pod.Containers, id)
+		pod := found[p.uid] // of the other driver, or new
+		if look(p.uid) {
+			for _, e := range h.entries(p.cgroup) {
+				if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(p.cgroup, e.Name())) {
+					pod.Containers = append(pod.Containers, id)
+				}
 			}
-		}
-		if h.hasProcess(p.cgroup) { // still, so it is no pod that went meanwhile
 			slices.Sort(pod.Containers)
-			running[p.uid] = pod
+			pod.Running = pod.Running || h.hasProcess(p.cgroup)
 		}
+		found[p.uid] = pod
 	}
-	return slices.SortedFunc(maps.Values(running), func(a, b RunningPod) int { return strings.Compare(a.UID, b.UID) }), nil
+	return found, nil
 }
 
 // containerID returns the ID in the name of a container's cgroup, see isOfContainer. It is "" for
