@@ -150,9 +150,14 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	if err != nil {
 		m.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
+	client := runtimeapi.NewRuntimeServiceClient(m.runtime)
+	naming, err := nodefs.FS{Root: c.RootDir}.Naming(c.CgroupRoot, "")
+	if err != nil {
+		return err
+	}
 	by, err := modes[c.Mode](modeOptions{
 		config: c, api: api, journal: m.dir, known: m.dir, ending: victimcri.Options{
-			Runtime: runtimeapi.NewRuntimeServiceClient(m.runtime), PodsDir: parts.PodsDir(c), Log: m.log,
+			Runtime: client, Lister: criclient.NewLister(client, naming.PodProcesses), PodsDir: parts.PodsDir(c), Log: m.log,
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },

@@ -51,7 +51,7 @@ type mode struct {
 var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeCRI: func(o modeOptions) (mode, error) {
 		return mode{
-			pods:     listing.New(podcri.New(o.ending.Runtime, parts.Manifests(o.config, o.wanted)), o.ending.Log),
+			pods:     listing.New(podcri.New(o.ending.Lister, parts.Manifests(o.config, o.wanted)), o.ending.Log),
 			killer:   victimcri.New(o.ending),
 			journal:  o.journal,
 			restored: o.restored,
@@ -60,7 +60,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeKubernetes: func(o modeOptions) (mode, error) {
 		rules := parts.Rules(o.config)
 		rules.Wanted = o.wanted
-		source, err := podkubernetes.New(o.api, o.ending.Runtime, rules, o.known)
+		source, err := podkubernetes.New(o.api, o.ending.Lister, rules, o.known)
 		if err != nil {
 			o.ending.Log.Warn("pods that a former evictd saved are not used", "error", err)
 		}

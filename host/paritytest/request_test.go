@@ -18,6 +18,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	v1resource "k8s.io/kubernetes/pkg/api/v1/resource"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -38,7 +39,7 @@ func TestRequestsOfPodsBesideAKubelet(t *testing.T) {
 		list.Items = append(list.Items, *reported)
 		runtimes.Add(fakecri.Pod{UID: string(allocated.UID), Namespace: "ns", Name: allocated.Name, Containers: []fakecri.Container{{Name: "c0"}}})
 	}
-	source, err := podkubernetes.New(listed{list}, runtimes.Client(), pods.Rules{PodLevelResources: true}, unsaved{})
+	source, err := podkubernetes.New(listed{list}, criclient.NewLister(runtimes.Client(), nil), pods.Rules{PodLevelResources: true}, unsaved{})
 	if err != nil {
 		t.Fatal(err)
 	}

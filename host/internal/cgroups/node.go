@@ -90,6 +90,9 @@ type Pod struct {
 // those of some containers, with these. It begins where the driver ("" for the detected one) puts
 // them. The error says why that is unknown.
 func (n Node) Misplaced(driver string, pods []Pod) ([]Pod, error) {
+	if len(pods) == 0 {
+		return nil, nil
+	}
 	naming, err := n.FS.Naming(n.Root, driver)
 	if err != nil {
 		return nil, err

@@ -81,6 +81,10 @@ type Pod struct {
 	UID        string
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
+	// SandboxUnknown: the list of sandboxes is old or missing, and has none of this pod.
+	SandboxUnknown bool
+	// alive are the ids of its containers and sandboxes that have processes, if lists are old.
+	alive []string
 }
 
 // Kubernetes labels of sandboxes and containers.
@@ -119,9 +123,16 @@ func byPod(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 	return all
 }
 
-// Ready returns the ids of the ready sandboxes.
+// Ready returns the ids of the ready sandboxes. If the sandboxes are not known, these are the ones
+// of containers that have not exited, and those with processes.
 func (p *Pod) Ready() []string {
 	var ids []string
+	for _, c := range p.Containers {
+		id := c.GetPodSandboxId()
+		if p.SandboxUnknown && id != "" && !slices.Contains(ids, id) && (!Exited(c) || slices.Contains(p.alive, id)) {
+			ids = append(ids, id)
+		}
+	}
 	for _, s := range p.Sandboxes {
 		if s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
 			ids = append(ids, s.GetId())

@@ -4,103 +4,202 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/shared/answers"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// callTimeout bounds a call. A caller waits less, but the next one begins no other call meanwhile.
+	callTimeout = 30 * time.Second
+	// listTimeout bounds the wait for lists without which nothing is known.
+	listTimeout = 10 * time.Second
+	// freshWait is the time that Pods waits for new lists if it can do without. A busy runtime takes
+	// some 100 ms.
+	freshWait = 500 * time.Millisecond
 )
 
 // A Listing holds the runtime's sandboxes and containers by pod. Others are left out.
 type Listing struct {
 	Pods []*Pod
-	// Partial is why there may be more, nil if there are not.
-	Partial error
+	// Stale are the lists that are not new, nil if both are. A running pod may be missing then, if
+	// its cgroup is not found either.
+	Stale []pods.Stale
 }
 
-// List is like Look, for all pods or the pods of uids.
-func List(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids ...string) ([]*Pod, error) {
-	l, err := Look(ctx, client, func() []string { return slices.Clone(uids) })
-	return l.Pods, err
+// Partial is why there may be more pods, nil if there are not.
+func (l Listing) Partial() error {
+	var errs []error
+	for _, s := range l.Stale {
+		errs = append(errs, s.Err)
+	}
+	return distinct(errs)
 }
 
-// Look lists all sandboxes and containers in parallel. The lists include all annotations, which the
-// author of a pod can make as large as the API server accepts, and containerd sends at most 16 MiB.
-// If a list is larger, it lists the pods one by one: those in the other list, and those of uids.
-func Look(ctx context.Context, client runtimeapi.RuntimeServiceClient, uids func() []string) (Listing, error) {
-	listSandboxes := func(labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
-		reply, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels}})
+// A Lister lists the sandboxes and containers of a runtime. It is safe for concurrent use.
+type Lister struct {
+	sandboxes  *answers.Input[[]*runtimeapi.PodSandbox]
+	containers *answers.Input[[]*runtimeapi.Container]
+	// found holds the pods whose cgroup was found.
+	found found
+}
+
+// Cgroups returns the pods that have a cgroup, by uid, with the processes of those that look
+// selects. nodefs.Naming implements it.
+type Cgroups func(look func(uid string) bool) (map[string]nodefs.PodProcesses, error)
+
+// NewLister returns a Lister. The lists are corrected by cgroups, unless that is nil.
+func NewLister(client runtimeapi.RuntimeServiceClient, cgroups Cgroups) *Lister {
+	l := &Lister{found: found{cgroups: cgroups}}
+	l.sandboxes = answers.New("list pod sandboxes", callTimeout, func(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
+		reply, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 		for _, s := range reply.GetItems() {
 			s.Labels, s.Annotations = kept(s.GetLabels()), kept(s.GetAnnotations())
 		}
-		return reply.GetItems(), wrap("list pod sandboxes", err)
-	}
-	listContainers := func(labels map[string]string) ([]*runtimeapi.Container, error) {
-		reply, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})
+		return once(reply.GetItems()), refused(err)
+	})
+	l.containers = answers.New("list containers", callTimeout, func(ctx context.Context) ([]*runtimeapi.Container, error) {
+		reply, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 		for _, c := range reply.GetContainers() {
 			c.Labels, c.Annotations = kept(c.GetLabels()), kept(c.GetAnnotations())
+			c.Image, c.ImageRef, c.ImageId = nil, "", ""
 		}
-		return reply.GetContainers(), wrap("list containers", err)
+		return once(reply.GetContainers()), refused(err)
+	})
+	return l
+}
+
+// List returns the pods of a runtime, once.
+func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) ([]*Pod, error) {
+	l := NewLister(client, nil)
+	defer l.Close()
+	return l.Since(ctx, time.Now())
+}
+
+// Close cancels calls under way.
+func (l *Lister) Close() {
+	l.sandboxes.Close()
+	l.containers.Close()
+}
+
+// Since returns the pods in lists that were asked for at since or later. The lists contain all
+// annotations, which the author of a pod can make as large as the API server accepts, and
+// containerd sends at most 16 MiB: a list that is too large is replaced by what is known without.
+func (l *Lister) Since(ctx context.Context, since time.Time) ([]*Pod, error) {
+	sandboxes, containers := l.get(ctx, since)
+	if err := distinct([]error{missing(sandboxes.Err), missing(containers.Err)}); err != nil {
+		return nil, err
 	}
-	var (
-		wg                   sync.WaitGroup
-		sandboxes            []*runtimeapi.PodSandbox
-		errSandboxes         error
-		partial, morePartial error
-	)
-	wg.Go(func() { sandboxes, errSandboxes = listSandboxes(nil) })
-	containers, errContainers := listContainers(nil)
-	wg.Wait()
-	if tooLarge(errSandboxes) {
-		sandboxes, partial, errSandboxes = each(uids(), byPod(nil, containers), listSandboxes)
+	return l.join(sandboxes, containers).Pods, nil
+}
+
+// missing returns err unless the list is only too large.
+func missing(err error) error {
+	if tooLarge(err) {
+		return nil
 	}
-	if tooLarge(errContainers) {
-		containers, morePartial, errContainers = each(uids(), byPod(sandboxes, nil), listContainers)
+	return err
+}
+
+// Pods returns the pods in new lists, or in the last ones if these do not come soon or not at all. It
+// adds pods that are not listed and whose cgroup has processes, and leaves out those whose cgroup is
+// gone. The error says why nothing is known.
+func (l *Lister) Pods(ctx context.Context) (Listing, error) {
+	ctx, over := context.WithTimeout(ctx, listTimeout)
+	defer over()
+	now := time.Now()
+	soon, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	sandboxes, containers := l.get(soon, now)
+	listing := l.join(sandboxes, containers)
+	if listing.Stale != nil && (len(listing.Pods) == 0 || l.found.cgroups == nil) {
+		sandboxes, containers = l.get(ctx, now)
+		listing = l.join(sandboxes, containers)
 	}
-	if cause := errors.Unwrap(errSandboxes); cause != nil && fmt.Sprint(cause) == fmt.Sprint(errors.Unwrap(errContainers)) {
-		errContainers = nil // an unreachable runtime is reported once
+	if len(listing.Pods) == 0 && (!sandboxes.Known() || !containers.Known()) {
+		return Listing{}, listing.Partial()
 	}
-	if err := errors.Join(errSandboxes, errContainers); err != nil {
-		return Listing{}, err
+	return listing, nil
+}
+
+func (l *Lister) get(ctx context.Context, since time.Time) (sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container]) {
+	var asking sync.WaitGroup
+	asking.Go(func() { sandboxes = l.sandboxes.Get(ctx, since) })
+	containers = l.containers.Get(ctx, since)
+	asking.Wait()
+	return sandboxes, containers
+}
+
+// join joins lists, and corrects them.
+func (l *Lister) join(sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container]) Listing {
+	out := Listing{Pods: byPod(sandboxes.Value, containers.Value)}
+	if sandboxes.Err != nil {
+		out.Stale = append(out.Stale, staleness("pod sandboxes", sandboxes))
 	}
-	return Listing{Pods: byPod(sandboxes, containers), Partial: errors.Join(partial, morePartial)}, nil
+	if containers.Err != nil {
+		out.Stale = append(out.Stale, staleness("containers", containers))
+	}
+	for _, p := range out.Pods {
+		p.SandboxUnknown = sandboxes.Err != nil && len(p.Sandboxes) == 0
+	}
+	var unlisted int
+	if out.Pods, unlisted = l.found.correct(out.Pods, out.Stale != nil); unlisted > 0 && out.Stale == nil {
+		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("list containers: %d pods that have processes are missing", unlisted)}}
+	}
+	return out
+}
+
+func staleness[T any](input string, a answers.Answer[T]) pods.Stale {
+	out := pods.Stale{Input: input, Err: a.Err}
+	if a.Known() {
+		out.Age = time.Since(a.Asked)
+	}
+	return out
+}
+
+// once returns items without those that have no id or that of an earlier one.
+func once[T interface{ GetId() string }](items []T) []T {
+	seen := make(map[string]bool, len(items))
+	out := items[:0]
+	for _, item := range items {
+		if id := item.GetId(); id != "" && !seen[id] {
+			seen[id] = true
+			out = append(out, item)
+		}
+	}
+	return out
 }
 
 // kept returns evictd's own keys: those for plugins come from the API server or manifests.
 func kept(all map[string]string) map[string]string { return (*pods.Wanted)(nil).Kept(all) }
 
-func wrap(doing string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+// refused marks the error of a list that is too large.
+func refused(err error) error {
+	if tooLarge(err) {
+		return answers.Refused(err)
 	}
-	return nil
-}
-
-// errTooLarge does not contain the size, because it is logged whenever it changes.
-var errTooLarge = errors.New("the list of all pods is larger than the container runtime sends, so that each pod is asked for: one that neither the list of containers nor a manifest names is missing")
-
-// each lists the pods of uids and others one by one, without those whose own list is too large.
-func each[T any](uids []string, others []*Pod, list func(labels map[string]string) ([]T, error)) (all []T, partial, err error) {
-	for _, p := range others {
-		uids = append(uids, p.UID)
-	}
-	partial = errTooLarge
-	slices.Sort(uids)
-	for _, uid := range slices.Compact(uids) {
-		of, err := list(map[string]string{labelUID: uid})
-		switch {
-		case tooLarge(err):
-			partial = errors.Join(partial, fmt.Errorf("pod %s: %w", uid, err))
-		case err != nil:
-			return nil, nil, err
-		}
-		all = append(all, of...)
-	}
-	return all, partial, nil
+	return err
 }
 
 // tooLarge reports whether a list exceeds the limit of the runtime, or of this client.
 func tooLarge(err error) bool { return status.Code(err) == codes.ResourceExhausted }
+
+// distinct joins errors that have different causes: an unreachable runtime is reported once.
+func distinct(errs []error) error {
+	var out []error
+	seen := map[string]bool{}
+	for _, err := range errs {
+		if cause := fmt.Sprint(errors.Unwrap(err)); err != nil && !seen[cause] {
+			seen[cause] = true
+			out = append(out, err)
+		}
+	}
+	return errors.Join(out...)
+}

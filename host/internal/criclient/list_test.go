@@ -8,76 +8,198 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // large are annotations of which twenty are more than containerd sends.
 var large = map[string]string{"a": strings.Repeat("x", 1<<20)}
 
-// named returns the pods of a listing, with the number of sandboxes and containers of each.
+// named returns the pods of a listing, with the number of ready sandboxes and of containers that
+// have not exited.
 func named(l Listing) (out []string) {
 	for _, p := range l.Pods {
-		out = append(out, fmt.Sprintf("%s %d %d", p.UID, len(p.Sandboxes), len(p.Containers)))
+		out = append(out, fmt.Sprintf("%s %d %d", p.UID, len(p.Ready()), len(p.Left())))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// 16 MiB of annotations left no pod that could be evicted.
-func TestAListThatIsTooLargeIsAskedForPodByPod(t *testing.T) {
+// 16 MiB of annotations left no pod that could be evicted, and later made each listing of 108 pods
+// take longer than a decision may.
+func TestAListThatIsTooLargeIsReplacedByTheOtherAndTheCgroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		sandbox, container map[string]string
-		want               []string
+		wantPods           string
 	}{
-		"annotations of sandboxes":  {sandbox: large, want: []string{"empty 1 0", "p 1 1"}},
-		"annotations of containers": {container: large, want: []string{"empty 1 0", "p 1 1", "unnamed 1 0"}},
-		"both":                      {sandbox: large, container: large, want: []string{"empty 1 0"}},
+		"annotations of sandboxes":  {sandbox: large, wantPods: " 1 1"},
+		"annotations of containers": {container: large, wantPods: " 1 1"},
+		"both":                      {sandbox: large, container: large, wantPods: " 0 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fakecri.Start(t)
-			var uids []string
+			alive := map[string][]string{"only-a-sandbox": {"pause"}}
+			var want []string
 			for i := range 20 {
-				uid := fmt.Sprintf("p%d", i)
-				uids = append(uids, uid)
-				s.Add(fakecri.Pod{UID: uid, Annotations: c.sandbox, Containers: []fakecri.Container{{Name: "c", Annotations: c.container}}})
+				uid := fmt.Sprintf("p%02d", i)
+				added := s.Add(fakecri.Pod{UID: uid, Annotations: c.sandbox, Containers: []fakecri.Container{{Name: "c", Annotations: c.container}}})
+				alive[uid] = append(added.ContainerIDs, added.SandboxID)
+				want = append(want, uid+c.wantPods)
 			}
-			s.Add(fakecri.Pod{UID: "empty"})
-			s.Add(fakecri.Pod{UID: "unnamed"})
 			conn, err := Dial(s.Endpoint())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			client := runtimeapi.NewRuntimeServiceClient(conn)
-			l, err := Look(t.Context(), client, func() []string { return []string{"empty"} })
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want []string
-			for _, w := range c.want {
-				if w != "p 1 1" {
-					want = append(want, w)
-					continue
-				}
-				for _, uid := range uids {
-					want = append(want, uid+" 1 1")
+			l := NewLister(runtimeapi.NewRuntimeServiceClient(conn), processesIn(alive))
+			for range 3 {
+				got, err := l.Pods(t.Context())
+				if err != nil || !slices.Equal(named(got), append([]string{"only-a-sandbox 0 1"}, want...)) || got.Stale == nil {
+					t.Errorf("pods %q, stale: %v, %v, want %q", named(got), got.Stale, err, want)
 				}
 			}
-			slices.Sort(want)
-			if got := named(l); !slices.Equal(got, want) || l.Partial == nil {
-				t.Errorf("pods %q, partial: %v, want %q", got, l.Partial, want)
-			}
-			if all, err := List(t.Context(), client, append(uids, "empty", "unnamed")...); err != nil || len(all) != 22 {
-				t.Errorf("%d pods, %v, want all 22, which are named", len(all), err)
+			for method, annotations := range map[fakecri.Method]map[string]string{fakecri.ListPodSandbox: c.sandbox, fakecri.ListContainers: c.container} {
+				if n := len(s.Calls(method)); annotations != nil && n != 1 {
+					t.Errorf("%d calls of %s, want one a minute", n, method)
+				}
 			}
 		})
+	}
+}
+
+// processesIn returns pods with a cgroup and the ids of their containers that have processes; with nil
+// the pod has none.
+func processesIn(pods map[string][]string) Cgroups {
+	return func(look func(string) bool) (map[string]nodefs.PodProcesses, error) {
+		out := map[string]nodefs.PodProcesses{}
+		for uid, ids := range pods {
+			out[uid] = nodefs.PodProcesses{}
+			if look(uid) {
+				out[uid] = nodefs.PodProcesses{Running: ids != nil, Containers: ids}
+			}
+		}
+		return out, nil
+	}
+}
+
+// While the lists took six seconds no pod was evicted.
+func TestListsAreCorrectedByTheCgroups(t *testing.T) {
+	const none = ""
+	hangs := fakecri.Fault{Hang: true}
+	for name, c := range map[string]struct {
+		method fakecri.Method
+		before map[string][]string // nil means as listed
+		after  map[string][]string
+		want   []string
+	}{
+		"no new containers": {
+			fakecri.ListContainers, nil,
+			map[string][]string{"stays": {"c-stays"}, "restarted": {"c-new"}, "new": {"c", "pause"}},
+			[]string{"ended 0 0", "new 0 2", "restarted 1 2", "stays 1 1"},
+		},
+		"no new sandboxes": {
+			fakecri.ListPodSandbox, nil,
+			map[string][]string{"stays": {"c-stays"}, "restarted": {"c-new"}, "new": {"c", "pause"}},
+			[]string{"ended 0 0", "new 0 2", "restarted 1 2", "stays 1 1"},
+		},
+		"new lists that are out of date": {
+			none, nil,
+			map[string][]string{"stays": {"c-stays"}, "restarted": {"c-restarted"}, "new": {"c", "pause"}},
+			[]string{"ended 0 0", "new 0 2", "restarted 1 1", "stays 1 1"},
+		},
+		"cgroups that are elsewhere": {fakecri.ListContainers, map[string][]string{}, nil, []string{"ended 1 1", "restarted 1 1", "stays 1 1"}},
+		"one that is elsewhere": {
+			fakecri.ListContainers,
+			map[string][]string{"stays": {}, "restarted": {}},
+			map[string][]string{"stays": {}, "restarted": nil},
+			[]string{"ended 1 1", "restarted 1 1", "stays 1 1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fakecri.New()
+				if c.before == nil {
+					c.before = map[string][]string{"stays": {"c-stays"}, "restarted": {"c-restarted"}, "ended": {"c-ended"}}
+				}
+				for _, uid := range []string{"stays", "restarted", "ended"} {
+					s.Add(fakecri.Pod{UID: uid, Containers: []fakecri.Container{{Name: "c", ID: "c-" + uid}}})
+				}
+				pods := c.before
+				l := NewLister(s.Client(), func(look func(string) bool) (map[string]nodefs.PodProcesses, error) { return processesIn(pods)(look) })
+				defer l.Close()
+				if first, err := l.Pods(t.Context()); err != nil || first.Stale != nil || len(first.Pods) != 3 {
+					t.Fatal(first, err)
+				}
+				time.Sleep(time.Minute)
+				pods = c.after
+				took, age := time.Duration(0), time.Duration(0)
+				if c.method != none {
+					s.Inject(c.method, hangs)
+					took, age = freshWait, time.Minute+freshWait
+				}
+				began := time.Now()
+				got, err := l.Pods(t.Context())
+				if err != nil || !slices.Equal(named(got), c.want) || len(got.Stale) != 1 || got.Stale[0].Age != age {
+					t.Errorf("%q, stale %v, %v, want %q", named(got), got.Stale, err, c.want)
+				}
+				if time.Since(began) != took {
+					t.Errorf("took %v, want %v", time.Since(began), took)
+				}
+			})
+		})
+	}
+}
+
+// A list without the container of a pod, or without its sandbox, left the pod's processes alive.
+func TestWhatOneListLacksIsFoundInTheCgroups(t *testing.T) {
+	s := fakecri.New()
+	s.Add(fakecri.Pod{UID: "p"})                                                                  // its container is missing
+	s.Add(fakecri.Pod{UID: "q", SandboxGone: true, Containers: []fakecri.Container{{Name: "c"}}}) // its sandbox is
+	l := NewLister(s.Client(), processesIn(map[string][]string{"p": {"sandbox-1", "missing"}, "q": {"c-3", "sandbox-2"}}))
+	got, err := l.Pods(t.Context())
+	if want := []string{"p 1 1", "q 0 1"}; err != nil || !slices.Equal(named(got), want) {
+		t.Errorf("%q, %v, want %q", named(got), err, want)
+	}
+}
+
+func TestAListThatComesLateIsUsedByTheNextWhoAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		s.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "c"}}})
+		s.Inject(fakecri.ListContainers, fakecri.Fault{Delay: 6 * time.Second})
+		l := NewLister(s.Client(), processesIn(map[string][]string{"p": {"c-1"}}))
+		defer l.Close()
+		began := time.Now()
+		for _, err := l.Since(within(t, 5*time.Second), began); err != nil; _, err = l.Since(within(t, 5*time.Second), began) {
+			if time.Since(began) > 6*time.Second {
+				t.Fatal(err)
+			}
+		}
+		if took, n := time.Since(began), len(s.Calls(fakecri.ListContainers)); took != 6*time.Second || n != 1 {
+			t.Errorf("%v and %d calls, want 6s and one", took, n)
+		}
+	})
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A container that a list had twice was measured and killed twice.
+func TestAnItemThatIsListedTwiceCountsOnce(t *testing.T) {
+	container := &runtimeapi.Container{Id: "c"}
+	got := once([]*runtimeapi.Container{container, {}, container, {Id: "d"}, container})
+	if len(got) != 2 || got[0].GetId() != "c" || got[1].GetId() != "d" {
+		t.Errorf("%v, want c and d", got)
 	}
 }
 
@@ -100,21 +222,20 @@ func TestOfAListingOnlyWhatIsReadIsKept(t *testing.T) {
 	}
 }
 
-func TestAListIsPartialOnlyIfItIsTooLarge(t *testing.T) {
+func TestAListIsStaleOnlyIfItIsNotNew(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "p", Containers: []fakecri.Container{{Name: "c"}}})
-	ask := func() (Listing, error) {
-		return Look(t.Context(), s.Client(), func() []string { return []string{"p"} })
+	ask := func() (Listing, error) { return NewLister(s.Client(), nil).Pods(within(t, time.Second)) }
+	if l, err := ask(); err != nil || l.Stale != nil || len(s.Calls(fakecri.ListPodSandbox)) != 1 {
+		t.Errorf("stale: %v, %v, %d calls", l.Stale, err, len(s.Calls(fakecri.ListPodSandbox)))
 	}
-	if l, err := ask(); err != nil || l.Partial != nil || len(s.Calls(fakecri.ListPodSandbox)) != 1 {
-		t.Errorf("partial: %v, %v, %d calls", l.Partial, err, len(s.Calls(fakecri.ListPodSandbox)))
+	s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Err: status.Error(codes.ResourceExhausted, "too much"), Times: 1})
+	if l, err := ask(); err != nil || !slices.Equal(named(l), []string{"p 1 1"}) || len(l.Stale) != 1 {
+		t.Errorf("pods %q, stale: %v, %v; want the container, and the sandbox that it names", named(l), l.Stale, err)
 	}
-	tooMuch := status.Error(codes.ResourceExhausted, "too much")
-	s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Err: tooMuch, Times: 2}) // that of the pod as well
-	if l, err := ask(); err != nil || !slices.Equal(named(l), []string{"p 0 1"}) || !strings.Contains(l.Partial.Error(), "pod p: ") {
-		t.Errorf("pods %q, partial: %v, %v; want the container, and the pod named", named(l), l.Partial, err)
-	}
-	s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Err: status.Error(codes.Unavailable, "away"), Times: 1})
+	away := fakecri.Fault{Err: status.Error(codes.Unavailable, "away"), Times: 2}
+	s.Inject(fakecri.ListPodSandbox, away)
+	s.Inject(fakecri.ListContainers, away)
 	if l, err := ask(); err == nil || len(l.Pods) > 0 {
 		t.Errorf("pods %q of a runtime that is away", named(l))
 	}
@@ -140,9 +261,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 	}
 	defer back.Close()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := List(ctx, runtimeapi.NewRuntimeServiceClient(back)); err == nil || !strings.HasSuffix(err.Error(), ": no answer in time") || strings.Contains(err.Error(), "\n") {
+	if _, err := List(within(t, 200*time.Millisecond), runtimeapi.NewRuntimeServiceClient(back)); err == nil || !strings.HasSuffix(err.Error(), ": no answer in time") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want no answer in time", err)
 	}
 }

@@ -192,7 +192,7 @@ func tryKubeletPods(ctx context.Context, n *node, f *Findings) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	active, err := podcri.New(n.runtime(), parts.Manifests(n.c, nil)).Active(ctx)
+	active, err := podcri.New(criclient.NewLister(n.runtime(), nil), parts.Manifests(n.c, nil)).Active(ctx)
 	if err != nil { // another probe reports that
 		return
 	}

@@ -6,6 +6,7 @@ package pods
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -42,13 +43,23 @@ type Source interface {
 type Snapshot struct {
 	Pods     []Pod
 	Problems []Problem
-	// Partial is why running pods may be missing; nil if none is.
-	Partial error
+	// Stale are the inputs that were not new. Running pods may be missing then.
+	Stale []Stale
 	// Ended lists pods that do not run: those with a manifest, and those that had one and have left
 	// something behind.
 	Ended []Ended
 	// Complete: a pod that is neither in Pods nor in Ended does not exist.
 	Complete bool
+}
+
+// A Stale is an input of a decision that was not new.
+type Stale struct {
+	// Input names it, such as "containers" or "API server".
+	Input string
+	// Age is how old the answer is that was used; 0 if there was none.
+	Age time.Duration
+	// Err is why there was no newer one.
+	Err error
 }
 
 // An Ended is a pod that does not run and may have left something behind: exited containers, a dead

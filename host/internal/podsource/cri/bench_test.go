@@ -27,7 +27,7 @@ func BenchmarkActive(b *testing.B) {
 			}
 			defer conn.Close()
 			manifests := NewManifests(dir, defaultRules)
-			source := New(runtimeapi.NewRuntimeServiceClient(conn), manifests)
+			source := New(criclient.NewLister(runtimeapi.NewRuntimeServiceClient(conn), nil), manifests)
 			for settled := false; !settled; {
 				manifests.list()
 				settled = true

@@ -11,10 +11,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
@@ -22,12 +20,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// listTimeout bounds a listing.
-const listTimeout = 10 * time.Second
-
 // A Source joins the pods of the runtime with manifests. It is safe for concurrent use.
 type Source struct {
-	client    runtimeapi.RuntimeServiceClient
+	runtime   *criclient.Lister
 	manifests *Manifests
 
 	mu sync.Mutex
@@ -35,9 +30,9 @@ type Source struct {
 	seen map[string]bool
 }
 
-// New returns a pod source that lists the pods of client and finds their manifests in m.
-func New(client runtimeapi.RuntimeServiceClient, m *Manifests) *Source {
-	return &Source{client: client, manifests: m}
+// New returns a pod source that lists the pods of runtime and finds their manifests in m.
+func New(runtime *criclient.Lister, m *Manifests) *Source {
+	return &Source{runtime: runtime, manifests: m}
 }
 
 // Problems returns the problems of manifests. It does not call the container runtime.
@@ -46,14 +41,12 @@ func (c *Source) Problems() []pods.Problem { return c.manifests.Problems() }
 // Active returns the running pods: those with a ready sandbox or a running container, ordered by
 // creation time, namespace and name.
 func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	var (
 		listing    sync.WaitGroup
 		listed     criclient.Listing
 		errListing error
 	)
-	listing.Go(func() { listed, errListing = criclient.Look(ctx, c.client, c.manifests.uids) })
+	listing.Go(func() { listed, errListing = c.runtime.Pods(ctx) })
 	c.manifests.refresh()
 	listing.Wait()
 	if errListing != nil {
@@ -63,7 +56,7 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	all := running.Of(listed.Pods)
 	known := identities(all)
 	manifests, problems, named := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Partial: listed.Partial}
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Stale: listed.Stale}
 	for _, p := range all {
 		if !p.Active {
 			continue
@@ -74,7 +67,7 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 			out.Pods = append(out.Pods, p.Unknown())
 		}
 	}
-	used := allUsed(problems) && listed.Partial == nil
+	used := allUsed(problems) && listed.Stale == nil
 	ended, unknown := c.ended(listed.Pods, known, manifests, used)
 	out.Ended, out.Complete = ended, used && named && !unknown && allKnown(out.Pods)
 	return out, nil

@@ -22,7 +22,7 @@ import (
 
 func active(t *testing.T, s *fakecri.Server, dir string) pods.Snapshot {
 	t.Helper()
-	got, err := New(s.Client(), NewManifests(dir, defaultRules)).Active(t.Context())
+	got, err := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules)).Active(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,8 @@ func TestBothListsAreAskedForAtTheSameTimeAndNotForEver(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
-		source := New(s.Client(), NewManifests(dir, defaultRules))
+		source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
+		defer source.runtime.Close()
 		s.Inject(fakecri.ListPodSandbox, fakecri.Fault{Delay: time.Second})
 		s.Inject(fakecri.ListContainers, fakecri.Fault{Delay: time.Second})
 		started := time.Now()
@@ -120,9 +121,14 @@ func TestBothListsAreAskedForAtTheSameTimeAndNotForEver(t *testing.T) {
 		s.Heal()
 		s.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
 		started = time.Now()
-		_, err := source.Active(t.Context())
-		if err == nil || time.Since(started) != listTimeout || !strings.Contains(err.Error(), "list containers") {
-			t.Errorf("took %v, error %v, want %v and the call's name", time.Since(started), err, listTimeout)
+		got, err := source.Active(t.Context())
+		if err != nil || time.Since(started) != 10*time.Second || len(got.Stale) != 1 || got.Stale[0].Age != 11*time.Second || !strings.Contains(got.Stale[0].Err.Error(), "list containers") {
+			t.Errorf("took %v, error %v, stale %v, want 10s and the list of 11 s ago", time.Since(started), err, got.Stale)
+		}
+		empty := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
+		defer empty.runtime.Close()
+		if _, err := empty.Active(t.Context()); err == nil || !strings.Contains(err.Error(), "list containers") {
+			t.Errorf("%v, want the call's name", err)
 		}
 	})
 }
@@ -134,7 +140,7 @@ func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	source := New(runtimeapi.NewRuntimeServiceClient(conn), NewManifests(t.TempDir(), defaultRules))
+	source := New(criclient.NewLister(runtimeapi.NewRuntimeServiceClient(conn), nil), NewManifests(t.TempDir(), defaultRules))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 
@@ -155,8 +161,9 @@ func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
 			t.Errorf("pods %v, want one", names(got))
 		}
 		s.Inject(fakecri.ListContainers, fakecri.Fault{Die: true, Times: 1})
-		if _, err := source.Active(ctx); err == nil || !strings.Contains(err.Error(), "list pod sandboxes") && !strings.Contains(err.Error(), "list containers") {
-			t.Errorf("runtime died in the middle: %v, want the call named", err)
+		got, err := source.Active(ctx)
+		if err != nil || len(got.Pods) != 1 || len(got.Stale) == 0 || !strings.Contains(got.Stale[len(got.Stale)-1].Err.Error(), "list containers") {
+			t.Errorf("runtime died in the middle: %v, %v, want the last pods and the call named", got, err)
 		}
 		s.Die()
 	}
@@ -192,7 +199,7 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 	put(t, dir, "again.yaml", podYAML("again", "again"))
 	put(t, dir, "deleted.yaml", podYAML("deleted", "deleted"))
 	put(t, dir, "not-yet.yaml", podYAML("not-yet", "not-yet"))
-	source := New(s.Client(), NewManifests(dir, defaultRules))
+	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	look := func() pods.Snapshot {
 		t.Helper()
 		got, err := source.Active(t.Context())
@@ -239,7 +246,7 @@ func TestAManifestThatCannotBeReadDeletesNoPod(t *testing.T) {
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "p", Namespace: "default", Name: "p", NotReady: true})
 	put(t, dir, "p.yaml", podYAML("p", "p"))
-	source := New(s.Client(), NewManifests(dir, defaultRules))
+	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	look := func(when string, want eviction.PodState) {
 		t.Helper()
 		got, err := source.Active(t.Context())

@@ -42,6 +42,9 @@ type listedPod struct {
 }
 
 func (l listedPod) fits(m *manifest) bool {
+	if l.name == "" { // only its cgroup is known
+		return true
+	}
 	return m.api.Name == l.name && (m.api.Namespace == "" || m.api.Namespace == l.namespace)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -43,7 +44,7 @@ func TestAForeignManifestDoesNotDisplaceThatOfTheRunningPod(t *testing.T) {
 	}
 	manifest("reserved.yaml", "demo")
 	manifest("00-hijack.yaml", "other")
-	source := New(s.Client(), NewManifests(dir, defaultRules))
+	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	foreign := filepath.Join(dir, "00-hijack.yaml") + `: metadata.uid "u" belongs to the running pod demo/reserved, the manifest says other/reserved`
 	for range 2 {
 		got := listing(t, source)
@@ -75,7 +76,7 @@ func TestPodsThatRunKeepTheManifestsThatAreGone(t *testing.T) {
 	}
 	s.Add(fakecri.Pod{UID: "d", Namespace: "default", Name: "d", NotReady: true})
 	put(t, dir, "d.yaml", podYAML("d", "d"))
-	source := New(s.Client(), NewManifests(dir, defaultRules))
+	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	wantProblems(t, "before", source.Problems())
 	for _, name := range []string{"a", "b", "c", "d"} {
 		if err := os.Remove(filepath.Join(dir, name+".yaml")); err != nil {

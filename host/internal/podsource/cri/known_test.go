@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
@@ -74,7 +75,7 @@ func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 	s.Add(fakecri.Pod{UID: "q", Namespace: "default", Name: "q", NotReady: true})
 	put(t, dir, "p.yaml", podYAML("p", "p"))
 	put(t, dir, "q.yaml", podYAML("q", "q"))
-	source := New(s.Client(), NewManifests(dir, defaultRules))
+	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	for _, away := range []bool{false, true} {
 		if away {
 			if err := os.Rename(dir, dir+".away"); err != nil {

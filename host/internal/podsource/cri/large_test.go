@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -32,8 +33,8 @@ func TestLargeAnnotationsCostNoCandidate(t *testing.T) {
 			candidates++
 		}
 	}
-	if candidates != 20 || got.Partial == nil || got.Complete {
-		t.Errorf("%d candidates, partial: %v, complete %t; want all 20, and that others may be missing", candidates, got.Partial, got.Complete)
+	if candidates != 20 || got.Stale == nil || got.Complete {
+		t.Errorf("%d candidates, stale: %v, complete %t; want all 20, and that others may be missing", candidates, got.Stale, got.Complete)
 	}
 	if want := []pods.Ended{{UID: "left", State: eviction.PodActive}}; !slices.Equal(got.Ended, want) {
 		t.Errorf("ended %v, want %v", got.Ended, want)
@@ -49,7 +50,7 @@ func TestOfAManifestOnlyTheAnnotationsThatAreWantedAreKept(t *testing.T) {
 		put(t, dir, "p.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {uid: p, name: p, annotations: {large: "+strings.Repeat("x", 1<<19)+", first: f, later: l}}")
 		wants := []string{"first"}
 		rules := pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}}
-		source := New(s.Client(), NewManifests(dir, rules))
+		source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, rules))
 		for _, want := range []map[string]string{{"first": "f"}, {"first": "f", "later": "l"}} {
 			for range 2 {
 				got, err := source.Active(t.Context())

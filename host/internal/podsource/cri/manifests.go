@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,12 +119,6 @@ func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manif
 	}
 	manifests, problems = m.joined.result()
 	return manifests, problems, m.joined.static.absent == 0
-}
-
-// uids returns the uids in the manifests read so far.
-func (m *Manifests) uids() []string {
-	manifests, _, _ := m.of(nil)
-	return slices.Collect(maps.Keys(manifests))
 }
 
 // look returns the files as they are now, as far as that is known before late. It never modifies

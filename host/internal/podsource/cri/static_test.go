@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -40,7 +41,7 @@ func TestTheAuthorOfAPodCannotMakeItStatic(t *testing.T) {
 			put(t, dir, "p.json", content+"}}}")
 			want := says{"x": "y"}
 			maps.Copy(want, c.want)
-			source := New(s.Client(), NewManifests(dir, defaultRules))
+			source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 			for range 2 { // the manifest is as it was
 				got, err := source.Active(t.Context())
 				if err != nil || len(got.Pods) != 1 || !got.Pods[0].HasManifest {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -36,7 +37,7 @@ type kubeletNode struct {
 func newKubeletNode(t *testing.T) *kubeletNode {
 	t.Helper()
 	n := &kubeletNode{Server: fakecri.New(), dir: t.TempDir(), static: t.TempDir()}
-	n.source = New(n.Client(), NewManifests(n.dir, defaultRules).WithStatic(n.static, "Node-1"))
+	n.source = New(criclient.NewLister(n.Client(), nil), NewManifests(n.dir, defaultRules).WithStatic(n.static, "Node-1"))
 	return n
 }
 
@@ -192,7 +193,7 @@ func TestAStaticPodThatLosesItsSandboxStaysStatic(t *testing.T) {
 func TestStaticPodsOfASingleFile(t *testing.T) {
 	n := newKubeletNode(t)
 	file := filepath.Join(n.static, "only")
-	source := New(n.Client(), NewManifests(n.dir, defaultRules).WithStatic(file, "node-1"))
+	source := New(criclient.NewLister(n.Client(), nil), NewManifests(n.dir, defaultRules).WithStatic(file, "node-1"))
 	const without = ": directory of static pods does not exist: no static pod is known by its manifest (staticPodPath)"
 	wantProblems(t, "not there", source.Problems(), file+without)
 	put(t, n.static, "only", staticYAML("etcd", "spec: {priority: 5}"))

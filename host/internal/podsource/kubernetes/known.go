@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// problemSource takes the place of a file's name in problems.
-const problemSource = "API server"
+// InputName names the API server in problems, in place of a file, and among the inputs of a decision.
+const InputName = "API server"
 
 // ErrNeverListed reports that the API server has not listed the node's pods yet.
 var ErrNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
@@ -82,6 +82,14 @@ func (n *freshness) asked(err error, now time.Time) {
 	}
 }
 
+// stale returns how old the pods are while the API server is away.
+func (n *freshness) stale(now time.Time) []pods.Stale {
+	if n.since.IsZero() || n.trouble == nil {
+		return nil
+	}
+	return []pods.Stale{{Input: InputName, Age: now.Sub(n.since), Err: n.trouble}}
+}
+
 // fresh reports whether an unknown pod does not exist.
 func (n *freshness) fresh() bool { return n.listed && n.trouble == nil && !n.behind }
 
@@ -90,14 +98,14 @@ func (n *freshness) problems() []pods.Problem {
 	case n.trouble == nil:
 		return nil
 	case n.loaded:
-		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("has not listed the node's pods yet, those that a former evictd knew count: %w", n.trouble), Used: true}}
+		return []pods.Problem{{File: InputName, Err: fmt.Errorf("has not listed the node's pods yet, those that a former evictd knew count: %w", n.trouble), Used: true}}
 	case n.since.IsZero():
-		return []pods.Problem{{File: problemSource, Err: n.trouble}}
+		return []pods.Problem{{File: InputName, Err: n.trouble}}
 	case !n.listed:
-		return []pods.Problem{{File: problemSource, Err: fmt.Errorf("%w: %w", ErrNeverListed, n.trouble)}}
+		return []pods.Problem{{File: InputName, Err: fmt.Errorf("%w: %w", ErrNeverListed, n.trouble)}}
 	default:
 		err := fmt.Errorf("is away since %s, the pods known then count: %w", n.since.UTC().Format(time.RFC3339), n.trouble)
-		return []pods.Problem{{File: problemSource, Err: err, Used: true}}
+		return []pods.Problem{{File: InputName, Err: err, Used: true}}
 	}
 }
 
@@ -107,6 +115,7 @@ type view struct {
 	mirrors  map[string]*entry // of static pods, by the uid under which the kubelet runs them
 	order    []string          // uids in byUID except mirrors
 	problems []pods.Problem
+	stale    []pods.Stale
 	// fresh: an unknown pod does not exist.
 	fresh bool
 }
@@ -115,7 +124,8 @@ func (k *known) view() *view {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v := &view{
-		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.freshness.problems(), fresh: k.freshness.fresh(),
+		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.freshness.problems(), stale: k.freshness.stale(time.Now()),
+		fresh: k.freshness.fresh(),
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
 		e := k.pods[key]
@@ -159,16 +169,15 @@ func (k *known) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// uids returns the uids under which the kubelet runs the pods.
-func (k *known) uids() []string {
-	v := k.view()
-	return slices.AppendSeq(v.order, maps.Keys(v.mirrors))
-}
-
 // of returns the entry of a running pod. The author of a pod can declare it a mirror of another
 // one, so only static pods, as reported by the kubelet, are looked up among the mirrors.
 func (v *view) of(p *running.Pod) *entry {
-	if e := v.byUID[p.UID]; e != nil || !running.Static(p.Pod) {
+	switch e := v.byUID[p.UID]; {
+	case e != nil && p.SandboxUnknown: // it has no mark of the kubelet's, which overwrites that of the author
+		own := *e
+		own.api = running.FromAPI(e.api)
+		return &own
+	case e != nil || !running.Static(p.Pod):
 		return e
 	}
 	mirror := v.mirrors[p.UID]

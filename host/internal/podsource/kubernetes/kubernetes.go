@@ -17,16 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// listTimeout bounds a listing of the runtime.
-const listTimeout = 10 * time.Second
 
 // Nodes must not overload an API server that comes back, nor be without it for long.
 const firstRetry, maxRetry = 500 * time.Millisecond, 10 * time.Second
@@ -43,16 +39,16 @@ type API interface {
 // A Source lists the pods of the node. It is safe for concurrent use.
 type Source struct {
 	api     API
-	runtime runtimeapi.RuntimeServiceClient
+	runtime *criclient.Lister
 	known   *known
 	store   Store
 }
 
-// New returns a pod source that joins the running pods of client with those of api, once Run is
+// New returns a pod source that joins the running pods of runtime with those of api, once Run is
 // called. Until api answers it uses the pods in store. The error says why these could not be
 // loaded; the source works without them.
-func New(api API, client runtimeapi.RuntimeServiceClient, rules pods.Rules, store Store) (*Source, error) {
-	s := &Source{api: api, runtime: client, known: newKnown(rules), store: store}
+func New(api API, runtime *criclient.Lister, rules pods.Rules, store Store) (*Source, error) {
+	s := &Source{api: api, runtime: runtime, known: newKnown(rules), store: store}
 	return s, s.known.load(store)
 }
 
@@ -97,18 +93,16 @@ func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 // Active returns the running pods: those with a ready sandbox or a running container, ordered by
 // creation time, namespace and name.
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	s.known.renew()
-	listed, err := criclient.Look(ctx, s.runtime, s.known.uids)
+	listed, err := s.runtime.Pods(ctx)
 	if err != nil {
 		return pods.Snapshot{Problems: s.Problems()}, err
 	}
 	s.awaitFirst(ctx)
 	all := running.Of(listed.Pods)
 	view := s.known.view()
-	view.fresh = view.fresh && listed.Partial == nil
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Partial: listed.Partial, Complete: view.fresh}
+	view.fresh = view.fresh && listed.Stale == nil
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Stale: append(listed.Stale, view.stale...), Complete: view.fresh}
 	runs := make(map[string]bool, len(all))
 	for _, p := range all {
 		e := view.of(p)

@@ -23,14 +23,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // known source has listed these pods.
 func sourceOf(s *fakecri.Server, all ...*v1.Pod) *Source {
-	source, err := New(nil, s.Client(), pods.Rules{PodLevelResources: true}, &store{})
+	source, err := New(nil, criclient.NewLister(s.Client(), nil), pods.Rules{PodLevelResources: true}, &store{})
 	if err != nil {
 		panic(err)
 	}
@@ -73,7 +75,7 @@ func TestTheLastPodsOutliveARestart(t *testing.T) {
 		t.Fatalf("saved: %s", kept.data)
 	}
 
-	next, err := New(nil, s.Client(), pods.Rules{}, kept)
+	next, err := New(nil, criclient.NewLister(s.Client(), nil), pods.Rules{}, kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func TestSavedPodsThatCannotBeReadAreNotUsed(t *testing.T) {
 		"[",
 		`{"items":[{"metadata":{"uid":"1"},"spec":{"overhead":{"memory":"1E-99999999"}}}]}`, // which takes minutes to parse
 	} {
-		source, err := New(nil, s.Client(), pods.Rules{}, &store{data: []byte(saved)})
+		source, err := New(nil, criclient.NewLister(s.Client(), nil), pods.Rules{}, &store{data: []byte(saved)})
 		if err == nil || len(source.Pods()) != 0 {
 			t.Errorf("%s: error %v, pods %v", saved, err, source.Pods())
 		}
@@ -228,14 +230,18 @@ func TestLargeAnnotationsCostNoCandidate(t *testing.T) {
 	s.Add(fakecri.Pod{UID: "begins", Namespace: "ns", Name: "begins"})
 	s.Add(fakecri.Pod{UID: "hash", Namespace: "ns", Name: "static", Annotations: map[string]string{"kubernetes.io/config.source": "file"}})
 	all = append(all, apiPod("begins", "begins"), apiPod("m", "static", func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "hash" }))
-	got := active(t, sourceOf(s, all...))
+	source := sourceOf(s, all...)
+	source.runtime = criclient.NewLister(s.Client(), func(func(string) bool) (map[string]nodefs.PodProcesses, error) {
+		return map[string]nodefs.PodProcesses{"begins": {Running: true, Containers: []string{"pause"}}, "hash": {Running: true, Containers: []string{"pause-of-static"}}}, nil
+	})
+	got := active(t, source)
 	var want []string
 	for _, p := range all[:20] {
 		want = append(want, string(p.UID)+" ns/"+p.Name)
 	}
-	want = append(want, "begins ns/begins", "hash ns/static")
-	if diff := cmp.Diff(want, summary(got)); diff != "" || got.Partial == nil || got.Complete {
-		t.Errorf("partial: %v, complete %t, %s", got.Partial, got.Complete, diff)
+	want = append([]string{"begins ns/begins", "hash /hash unknown"}, want...) // a static pod is no candidate
+	if diff := cmp.Diff(want, summary(got)); diff != "" || got.Stale == nil || got.Complete {
+		t.Errorf("stale: %v, complete %t, %s", got.Stale, got.Complete, diff)
 	}
 }
 
@@ -299,7 +305,7 @@ func TestOnlyTheAnnotationsThatPluginsWantAreKept(t *testing.T) {
 			p.Labels = p.Annotations
 		}))
 		wants := []string{"first"}
-		source, err := New(api, s.Client(), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}}, &store{})
+		source, err := New(api, criclient.NewLister(s.Client(), nil), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}}, &store{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +383,7 @@ func followsTheAPIServer(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("node-2 may list pods of its own only"))
 	api := &apiServer{watches: make(chan *watch.FakeWatcher)}
 	api.set(forbidden, apiPod("1", "a"))
-	source, err := New(api, s.Client(), pods.Rules{}, &store{})
+	source, err := New(api, criclient.NewLister(s.Client(), nil), pods.Rules{}, &store{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +435,7 @@ func TestAnAPIServerThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
 		s.Add(runs("1", "a"))
-		source, err := New(nil, s.Client(), pods.Rules{}, &store{})
+		source, err := New(nil, criclient.NewLister(s.Client(), nil), pods.Rules{}, &store{})
 		if err != nil {
 			t.Fatal(err)
 		}

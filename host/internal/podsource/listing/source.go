@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
+	"github.com/evictd/evictd/shared/answers"
 )
 
 // UnhealthyAfter is the time for which /healthz tolerates a failure that may be temporary.
@@ -80,13 +81,25 @@ func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	defer l.mu.Unlock()
 	if err == nil {
 		l.partial = nil
-		if s.Partial != nil {
-			l.partial = []pods.Problem{{File: "container runtime", Err: s.Partial, Used: true}}
+		for _, input := range s.Stale {
+			if input.Input != kubernetes.InputName { // which reports its problem itself
+				l.partial = append(l.partial, pods.Problem{File: "container runtime", Err: input.Err, Used: true})
+			}
 		}
 	}
-	l.note(cmp.Or(err, neverListed(s.Problems)), time.Now())
+	l.note(cmp.Or(err, old(s.Stale), neverListed(s.Problems)), time.Now())
 	s.Problems = append(s.Problems, l.partial...)
 	return s, err
+}
+
+// old returns why the runtime's lists are old, nil if they are new or only too large.
+func old(stale []pods.Stale) error {
+	for _, s := range stale {
+		if s.Input != kubernetes.InputName && !answers.IsRefused(s.Err) {
+			return fmt.Errorf("%w, those known before count, and cgroups with processes", s.Err)
+		}
+	}
+	return nil
 }
 
 // neverListed returns why the API server has not sent any pod yet.
@@ -116,7 +129,7 @@ func (l *Source) note(err error, now time.Time) {
 		l.err = fmt.Errorf("pods have not been listed since %s: %w", l.since.UTC().Format(time.RFC3339), err)
 	}
 	if late && !l.logged {
-		l.log.Error("pods cannot be listed, none can be evicted until they can", "since", l.since, "error", err)
+		l.log.Error("pods not listed", "since", l.since, "error", err)
 		l.logged = true
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -69,13 +71,13 @@ func TestPodsThatCannotBeListedAreUnhealthy(t *testing.T) {
 }
 
 func TestPodsThatMayBeMissingAreAProblem(t *testing.T) {
-	source := &given{snapshot: pods.Snapshot{Partial: errors.New("too large")}}
+	source := &given{snapshot: pods.Snapshot{Stale: []pods.Stale{{Input: "containers", Err: answers.Refused(errors.New("too large"))}}}}
 	l := New(source, slog.New(slog.DiscardHandler))
 	const want = "container runtime: too large (used all the same)"
 	if s, err := l.Active(t.Context()); err != nil || len(s.Problems) != 1 || s.Problems[0].Error() != want || len(l.Problems()) != 1 {
 		t.Errorf("problems %v and %v, %v, want %q", s.Problems, l.Problems(), err, want)
 	}
-	source.snapshot.Partial = nil
+	source.snapshot.Stale = nil
 	if s, err := l.Active(t.Context()); err != nil || len(s.Problems)+len(l.Problems()) != 0 {
 		t.Errorf("problems %v and %v, %v, want none", s.Problems, l.Problems(), err)
 	}
@@ -133,7 +135,7 @@ func (s saved) LoadPods() ([]byte, error) { return []byte(s), nil }
 // An API server that has sent nothing yet is no failure to a source, which lists what runs.
 func TestOnlyPodsOfTheAPIServerOrOfAFormerEvictdCount(t *testing.T) {
 	for store, known := range map[saved]bool{`{"items":[]}`: false, `{"items":[{"metadata":{"name":"a","namespace":"shop","uid":"1"}}]}`: true} {
-		source, err := kubernetes.New(nil, fakecri.New().Client(), pods.Rules{}, store)
+		source, err := kubernetes.New(nil, criclient.NewLister(fakecri.New().Client(), nil), pods.Rules{}, store)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,10 @@ func Of(listed []*criclient.Pod) []*Pod {
 			m := l.Sandboxes[0].GetMetadata()
 			p.Namespace, p.Name = m.GetNamespace(), m.GetName()
 		case len(l.Containers) > 0:
-			labels := l.Containers[0].GetLabels()
-			p.Namespace, p.Name = labels[criclient.LabelNamespace], labels[criclient.LabelName]
+			for _, c := range l.Containers { // one that only its cgroup shows has no labels
+				p.Namespace = cmp.Or(p.Namespace, c.GetLabels()[criclient.LabelNamespace])
+				p.Name = cmp.Or(p.Name, c.GetLabels()[criclient.LabelName])
+			}
 		default:
 			continue
 		}
@@ -64,8 +66,11 @@ func (p *Pod) sort() {
 	slices.SortFunc(p.Containers, byCreation[*runtimeapi.Container])
 	if len(p.Sandboxes) > 0 {
 		p.createdNanos = p.Sandboxes[0].GetCreatedAt()
-	} else {
-		p.createdNanos = p.Containers[0].GetCreatedAt()
+	}
+	for _, c := range p.Containers {
+		if p.createdNanos == 0 {
+			p.createdNanos = c.GetCreatedAt()
+		}
 	}
 }
 
@@ -86,8 +91,8 @@ func (p *Pod) Known(api *v1.Pod, row eviction.Pod) pods.Pod {
 // Unknown returns a pod that only the runtime knows.
 func (p *Pod) Unknown() pods.Pod {
 	return p.complete(pods.Pod{
-		API: withSource(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: p.Name}}, p.Sandboxes),
-		Row: eviction.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name},
+		API: withSource(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(p.UID), Namespace: p.Namespace, Name: cmp.Or(p.Name, p.UID)}}, p.Sandboxes),
+		Row: eviction.Pod{UID: p.UID, Namespace: p.Namespace, Name: cmp.Or(p.Name, p.UID)},
 	})
 }
 
@@ -118,7 +123,7 @@ func (p *Pod) rowContainers() []eviction.Container {
 	}
 	out := make([]eviction.Container, 0, len(newest))
 	for _, c := range p.Containers {
-		if name := c.GetMetadata().GetName(); newest[name] == c {
+		if name := c.GetMetadata().GetName(); name != "" && newest[name] == c {
 			out = append(out, eviction.Container{Name: name, ID: c.GetId()})
 		}
 	}
@@ -168,13 +173,19 @@ func withSource(pod *v1.Pod, sandboxes []*runtimeapi.PodSandbox) *v1.Pod {
 	if says == wrote && static == written && !mirror {
 		return pod
 	}
+	changed := FromAPI(pod)
+	if static {
+		changed.Annotations[AnnotationSource] = says
+	}
+	return changed
+}
+
+// FromAPI returns a copy of pod without the marks of a static pod, which its author can write.
+func FromAPI(pod *v1.Pod) *v1.Pod {
 	changed := *pod
 	changed.Annotations = make(map[string]string, len(pod.Annotations)+1)
 	maps.Copy(changed.Annotations, pod.Annotations)
 	delete(changed.Annotations, AnnotationMirror)
 	delete(changed.Annotations, AnnotationSource)
-	if static {
-		changed.Annotations[AnnotationSource] = says
-	}
 	return &changed
 }

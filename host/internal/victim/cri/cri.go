@@ -36,6 +36,9 @@ const (
 	// leastSeconds is the minimum grace of a container after its hook or its wait for others, even
 	// if these used up the grace period.
 	leastSeconds = 1
+	// podMargin is the time after the grace period when all processes of a pod are killed if the
+	// runtime has not stopped it. They may be in its sandbox (gVisor, Kata), or unknown to evictd.
+	podMargin = 1500 * time.Millisecond
 	// releaseTimeout bounds the wait of a stopped container for its memory to be reclaimed.
 	releaseTimeout = time.Second
 	// staleAfter is the time after its grace period when a kill that took too long is given up.
@@ -45,6 +48,8 @@ const (
 // Options configures a Killer.
 type Options struct {
 	Runtime runtimeapi.RuntimeServiceClient
+	// Lister lists what is left of pods; nil means one of its own.
+	Lister *criclient.Lister
 	// PodsDir contains a directory for each pod, by uid.
 	PodsDir string
 	// Processes kills what is left of a container after its grace period, in parallel to the
@@ -67,10 +72,18 @@ type Killer struct {
 	// unfound holds the uids of pods whose kill under way has reported a container without a
 	// cgroup.
 	unfound sync.Map
+	// awaited holds, by uid, how new a list must be that shows the end of a killed pod: one that
+	// takes longer than a look comes for the next look.
+	awaited sync.Map
 }
 
 // New returns a killer.
-func New(o Options) *Killer { return &Killer{Options: o, hooks: newHooks(o.Runtime)} }
+func New(o Options) *Killer {
+	if o.Lister == nil {
+		o.Lister = criclient.NewLister(o.Runtime, nil)
+	}
+	return &Killer{Options: o, hooks: newHooks(o.Runtime)}
+}
 
 // Kill implements victim.Killer: like a kubelet it stops the containers of the pod, then its
 // sandboxes. It runs each container's preStop hook first, and sidecars wait for the main
@@ -86,6 +99,7 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
 	defer k.unfound.Delete(v.UID)
+	k.awaited.Delete(v.UID)
 	if former, ok := k.unfinished.Load(v.UID); ok && time.Since(former.(time.Time)) > staleAfter {
 		k.unfinished.CompareAndDelete(v.UID, former)
 	}
@@ -122,7 +136,14 @@ func (k *Killer) hookTime(ctx context.Context, uid string, graceEnds time.Time) 
 
 func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
 	sandboxes, containers := v.Pod.SandboxIDs, v.Pod.ContainerIDs
-	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
+	unknown := len(sandboxes) == 0 && len(containers) == 0 // only the uid is
+	podEnds := graceEnds
+	if !unknown {
+		podEnds = podEnds.Add(podMargin)
+	}
+	end := k.killPodAt(ctx, podEnds, v)
+	defer func() { end(stopped) }()
+	if unknown {
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
 			left, err := k.Left(ctx, v.UID)
 			if err != nil {
@@ -206,8 +227,10 @@ func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, 
 // StopContainers stops containers of a pod in parallel, with the rest of the grace period and
 // without hooks. Like Kill it retries an unreachable runtime, and kills remaining processes
 // directly.
-func (k *Killer) StopContainers(ctx context.Context, v victim.Victim, ids []string, graceEnds time.Time) error {
+func (k *Killer) StopContainers(ctx context.Context, v victim.Victim, ids []string, graceEnds time.Time) (err error) {
 	defer k.unfound.Delete(v.UID)
+	end := k.killPodAt(ctx, graceEnds.Add(podMargin), v)
+	defer func() { end(err == nil) }()
 	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, v, id, graceEnds, 0) })
 }
 
@@ -257,6 +280,32 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	}
 }
 
+// killPodAt kills all processes of a pod at the given time, unless end is called before with stopped.
+// Otherwise end waits until they are killed, at most until ctx ends.
+func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim) (end func(stopped bool)) {
+	if k.Processes == nil {
+		return func(bool) {}
+	}
+	early, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		due := time.NewTimer(time.Until(at))
+		defer due.Stop()
+		select {
+		case <-early.Done():
+		case <-due.C:
+			k.killProcesses(ctx, v, "")
+		}
+	})
+	return func(stopped bool) {
+		if stopped {
+			stop()
+		}
+		running.Wait()
+		stop()
+	}
+}
+
 // tellUnfound logs a running container whose cgroup was not found.
 func (k *Killer) tellUnfound(ctx context.Context, v victim.Victim, id string) {
 	_, err := hang.Do(ctx.Done(), func() (struct{}, error) { return struct{}{}, k.Processes.Find(container(v, id)) }, nil)
@@ -272,14 +321,21 @@ func container(v victim.Victim, id string) processes.Container {
 	return processes.Container{PodUID: v.UID, QOSClass: v.Pod.Row.QoSClass, ID: id}
 }
 
+// killProcesses kills the processes of a container, or without an id those of the whole pod.
 func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) {
-	of := container(v, id)
-	done, err := hang.Do(ctx.Done(), func() (processes.Killed, error) { return k.Processes.Kill(ctx, of) }, nil)
+	done, err := hang.Do(ctx.Done(), func() (processes.Killed, error) {
+		if id == "" {
+			return k.Processes.KillPod(ctx, v.UID, v.Pod.Row.QoSClass)
+		}
+		return k.Processes.Kill(ctx, container(v, id))
+	}, nil)
 	about := []any{
 		"pod", v.Name, "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
 	switch {
+	case id == "" && (errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0):
+		k.Log.Warn("no process of the pod found to kill, the container runtime has not stopped it", append(about, "cgroup", done.Cgroup, "error", err)...)
 	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
 	case err != nil:
 		k.Log.Warn("processes not killed, the runtime does it", append(about, "error", err)...)
@@ -292,19 +348,27 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 // continues a kill that took too long, because the runtime kills a container only while the call to
 // stop it lasts. It does not affect other pods.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
-	left, err := k.Left(ctx, v.UID)
+	since, _ := k.awaited.LoadOrStore(v.UID, time.Now())
+	left, err := k.leftSince(ctx, v.UID, since.(time.Time))
 	if err != nil {
 		return false, err
 	}
 	graceEnds, unfinished := k.unfinished.Load(v.UID)
 	if !unfinished {
-		return !left.Running() && len(left.Ready()) == 0, nil
+		over := !left.Running() && len(left.Ready()) == 0
+		if over {
+			k.awaited.Delete(v.UID)
+		} else {
+			k.awaited.Store(v.UID, time.Now())
+		}
+		return over, nil
 	}
 	noHooks := func(step) bool { return false } // they have had their time
 	if stopped, err := k.stop(ctx, v, left.Ready(), stepsOf(left.Left(), pods.Pod{}), graceEnds.(time.Time), noHooks); !stopped {
 		return false, err
 	}
 	k.unfinished.Delete(v.UID)
+	k.awaited.Delete(v.UID)
 	return true, nil
 }
 
@@ -325,7 +389,11 @@ func (k *Killer) exited(ctx context.Context, id string) bool {
 // Left lists the pod's sandboxes and containers in the runtime. It does not filter by label, which
 // would miss a sandbox made without labels.
 func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
-	listed, err := criclient.List(ctx, k.Runtime, uid)
+	return k.leftSince(ctx, uid, time.Now())
+}
+
+func (k *Killer) leftSince(ctx context.Context, uid string, since time.Time) (*criclient.Pod, error) {
+	listed, err := k.Lister.Since(ctx, since)
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +416,7 @@ func each[T any](all []T, stop func(i int, one T) error) error {
 	return errors.Join(errs...)
 }
 
-// retry calls the runtime until it can be reached. NotFound counts as success: another program has
+// retry calls the runtime until it can be reached and answers in time. NotFound counts as success: another program has
 // removed the object.
 func (k *Killer) retry(ctx context.Context, what string, call func() error) error {
 	var last error
@@ -359,7 +427,7 @@ func (k *Killer) retry(ctx context.Context, what string, call func() error) erro
 		switch status.Code(last) {
 		case codes.OK, codes.NotFound:
 			return struct{}{}, nil
-		case codes.Unavailable:
+		case codes.Unavailable, codes.DeadlineExceeded:
 			return struct{}{}, last
 		default:
 			return struct{}{}, backoff.Permanent(last)

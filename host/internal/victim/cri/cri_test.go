@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -213,17 +214,20 @@ func TestAKillThatTakesTooLong(t *testing.T) {
 // kill, and with it the runtime's intention to send SIGKILL: the pod was given up, and ran on.
 func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 	hang := fakecri.Fault{Hang: true}
-	for name, hangs := range map[string]fakecri.Method{
-		"the container is late":          fakecri.StopContainer,
-		"the sandbox takes its time":     fakecri.StopPodSandbox,
-		"the runtime does not even list": fakecri.ListContainers,
+	for name, c := range map[string]struct {
+		hangs fakecri.Method
+		most  time.Duration // after the runtime is well again; a list that hangs is given up after 30 s
+	}{
+		"the container is late":          {fakecri.StopContainer, 0},
+		"the sandbox takes its time":     {fakecri.StopPodSandbox, 0},
+		"the runtime does not even list": {fakecri.ListContainers, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := fakecri.New()
 				s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "late", DiesAfter: time.Hour}}})
 				k := New(Options{Runtime: s.Client(), Log: quiet})
-				s.Inject(hangs, hang)
+				s.Inject(c.hangs, hang)
 				if err := k.Kill(t.Context(), with(pods.Pod{}, 1)); !errors.Is(err, victim.ErrTimeout) {
 					t.Fatalf("kill: %v, want ErrTimeout", err)
 				}
@@ -232,8 +236,8 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 				if !finished(t, k, "u") || s.Running("u") {
 					t.Error("not finished when the runtime is well again")
 				}
-				if took := time.Since(healed); took != 0 {
-					t.Errorf("took %v, want none: its grace is over", took)
+				if took := time.Since(healed); took > c.most {
+					t.Errorf("took %v, want %v at most: its grace is over", took, c.most)
 				}
 				if !finished(t, New(Options{Runtime: s.Client(), Log: quiet}), "u") {
 					t.Error("the sandbox is still ready")
@@ -430,8 +434,13 @@ func cgroupsOf(t *testing.T, processesOf map[string]*exec.Cmd) *processes.Killer
 		}
 	}
 	write(filepath.Join(memory, "memory.usage_in_bytes"), "1\n")
+	write(filepath.Join(memory, "kubepods/besteffort/podu/cgroup.procs"), "")
 	for id, c := range processesOf {
-		write(filepath.Join(memory, "kubepods/besteffort/podu", id, "cgroup.procs"), strconv.Itoa(c.Process.Pid)+"\n")
+		text := ""
+		if c != nil {
+			text = strconv.Itoa(c.Process.Pid) + "\n"
+		}
+		write(filepath.Join(memory, "kubepods/besteffort/podu", id, "cgroup.procs"), text)
 	}
 	return processes.New(processes.Options{FS: nodefs.FS{Root: root}, Root: "/", Driver: func() string { return nodefs.Cgroupfs }, Log: quiet})
 }
@@ -481,6 +490,106 @@ func TestProcessesDieWhenTheGraceIsOverWhateverTheRuntimeDoes(t *testing.T) {
 	if pid, err := syscall.Wait4(sandbox.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 || err != nil {
 		t.Errorf("the sandbox's process: %v, %v, want it left to the runtime", status, err)
 	}
+}
+
+// With gVisor or Kata the sandbox has all processes, and the container's cgroup is empty: while the
+// runtime hung the pod stayed alive, without a line in the log.
+func TestAllProcessesOfAPodDieIfTheRuntimeStopsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop  func(context.Context, *Killer, victim.Victim, []string) error
+		known bool
+		fault fakecri.Fault
+	}{
+		"the calls hang":            {kill, true, fakecri.Fault{Hang: true}},
+		"the calls fail":            {kill, true, fakecri.Fault{Err: status.Error(codes.Unknown, "broken")}},
+		"only the uid is known":     {kill, false, fakecri.Fault{Hang: true}},
+		"only containers are asked": {stopContainers, true, fakecri.Fault{Hang: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fakecri.New()
+			added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}}})
+			sandbox := sleeper(t)
+			for _, m := range []fakecri.Method{fakecri.StopContainer, fakecri.StopPodSandbox, fakecri.ListContainers} {
+				s.Inject(m, c.fault)
+			}
+			var log lockedBuffer
+			k := New(Options{Runtime: s.Client(), Log: slog.New(slog.NewTextHandler(&log, nil)), Processes: cgroupsOf(t, map[string]*exec.Cmd{added.SandboxID: sandbox})})
+			target := pods.Pod{}
+			if c.known {
+				target = parts([]string{added.SandboxID}, added.ContainerIDs)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = c.stop(ctx, k, with(target, 1), added.ContainerIDs)
+			}()
+			began := time.Now()
+			_ = sandbox.Wait()
+			if took := time.Since(began); took < time.Second || took > 1*time.Second+podMargin+time.Second {
+				t.Errorf("killed after %v, want soon after the grace period of 1s", took)
+			}
+			cancel()
+			<-ended
+			k.Lister.Close()
+			if text := log.String(); !strings.Contains(text, "processes killed") {
+				t.Errorf("log: %s", text)
+			}
+		})
+	}
+}
+
+func kill(ctx context.Context, k *Killer, v victim.Victim, _ []string) error { return k.Kill(ctx, v) }
+
+func stopContainers(ctx context.Context, k *Killer, v victim.Victim, ids []string) error {
+	return k.StopContainers(ctx, v, ids, time.Now().Add(time.Second))
+}
+
+// A pod of which there is nothing to kill was given up without a word.
+func TestAPodWithoutProcessesToKillIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid  string
+		want string
+	}{
+		"its cgroup is elsewhere": {"elsewhere", "podelsewhere"},
+		"its cgroup is empty":     {"u", "kubepods/besteffort/podu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fakecri.New()
+			added := s.Add(fakecri.Pod{UID: c.uid, Containers: []fakecri.Container{{Name: "a"}}})
+			s.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
+			var log lockedBuffer
+			k := New(Options{Runtime: s.Client(), Log: slog.New(slog.NewTextHandler(&log, nil)), Processes: cgroupsOf(t, map[string]*exec.Cmd{"empty": nil})})
+			v := with(parts([]string{added.SandboxID}, added.ContainerIDs), 0)
+			v.UID = c.uid
+			ctx, cancel := context.WithTimeout(t.Context(), podMargin+500*time.Millisecond)
+			defer cancel()
+			_ = k.Kill(ctx, v)
+			if text := log.String(); !strings.Contains(text, "no process of the pod found to kill") || !strings.Contains(text, c.want) {
+				t.Errorf("log: %s", text)
+			}
+		})
+	}
+}
+
+// A lockedBuffer is a buffer for several goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // Memory that is not given back, as of a process that waits for a disk, kept the sandbox from

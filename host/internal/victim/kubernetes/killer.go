@@ -16,7 +16,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
@@ -24,6 +23,7 @@ import (
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -40,6 +40,8 @@ const (
 	apiLatencyFactor = 3
 	// Polling for a pod's end begins at firstLook and slows down to maxLook.
 	firstLook, maxLook = 20 * time.Millisecond, 500 * time.Millisecond
+	// lookMargin bounds the last check of what is left of a pod.
+	lookMargin = 500 * time.Millisecond
 	// lastGraceSeconds is the time that the kubelet leaves a container between SIGTERM and SIGKILL
 	// even if hooks, or containers that end before it, have used up the grace period.
 	lastGraceSeconds = 2
@@ -89,7 +91,6 @@ type Killer struct {
 	records *records
 	teller  teller
 	log     *slog.Logger
-	client  runtimeapi.RuntimeServiceClient
 	runtime *victimcri.Killer
 	pods    func() []*v1.Pod
 	dryRun  func() bool
@@ -101,7 +102,7 @@ func New(o Options) *Killer {
 	r := newRecords(o.Journal, o.Log)
 	return &Killer{
 		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused},
-		client: o.Runtime, runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
+		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
 		judge: judge{o.Short, o.Log, map[types.UID]time.Time{}},
 	}
 }
@@ -177,7 +178,9 @@ type termination struct {
 func (e termination) now(ctx context.Context) error {
 	e.killer.records.step(e.record, containersStop) // nothing to do for one that was to be stopped from the start
 	ids, err := e.mainContainers(ctx)
-	if err == nil {
+	if err != nil {
+		pause(ctx, time.Until(e.graceEnds))
+	} else {
 		err = e.killer.runtime.StopContainers(ctx, e.victim, ids, e.graceEnds)
 	}
 	if err == nil && e.finishedBy(ctx, e.graceEnds.Add(kubeletTimeout)) {
@@ -235,10 +238,11 @@ func hasHook(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c v1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil })
 }
 
-// finishedBy waits until nothing of the pod runs any more, or until the given time.
+// finishedBy waits until nothing of the pod runs any more, or until the given time and the answer of
+// a runtime that is not slow.
 func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	for wait := firstLook; ; wait = min(2*wait, maxLook) {
-		look, done := context.WithTimeout(ctx, victim.LookTimeout)
+		look, done := context.WithTimeout(ctx, max(time.Until(until), 0)+lookMargin)
 		finished, err := e.killer.runtime.Finished(look, e.victim)
 		done()
 		if err == nil && finished {
@@ -260,11 +264,21 @@ func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	if len(known) > 0 && len(aside) == 0 {
 		return known, nil
 	}
-	left, err := e.killer.runtime.Left(ctx, e.victim.UID)
+	look, done := context.WithTimeout(ctx, lookMargin)
+	defer done()
+	left, err := e.killer.runtime.Left(look, e.victim.UID)
+	var ids []string
+	if err != nil && len(known) > 0 { // those that were listed before
+		for _, id := range known {
+			if !slices.ContainsFunc(e.victim.Pod.Row.Containers, func(c eviction.Container) bool { return c.ID == id && slices.Contains(aside, c.Name) }) {
+				ids = append(ids, id)
+			}
+		}
+		return ids, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
 	for _, c := range left.Containers {
 		if !criclient.Exited(c) && !slices.Contains(aside, c.GetMetadata().GetName()) {
 			ids = append(ids, c.GetId())

@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
@@ -83,9 +82,9 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 	if len(found)+len(unconfirmed) == 0 {
 		return nil
 	}
-	look, done := context.WithTimeout(ctx, victim.LookTimeout)
+	look, done := context.WithTimeout(ctx, quietInterval)
 	defer done()
-	listed, err := criclient.List(look, k.client)
+	listed, err := k.runtime.Lister.Since(look, time.Now())
 	if err != nil {
 		return nil // the next check retries
 	}

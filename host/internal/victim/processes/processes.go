@@ -49,6 +49,8 @@ type Killed struct {
 	// Processes counts those killed, Released those whose memory was reclaimed at once.
 	Processes, Released int
 	Took                time.Duration
+	// Cgroup is the one whose processes were killed.
+	Cgroup string
 }
 
 // Find returns an error if the cgroup of c cannot be found. It wraps nodefs.ErrGone if c has none.
@@ -57,20 +59,37 @@ func (k *Killer) Find(c Container) error {
 	return err
 }
 
+// KillPod is like Kill for all processes of a pod, those of its sandbox among them.
+func (k *Killer) KillPod(ctx context.Context, uid string, qosClass eviction.QoSClass) (Killed, error) {
+	return k.end(ctx, func() (nodefs.Hierarchy, string, error) {
+		return k.inPod(uid, qosClass, func(h nodefs.Hierarchy, pod string) (string, error) {
+			if !h.Exists(pod) {
+				return "", fmt.Errorf("%s: %w", h.Path(pod), nodefs.ErrGone)
+			}
+			return pod, nil
+		})
+	})
+}
+
 // Kill kills all processes in and below the cgroup of c and no others: not those of the pod's
 // sandbox, and not a process that reuses an id. It returns when the kernel has reclaimed as much of
 // their memory as it can, possibly later than the end of ctx. The error wraps nodefs.ErrGone if c
 // has no cgroup.
 func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
+	return k.end(ctx, func() (nodefs.Hierarchy, string, error) { return k.find(c) })
+}
+
+// end kills all processes in the cgroup that find finds.
+func (k *Killer) end(ctx context.Context, find func() (nodefs.Hierarchy, string, error)) (Killed, error) {
 	began := time.Now()
-	h, cgroup, err := k.find(c)
+	h, cgroup, err := find()
 	if err != nil {
-		return Killed{}, fmt.Errorf("cgroup of container %s: %w", c.ID, err)
+		return Killed{}, err
 	}
 	g := group{list: func() ([]int, error) { return h.Processes(cgroup) }, kill: func() error { return h.Kill(cgroup) }, most: mostHeld}
 	held, more, err := g.end(ctx)
 	defer held.close()
-	done := Killed{Processes: len(held) + more}
+	done := Killed{Processes: len(held) + more, Cgroup: cgroup}
 	var missing error
 	done.Released, missing = held.release(ctx)
 	if missing != nil {
@@ -84,6 +103,15 @@ func (k *Killer) Kill(ctx context.Context, c Container) (Killed, error) {
 
 // find returns the cgroup of c and its hierarchy.
 func (k *Killer) find(c Container) (nodefs.Hierarchy, string, error) {
+	h, cgroup, err := k.inPod(c.PodUID, c.QOSClass, func(h nodefs.Hierarchy, pod string) (string, error) { return h.FindContainer(pod, c.ID) })
+	if err != nil {
+		err = fmt.Errorf("cgroup of container %s: %w", c.ID, err)
+	}
+	return h, cgroup, err
+}
+
+// inPod returns what find finds in one of the cgroups that a pod may have.
+func (k *Killer) inPod(uid string, qosClass eviction.QoSClass, find func(h nodefs.Hierarchy, pod string) (string, error)) (nodefs.Hierarchy, string, error) {
 	h, err := k.FS.PodsHierarchy()
 	if err != nil {
 		return h, "", err
@@ -93,8 +121,8 @@ func (k *Killer) find(c Container) (nodefs.Hierarchy, string, error) {
 		return h, "", err
 	}
 	var cgroup string
-	err = naming.Pod(c.PodUID, string(c.QOSClass), func(pod string) (err error) {
-		cgroup, err = h.FindContainer(pod, c.ID)
+	err = naming.Pod(uid, string(qosClass), func(pod string) (err error) {
+		cgroup, err = find(h, pod)
 		return err
 	})
 	return h, cgroup, err
