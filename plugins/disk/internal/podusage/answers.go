@@ -75,7 +75,7 @@ func (c *call) giveHeld(pods []eviction.Pod, emit func(eviction.Measurement)) {
 // explainsAll reports whether every pod that runs on the node was requested and is fully known.
 // It is false for few pods, for which the runtime is not asked about others.
 func (c *call) explainsAll(pods []eviction.Pod) bool {
-	if c.complete < len(pods) || len(pods) <= fewPods || c.known.err != nil || c.known.layersErr != nil {
+	if c.complete < len(pods) || len(pods) <= fewPods || c.known.old != nil || c.known.layersErr != nil {
 		return false
 	}
 	for uid := range c.known.running {

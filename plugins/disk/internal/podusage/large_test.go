@@ -128,6 +128,7 @@ func story(t *testing.T, tell func(t *testing.T, n *node, d *disk)) {
 		n := &node{t: t, root: root, runtime: fakecri.New(), layout: eviction.LayoutShared}
 		n.start(Walk{})
 		tell(t, n, n.newDisk())
+		time.Sleep(callTimeout) // until calls that hang have ended
 	})
 }
 

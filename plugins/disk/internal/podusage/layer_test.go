@@ -50,7 +50,7 @@ func TestWritableLayersAreAsFreshAsEverythingElse(t *testing.T) {
 	n.withProcess("u", added.ContainerIDs[0], 101, "/layers/1/fs")
 	n.withProcess("u", added.ContainerIDs[1], 102, "/layers/2/fs")
 	n.withProcess("u", added.ContainerIDs[2], 103, "/layers/gone/fs")
-	n.withProcess("u", "sandbox", 104, "/layers/sandbox/fs")
+	n.withProcess("u", added.SandboxID, 104, "/layers/sandbox/fs")
 	n.start(Walk{})
 	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
 	want := []walk.Usage{n.du("/layers/1/fs"), {Bytes: 1 << 30, Inodes: 1000}, {Bytes: 7, Inodes: 7}}
@@ -130,7 +130,7 @@ func (l late) ListContainerStats(ctx context.Context, in *runtimeapi.ListContain
 func TestTheAgeOfFiguresIsCarriedAlong(t *testing.T) {
 	n := newNode(t)
 	row := n.add("u", []eviction.Volume{emptyDir("v")}, fakecri.Container{Name: "c", LayerBytes: 10})
-	n.meter.runtime = late{n.meter.runtime}
+	n.meter.lists.runtime = late{n.meter.lists.runtime}
 	began := time.Now()
 	for layout, age := range map[eviction.Layout]time.Duration{eviction.LayoutShared: 10 * time.Second, eviction.LayoutImageFs: 0} {
 		n.layout = layout
@@ -225,7 +225,7 @@ func TestABadContainerHidesItsOwnLayerAlone(t *testing.T) {
 			}
 			volume := n.du("/kubelet/pods/broken/volumes/kubernetes.io~empty-dir/v").Bytes
 			n.used = 8*mib + 2*mib + volume + c.others
-			n.meter.runtime = bad{n.meter.runtime, "broken", false, new(atomic.Int32)}
+			n.meter.lists.runtime = bad{n.meter.lists.runtime, "broken", false, new(atomic.Int32)}
 			got, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
 			if err != nil {
 				t.Error(err)
@@ -272,7 +272,7 @@ func TestARefusedLayerIsWhatItWasBefore(t *testing.T) {
 		}
 		own := func(i int) int64 { return int64(i + 1) }
 		want(own)
-		n.meter.runtime = bad{n.meter.runtime, "pod", false, new(atomic.Int32)}
+		n.meter.lists.runtime = bad{n.meter.lists.runtime, "pod", false, new(atomic.Int32)}
 		want(own)
 		time.Sleep(forgetAfter + time.Minute) // the runtime's clock is ahead
 		want(func(int) int64 { return 78 })   // what they had together: all else was there when they were known
@@ -290,7 +290,7 @@ func TestOnlySoManyBadContainersAreAskedAbout(t *testing.T) {
 					rows = append(rows, n.add(uid, nil, fakecri.Container{ID: uid, Name: "c"}))
 				}
 				asked := new(atomic.Int32)
-				n.meter.runtime = bad{n.meter.runtime, "pod", hangs, asked}
+				n.meter.lists.runtime = bad{n.meter.lists.runtime, "pod", hangs, asked}
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				got, err := n.measure(ctx, request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))

@@ -74,7 +74,7 @@ func (w Walk) filled() Walk {
 
 // Meter measures pods. It is safe for concurrent use.
 type Meter struct {
-	runtime  Runtime
+	lists    lists
 	contents func(eviction.Signal) (filesystem.Contents, bool)
 	walk     Walk
 	places   places
@@ -92,7 +92,7 @@ type Meter struct {
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
 	m := &Meter{
-		runtime:     o.Runtime,
+		lists:       lists{runtime: o.Runtime, of: make(map[string]*listing)},
 		contents:    o.Contents,
 		walk:        o.Walk.filled(),
 		places:      newPlaces(o.Node),
@@ -105,7 +105,10 @@ func New(o Options) *Meter {
 }
 
 // Tidy forgets directories that were not requested lately. It is cheap enough for each pass.
-func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
+func (m *Meter) Tidy() {
+	m.trees.tidy(time.Now())
+	m.lists.tidy(time.Now())
+}
 
 // Removing must be called before something is removed that belongs to no pod, such as images.
 func (m *Meter) Removing() { m.unexplained.removing(m.contents) }
@@ -122,9 +125,11 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 // the growth of the usage that no pod explains. The next Measure continues the walk. A call
 // that hangs in a filesystem is left behind, and not repeated before it returns.
 //
-// The error is the runtime's, if it failed. Pods whose answer needs its list of containers are then
-// unknown; pods of which only files count are measured anyway. A writable layer that the runtime
-// has no figure of, and whose directory is not found, counts like one whose walk is not finished.
+// The last list of containers counts if the runtime does not send one soon, and containers that have
+// processes count without being listed. The error is the runtime's, if it has never sent a list. Pods
+// whose answer needs it, and which have no processes, are then unknown; pods of which only files
+// count are measured anyway. A writable layer that the runtime has no figure of, and whose directory
+// is not found, counts like one whose walk is not finished.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	c, err := m.newCall(req)
 	if err != nil {

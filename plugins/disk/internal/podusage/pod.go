@@ -118,7 +118,7 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 		m.Err = p.bad.Error()
 		return m
 	}
-	if c.known.err != nil && c.needs.Rootfs {
+	if c.known.err != nil && c.needs.Rootfs && len(p.cgroups) == 0 {
 		m.Err = fmt.Sprintf("figures of containers: %v", c.known.err)
 		return m
 	}
@@ -168,18 +168,15 @@ func (p *pod) exists() (bool, error) {
 func (p *pod) addContainers() {
 	places, looks := p.call.meter.places, p.call.looks
 	logs := places.logs(p.row)
-	running := p.call.known.running[p.row.UID]
+	running, unlisted := p.running()
 	if looks.Logs {
 		own, dirs, err := files(places.fs.Path(logs))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.errs = append(p.errs, err)
 		}
 		p.others = sum(p.others, own)
-		if len(running) == 0 {
-			slices.Sort(dirs)
-			for _, name := range dirs {
-				running = append(running, container{name: name})
-			}
+		if len(running) == 0 || unlisted {
+			running = withNames(running, dirs)
 		}
 	}
 	for _, c := range running {
@@ -199,6 +196,44 @@ func (p *pod) addContainers() {
 		}
 		p.stats.Containers = append(p.stats.Containers, use)
 	}
+}
+
+// withNames returns containers and those with the other names, in the order of these.
+func withNames(containers []container, names []string) []container {
+	slices.Sort(names)
+	for _, name := range names {
+		if !slices.ContainsFunc(containers, func(c container) bool { return c.name == name }) {
+			containers = append(containers, container{name: name})
+		}
+	}
+	return containers
+}
+
+// running returns the running containers: those listed, and those without a name that have processes
+// and are not listed. One in an old list has ended if other processes of the pod are found, and none
+// of its own. unlisted reports whether some are not listed.
+func (p *pod) running() (out []container, unlisted bool) {
+	k := &p.call.known
+	listed := k.running[p.row.UID]
+	for _, c := range listed {
+		lives := slices.ContainsFunc(p.cgroups, func(g cgroup) bool { return g.isOf(c) })
+		if k.old == nil || lives || len(p.cgroups) == 0 {
+			out = append(out, c)
+		} else {
+			p.hidden.Rootfs = true // its processes may be in the sandbox (gVisor, Kata)
+		}
+	}
+	for _, g := range p.cgroups {
+		known := g.name == "" || slices.ContainsFunc(listed, g.isOf)
+		for id := range k.sandboxes {
+			known = known || g.isOf(container{id: id})
+		}
+		if !known {
+			unlisted = true
+			out = append(out, container{id: g.name, refused: k.old != nil})
+		}
+	}
+	return out, unlisted
 }
 
 // addVolumes adds the volumes that have a directory.
@@ -242,11 +277,12 @@ func (p *pod) fill(m *eviction.Measurement) {
 		}
 		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
 	}
-	if c.looks == everything && c.known.err == nil && !c.known.deaf && !p.hidden.Rootfs {
+	if c.looks == everything && (c.known.err == nil || len(p.cgroups) > 0) && !c.known.deaf && !p.hidden.Rootfs {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
 	}
 	if c.detailed {
 		m.Containers, m.Volumes = p.stats.ContainerMeasurements(), p.stats.VolumeMeasurements()
+		m.Containers = slices.DeleteFunc(m.Containers, func(c eviction.ContainerMeasurement) bool { return c.Name == "" }) // not listed
 	}
 }
 

@@ -31,14 +31,16 @@ const mostRefusals = 8
 
 // known holds the runtime's answers. It is immutable once it is complete.
 type known struct {
-	// err: the runtime failed to list the running containers. layersErr: it failed to report
-	// some of their writable layers; deaf: it reported none.
-	err, layersErr error
-	deaf           bool
+	// err: the runtime has never listed the running containers. old: its list is not new. layersErr:
+	// it failed to report some of their writable layers; deaf: it reported none.
+	err, old, layersErr error
+	deaf                bool
 	// running are the running containers by pod UID, in the order of their creation. has are
 	// the pods that have any container.
 	running map[string][]container
 	has     map[string]bool
+	// sandboxes are the IDs of the containers' sandboxes.
+	sandboxes map[string]bool
 }
 
 // A container is a running container.
@@ -61,41 +63,42 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	}
 	ctx, cancel := mostOf(ctx) // the rest is for answers that do not depend on the runtime
 	defer cancel()
-	filters := []map[string]string{nil}
+	of := []string{""}
 	if len(pods) <= fewPods {
-		filters = nil
+		of = nil
 		for i := range pods {
-			filters = append(filters, map[string]string{labelPodUID: pods[i].UID})
+			of = append(of, pods[i].UID)
 		}
 	}
-	k := known{running: make(map[string][]container), has: make(map[string]bool)}
-	lists := make([][]*runtimeapi.Container, len(filters))
-	stats := make([][]*runtimeapi.ContainerStats, len(filters))
-	errs, statsErrs := make([]error, len(filters)), make([]error, len(filters))
+	k := known{running: make(map[string][]container), has: make(map[string]bool), sandboxes: make(map[string]bool)}
+	lists := make([][]*runtimeapi.Container, len(of))
+	stats := make([][]*runtimeapi.ContainerStats, len(of))
+	errs, oldErrs, statsErrs := make([]error, len(of)), make([]error, len(of)), make([]error, len(of))
 	var wait hang.Group
-	for i, labels := range filters {
+	for i, uid := range of {
 		wait.Go(func() {
-			reply, err := m.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{LabelSelector: labels}})
-			lists[i], errs[i] = reply.GetContainers(), err
-		})
-		wait.Go(func() {
-			ctx, cancel := mostOf(ctx) // the rest is for asking about single containers
-			defer cancel()
-			reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{LabelSelector: labels}})
-			stats[i], statsErrs[i] = reply.GetStats(), err
+			c, s := m.lists.get(ctx, uid)
+			lists[i], oldErrs[i] = c.Value, c.Err
+			if !c.Known() {
+				errs[i] = c.Err
+			}
+			if statsErrs[i] = s.Err; s.Err == nil {
+				stats[i] = s.Value
+			}
 		})
 	}
 	wait.Wait()
+	k.old = errors.Join(distinct(oldErrs)...)
 	if k.err = errors.Join(distinct(errs)...); k.err != nil {
 		return k
 	}
 	err := errors.Join(distinct(statsErrs)...)
 	layers := slices.Concat(stats...)
-	k.join(slices.Concat(lists...), layers, err != nil)
+	k.join(slices.Concat(lists...), layers, err != nil || k.old != nil)
 	if err != nil {
 		k.deaf = !m.askEach(ctx, k, pods) && len(layers) == 0
 		k.layersErr = err
-	} else if len(pods) > fewPods {
+	} else if len(pods) > fewPods && k.old == nil {
 		m.lastKnown.Store(&k)
 	}
 	return k
@@ -135,7 +138,7 @@ func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answ
 func (m *Meter) askAbout(ctx context.Context, c *container) bool {
 	ctx, cancel := context.WithTimeout(ctx, hangsAfter/2)
 	defer cancel()
-	reply, err := m.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: c.id}})
+	reply, err := m.lists.runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{Filter: &runtimeapi.ContainerStatsFilter{Id: c.id}})
 	for _, s := range reply.GetStats() {
 		c.take(s.GetWritableLayer())
 	}
@@ -150,12 +153,15 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 	for _, s := range stats {
 		layers[s.GetAttributes().GetId()] = s.GetWritableLayer()
 	}
+	seen := make(map[string]bool, len(list))
 	for _, c := range list {
 		uid := c.GetLabels()[labelPodUID]
-		if uid == "" {
+		if uid == "" || c.GetId() == "" || seen[c.GetId()] {
 			continue
 		}
+		seen[c.GetId()] = true
 		k.has[uid] = true
+		k.sandboxes[c.GetPodSandboxId()] = true
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
