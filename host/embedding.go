@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
@@ -93,7 +94,10 @@ func (m *Manager) openEmbedded() error {
 	o.Now, o.After, o.Explain, o.MinDeadline = e.Clock.Now, e.Clock.After, e.Explain, e.MinDeadline
 	o.Reclaim, o.SkipStepsBecause = e.Reclaim, e.SkipStepsBecause
 	if e.MinDeadline == 0 { // otherwise time and figures are not those of this machine
-		o.Fallback, o.SourceStands = fallback.New(m.facts(c)), m.stats != nil
+		o.Fallback = fallback.New(m.facts(c))
+		if m.stats != nil {
+			o.SourceStands = observe.Forever
+		}
 	}
 	m.loop = loop.New(o)
 	return nil

@@ -51,6 +51,10 @@ import (
 // passAllowance is added to the interval before a missing pass counts as stuck.
 const passAllowance = 15 * time.Second
 
+// summaryStands is the time without a summary after which the host reads memory and process ids by
+// itself: half of the kubelet's interval.
+const summaryStands = 5 * time.Second
+
 // runDirInterval is the interval at which a daemon checks that its run directory still exists.
 const runDirInterval = time.Second
 
@@ -179,7 +183,10 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	reader := fallback.New(m.facts(c))
-	o.Fallback, o.Holder, o.SourceStands, o.CheckSampleTimes = reader, reader.LargestHolder, c.Source == config.SourceSummary, true
+	o.Fallback, o.Holder, o.CheckSampleTimes = reader, reader.LargestHolder, true
+	if c.Source == config.SourceSummary {
+		o.SourceStands = summaryStands
+	}
 	if given.Alive != nil {
 		o.Alive, o.AliveEvery = func() { given.Alive(!m.loop.Snapshot().Time.IsZero()) }, given.AliveEvery
 	}

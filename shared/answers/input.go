@@ -33,8 +33,11 @@ func IsRefused(err error) bool {
 	return refused
 }
 
-// errLate is the error of a call that has not ended when its caller's time is over.
-var errLate = errors.New("no answer in time")
+// ErrClosed is the error of an Input after Close.
+var ErrClosed = errors.New("closed")
+
+// ErrLate is the error of a call that has not ended when its caller's time is over.
+var ErrLate = errors.New("no answer in time")
 
 // An Answer is a value with its age.
 type Answer[T any] struct {
@@ -60,6 +63,7 @@ type Input[T any] struct {
 	last    Answer[T]     // the last good answer, without Err
 	err     error         // of the last call, nil after a good one
 	tried   time.Time     // when the last call began that has ended
+	began   time.Time     // when the call under way began
 	refused time.Time     // when the last call was refused
 	done    chan struct{} // closed when the call under way has ended, nil if there is none
 	cancel  context.CancelFunc
@@ -98,6 +102,16 @@ func (i *Input[T]) Last() Answer[T] {
 	return i.last
 }
 
+// Pending returns for how long the call under way has been, 0 if there is none.
+func (i *Input[T]) Pending() time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.done == nil {
+		return 0
+	}
+	return time.Since(i.began)
+}
+
 // look returns the answer if there is no call to wait for.
 func (i *Input[T]) look(ctx context.Context, since time.Time) (Answer[T], <-chan struct{}) {
 	i.mu.Lock()
@@ -124,7 +138,7 @@ func (i *Input[T]) late(since time.Time) Answer[T] {
 	defer i.mu.Unlock()
 	answer := i.answer(since)
 	if !i.fresh(since) && i.done != nil {
-		answer.Err = fmt.Errorf("%s: %w", i.name, errLate)
+		answer.Err = fmt.Errorf("%s: %w", i.name, ErrLate)
 	}
 	return answer
 }
@@ -134,6 +148,8 @@ func (i *Input[T]) fresh(since time.Time) bool { return i.last.Known() && !i.las
 func (i *Input[T]) answer(since time.Time) Answer[T] {
 	answer := i.last
 	switch {
+	case i.closed:
+		return Answer[T]{Err: ErrClosed}
 	case i.fresh(since):
 	case i.err != nil:
 		answer.Err = fmt.Errorf("%s: %w", i.name, i.err)
@@ -147,7 +163,7 @@ func (i *Input[T]) answer(since time.Time) Answer[T] {
 func (i *Input[T]) begin(ctx context.Context) {
 	ctx, i.cancel = context.WithTimeout(context.WithoutCancel(ctx), i.timeout)
 	began, done := time.Now(), make(chan struct{})
-	i.done = done
+	i.began, i.done = began, done
 	go func() {
 		value, err := hang.Try(func() (T, error) { return i.ask(ctx) })
 		i.mu.Lock()
@@ -163,7 +179,7 @@ func (i *Input[T]) begin(ctx context.Context) {
 	}()
 }
 
-// Close cancels the call under way and waits for its end. Get makes no more calls.
+// Close cancels the call under way and waits for its end. Get returns ErrClosed from then on.
 func (i *Input[T]) Close() {
 	i.mu.Lock()
 	i.closed = true

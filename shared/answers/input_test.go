@@ -42,7 +42,7 @@ func TestTheLastAnswerStandsUntilANewOneComes(t *testing.T) {
 			t.Fatal(a)
 		}
 		q.takes = 6 * time.Second
-		if a := i.Get(within(t, time.Second), time.Now()); !errors.Is(a.Err, errLate) || a.Value != 1 || time.Since(a.Asked) != 2*time.Second {
+		if a := i.Get(within(t, time.Second), time.Now()); !errors.Is(a.Err, ErrLate) || a.Value != 1 || time.Since(a.Asked) != 2*time.Second {
 			t.Errorf("%+v, want the answer of 2 s ago", a)
 		}
 		asked := time.Now().Add(-time.Second)

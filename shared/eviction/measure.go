@@ -82,7 +82,8 @@ type Measurement struct {
 	// Usage has the figure to rank by for each requested signal, with the filesystem
 	// layout already applied.
 	Usage []SignalUsage
-	// Pod-level figures, in bytes and processes.
+	// Pod-level figures, in bytes and processes. EphemeralStorageUsedBytes is a lower bound if a
+	// part of the pod's local storage is not known.
 	WorkingSetBytes           Figure
 	Processes                 Figure
 	EphemeralStorageUsedBytes Figure

@@ -49,7 +49,7 @@ type Chooser struct {
 
 // New returns a Chooser without figures.
 func New(o Options) *Chooser {
-	return &Chooser{Options: o, usage: lastUsage{bySignal: map[eviction.Signal]map[string]eviction.Measurement{}}}
+	return &Chooser{Options: o, usage: lastUsage{bySignal: map[eviction.Signal]map[string]lastFigure{}}}
 }
 
 // List lists the pods, within the time that a pass may wait for it.
@@ -203,7 +203,9 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
-	c.usage.remember(t.Signal, m.got, out.Candidates)
+	if old := c.usage.remember(t.Signal, m.got, out.Candidates, time.Now()); old != nil {
+		out.Snapshot.Stale = append(slices.Clone(out.Snapshot.Stale), *old)
+	}
 	for _, i := range slices.Concat(rankers, pin.Shadows(r.Layout, t.Signal)) {
 		out.labels, out.annotations = append(out.labels, i.Plugin.WantLabels...), append(out.annotations, i.Plugin.WantAnnotations...)
 	}

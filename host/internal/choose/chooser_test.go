@@ -181,8 +181,12 @@ func TestTheLastFiguresStandWhereThereAreNoNewOnes(t *testing.T) {
 	n.choice(t, false)
 	n.add("new")
 	memory.fails = eviction.ErrUnavailable
-	if _, got := n.choice(t, false); got != "memory: b 7, a 1, new ?" {
+	c, got := n.choice(t, false)
+	if got != "memory: b 7, a 1, new ?" {
 		t.Errorf("%q, want the order by the last figures", got)
+	}
+	if inputs := choose.Inputs(c.Snapshot.Stale); len(inputs) != 1 || inputs[0].Name != "figures of pods" || inputs[0].AgeSeconds <= 0 {
+		t.Errorf("inputs %v, want the age of the figures", inputs)
 	}
 	n.chooser.Forget(eviction.MemoryAvailable)
 	if _, got := n.choice(t, false); got != "memory: a ?, b ?, new ?" {

@@ -93,7 +93,8 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 // It does not override the answers of an authoritative source.
 func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, candidates []pods.Pod) {
 	missing := m.missing(candidates)
-	if c.Fallback == nil || len(missing) == 0 || c.SourceStands && m.answered {
+	stands := c.SourceStands == observe.Forever || c.SourceStands > 0 && len(m.got) > 0
+	if c.Fallback == nil || len(missing) == 0 || stands && m.answered {
 		return
 	}
 	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
@@ -152,24 +153,42 @@ func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
 // lastUsage holds the last figures of pods by signal and uid. It is safe for concurrent use.
 type lastUsage struct {
 	mu       sync.Mutex
-	bySignal map[eviction.Signal]map[string]eviction.Measurement
+	bySignal map[eviction.Signal]map[string]lastFigure
 }
 
+// A lastFigure is the last figure of a pod, measured at at.
+type lastFigure struct {
+	eviction.Measurement
+	at time.Time
+}
+
+// errOldFigures is why figures of a former measurement count.
+var errOldFigures = errors.New("not measured now")
+
 // remember keeps the figures for passes in which measuring fails, and gives pods without figures
-// their last ones. It forgets pods that are gone.
-func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod) {
+// their last ones: it returns the age of the oldest of these, or says that a pod has none, nil if all
+// are of now. It forgets pods that are gone.
+func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod, now time.Time) (old *pods.Stale) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	last := u.bySignal[s]
+	last, next := u.bySignal[s], make(map[string]lastFigure, len(candidates))
 	for _, c := range candidates {
-		if _, ok := got[c.Row.UID]; ok {
+		uid := c.Row.UID
+		if m, ok := got[uid]; ok {
+			next[uid] = lastFigure{m, now}
 			continue
 		}
-		if m, ok := last[c.Row.UID]; ok {
-			got[c.Row.UID] = m
+		if old == nil {
+			old = &pods.Stale{Input: "figures of pods", Err: errOldFigures}
+		}
+		m, ok := last[uid]
+		if ok {
+			next[uid], got[uid] = m, m.Measurement
+			old.Age = max(old.Age, now.Sub(m.at))
 		} else {
-			got[c.Row.UID] = eviction.Measurement{UID: c.Row.UID, Err: "not measured"}
+			got[uid] = eviction.Measurement{UID: uid, Err: "not measured"}
 		}
 	}
-	u.bySignal[s] = got
+	u.bySignal[s] = next
+	return old
 }

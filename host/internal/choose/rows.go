@@ -2,9 +2,19 @@ package choose
 
 import (
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
+
+// Inputs returns the inputs in stale for the records.
+func Inputs(stale []pods.Stale) (out []decision.Input) {
+	for _, s := range stale {
+		out = append(out, decision.Input{Name: s.Input, AgeSeconds: s.Age.Seconds(), Reason: input.ClipText(s.Err.Error())})
+	}
+	return out
+}
 
 // Enter writes the candidates for a signal, the ranker's order and the protected pods into d.
 func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {

@@ -1,27 +1,30 @@
 package criclient
 
 import (
+	"context"
 	"slices"
 	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // found remembers the pods whose cgroup was found. It is safe for concurrent use.
 type found struct {
 	cgroups Cgroups
+	hanging hang.Left
 
 	mu sync.Mutex
 	// uids are those of the last listing.
 	uids map[string]bool
 }
 
-// correct corrects listed pods by their cgroups and returns the number of those that it adds. A pod
+// correct corrects listed pods by their cgroups and returns the number of those that lacked something. A pod
 // whose cgroup was there and is gone has ended. One that never had a cgroup has it elsewhere. In old
 // lists, processes of no listed container belong to a new one.
-func (f *found) correct(listed []*Pod, old bool) (corrected []*Pod, added int) {
+func (f *found) correct(ctx context.Context, listed []*Pod, old bool) (corrected []*Pod, lacking int) {
 	if f.cgroups == nil {
 		return listed, 0
 	}
@@ -29,7 +32,11 @@ func (f *found) correct(listed []*Pod, old bool) (corrected []*Pod, added int) {
 	for _, p := range listed {
 		runs[p.UID] = p.Running()
 	}
-	processes, err := f.cgroups(func(uid string) bool { return old || !runs[uid] })
+	late, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	processes, err := hang.DoAs(&f.hanging, "cgroups", late.Done(), func() (map[string]nodefs.PodProcesses, error) {
+		return f.cgroups(func(uid string) bool { return old || !runs[uid] })
+	})
 	if err != nil { // the lists count as they are
 		return listed, 0
 	}
@@ -39,17 +46,19 @@ func (f *found) correct(listed []*Pod, old bool) (corrected []*Pod, added int) {
 		case !there && before[p.UID]:
 			p.end()
 		case old || len(p.Ready()) > 0:
-			p.addContainers(of)
+			if p.addContainers(of) {
+				lacking++
+			}
 		}
 	}
 	for uid, of := range processes {
 		if _, isListed := runs[uid]; !isListed && of.Running {
 			p := &Pod{UID: uid, SandboxUnknown: true}
 			p.addContainers(of)
-			listed, added = append(listed, p), added+1
+			listed, lacking = append(listed, p), lacking+1
 		}
 	}
-	return listed, added
+	return listed, lacking
 }
 
 // remember replaces the pods whose cgroup was found, and returns those found before.
@@ -90,14 +99,16 @@ func (p *Pod) end() {
 }
 
 // addContainers adds the ids of processes as running containers without a name, except those of
-// known containers and sandboxes.
-func (p *Pod) addContainers(of nodefs.PodProcesses) {
+// known containers and sandboxes. It reports whether there are some.
+func (p *Pod) addContainers(of nodefs.PodProcesses) (added bool) {
 	p.alive = of.Containers
 	for _, id := range of.Containers {
 		known := slices.ContainsFunc(p.Containers, func(c *runtimeapi.Container) bool { return id == c.GetId() || id == c.GetPodSandboxId() }) ||
 			slices.ContainsFunc(p.Sandboxes, func(s *runtimeapi.PodSandbox) bool { return id == s.GetId() })
 		if !known {
 			p.Containers = append(p.Containers, &runtimeapi.Container{Id: id, State: runtimeapi.ContainerState_CONTAINER_RUNNING})
+			added = true
 		}
 	}
+	return added
 }

@@ -97,7 +97,7 @@ func (l *Lister) Since(ctx context.Context, since time.Time) ([]*Pod, error) {
 	if err := distinct([]error{missing(sandboxes.Err), missing(containers.Err)}); err != nil {
 		return nil, err
 	}
-	return l.join(sandboxes, containers).Pods, nil
+	return l.join(ctx, sandboxes, containers).Pods, nil
 }
 
 // missing returns err unless the list is only too large.
@@ -118,10 +118,10 @@ func (l *Lister) Pods(ctx context.Context) (Listing, error) {
 	soon, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
 	sandboxes, containers := l.get(soon, now)
-	listing := l.join(sandboxes, containers)
+	listing := l.join(ctx, sandboxes, containers)
 	if listing.Stale != nil && (len(listing.Pods) == 0 || l.found.cgroups == nil) {
 		sandboxes, containers = l.get(ctx, now)
-		listing = l.join(sandboxes, containers)
+		listing = l.join(ctx, sandboxes, containers)
 	}
 	if len(listing.Pods) == 0 && (!sandboxes.Known() || !containers.Known()) {
 		return Listing{}, listing.Partial()
@@ -138,7 +138,7 @@ func (l *Lister) get(ctx context.Context, since time.Time) (sandboxes answers.An
 }
 
 // join joins lists, and corrects them.
-func (l *Lister) join(sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container]) Listing {
+func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container]) Listing {
 	out := Listing{Pods: byPod(sandboxes.Value, containers.Value)}
 	if sandboxes.Err != nil {
 		out.Stale = append(out.Stale, staleness("pod sandboxes", sandboxes))
@@ -149,9 +149,9 @@ func (l *Lister) join(sandboxes answers.Answer[[]*runtimeapi.PodSandbox], contai
 	for _, p := range out.Pods {
 		p.SandboxUnknown = sandboxes.Err != nil && len(p.Sandboxes) == 0
 	}
-	var unlisted int
-	if out.Pods, unlisted = l.found.correct(out.Pods, out.Stale != nil); unlisted > 0 && out.Stale == nil {
-		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("list containers: %d pods that have processes are missing", unlisted)}}
+	var lacking int
+	if out.Pods, lacking = l.found.correct(ctx, out.Pods, out.Stale != nil); lacking > 0 && out.Stale == nil {
+		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("list containers: containers of %d pods with processes are missing", lacking)}}
 	}
 	return out
 }

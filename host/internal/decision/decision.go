@@ -72,7 +72,9 @@ type Decision struct {
 	// Thresholds holds all in force, in the order of the configuration.
 	Thresholds   []Threshold   `json:"thresholds,omitempty"`
 	Observations []Observation `json:"observations,omitempty"`
-	Reclaim      []Reclaim     `json:"reclaim,omitempty"`
+	// Inputs holds those that were not new.
+	Inputs  []Input   `json:"inputs,omitempty"`
+	Reclaim []Reclaim `json:"reclaim,omitempty"`
 	// Ranker is the ranker that ordered the candidates.
 	Ranker *Ranker `json:"ranker,omitempty"`
 	// Candidates are in the order of the pod source. Order holds indexes into it, the first to be
@@ -91,6 +93,23 @@ type Decision struct {
 	Growth *Growth `json:"growth,omitempty"`
 	// Outcome holds the kill and its relief, as far as known, stored separately.
 	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// An Input is an input of the decision that was not new, such as a list of the container runtime.
+type Input struct {
+	Name string `json:"name"`
+	// AgeSeconds is the age of the last good answer, which was used; 0 if there was none.
+	AgeSeconds float64 `json:"ageSeconds,omitempty"`
+	// Reason is why there was no newer one.
+	Reason string `json:"reason"`
+}
+
+// String describes i in one line.
+func (i Input) String() string {
+	if i.AgeSeconds == 0 {
+		return i.Name + " not known: " + i.Reason
+	}
+	return fmt.Sprintf("%s of %.3gs before: %s", i.Name, i.AgeSeconds, i.Reason)
 }
 
 // A Reclaim is the result of one step of node-level reclaim.

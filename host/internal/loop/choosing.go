@@ -136,7 +136,7 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
-		"message", message, "why", v.Why, "dryRun", v.DryRun, "record", v.Record)
+		"message", message, "why", v.Why, "notNew", choose.Inputs(choice.Snapshot.Stale), "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
 	askShadows(ctx, l, c, v)
 	if !v.DryRun && !l.Settings.asKubelet() {

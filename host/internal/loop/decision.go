@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -71,10 +72,14 @@ func (p *pass) decided(entered bool) *decision.Decision {
 	if p.acted != nil {
 		d.Act(p.acted.threshold)
 		d.Reclaim, d.Reason = p.acted.reclaimed, p.nobody
+		d.Inputs = choose.Inputs(p.choice.Snapshot.Stale)
 		d.Timeline.MeasuringMS = float64(p.choice.Took) / float64(time.Millisecond)
 		if entered {
 			p.choice.Enter(&d, p.acted.threshold.Signal)
 		}
+	}
+	if p.checked != nil && p.acted == nil {
+		d.Inputs = choose.Inputs(p.checked.stale)
 	}
 	p.decision = &d
 	return &d

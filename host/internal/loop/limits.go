@@ -61,6 +61,7 @@ type limitCheck struct {
 	took     time.Duration
 	err      error // the pods could not be listed
 	pods     []pods.Pod
+	stale    []pods.Stale
 	measured map[string]eviction.Measurement
 	reliable bool // false for a vendor's figures
 }
@@ -79,6 +80,7 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 		c.err = err
 		return
 	}
+	c.stale = listed.Stale
 	for i := range listed.Pods {
 		if p := &listed.Pods[i]; p.HasManifest && policy.HasLocalLimits(p.API) {
 			c.pods = append(c.pods, *p)
@@ -146,7 +148,7 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		v, layout := l.victims.Start(found), l.observer.Thresholds.Layout
 		l.victims.Relief.Expect(v, policy.LocalStorage, layout, c.use(layout, v.UID), l.observer.Latest())
 		l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
-			"graceSeconds", v.GraceSeconds, "message", v.Message, "dryRun", v.DryRun, "record", v.Record)
+			"graceSeconds", v.GraceSeconds, "message", v.Message, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c
 		l.kill(ctx, p, v)
 	}

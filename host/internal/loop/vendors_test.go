@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -347,7 +348,7 @@ type byHand struct {
 // readByHand has the host read memory by itself, if the built-in plugin's source does not stand.
 func (n *node) readByHand(stands bool) *byHand {
 	b := &byHand{node: n}
-	n.options.Fallback, n.options.SourceStands = b, stands
+	n.options.Fallback, n.options.SourceStands = b, map[bool]time.Duration{true: observe.Forever}[stands]
 	return b
 }
 

@@ -28,13 +28,13 @@ type Fallback interface {
 }
 
 // fallBack reads signals that no plugin has observed for a while, so that a broken plugin does not
-// hide a shortage. began is when the plugins were first asked. It leaves spared to their sources,
-// and sets the observer of each signal.
+// hide a shortage. began is when the plugins were first asked. It leaves spared to their sources
+// for the time of SourceStands, and sets the observer of each signal.
 func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []eviction.Signal, spared map[eviction.Signal]bool, got map[eviction.Signal]eviction.Observation) {
 	var due []eviction.Signal
 	for _, s := range signals {
 		of := o.of(s)
-		if g, ok := got[s]; !ok || g.State != eviction.Unknown || spared[s] || !o.fallsBack(s) {
+		if g, ok := got[s]; !ok || g.State != eviction.Unknown || spared[s] && !o.outlasts(s) || !o.fallsBack(s) {
 			if of.readByHost {
 				o.Metrics.ReadByHost(s, false)
 				o.Log.Info("host no longer reads the signal", "signal", s)
@@ -45,7 +45,11 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 		if of.unknownSince.IsZero() {
 			of.unknownSince = began
 		}
-		if time.Since(of.unknownSince) >= unknownFor {
+		of.readAfter = unknownFor
+		if spared[s] {
+			of.readAfter = o.SourceStands
+		}
+		if time.Since(of.unknownSince) >= of.readAfter {
 			due = append(due, s)
 		}
 	}
@@ -66,11 +70,17 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 	}
 }
 
+// outlasts reports whether the host reads s at last although its source has no figure.
+func (o *Observer) outlasts(s eviction.Signal) bool {
+	d, _ := eviction.Builtin(s)
+	return d.FromKernel && o.SourceStands < Forever
+}
+
 // confirm reads signals of q that only a custom plugin has observed, because the built-in one,
 // which should be asked beside it, is gone or does not answer. The host cannot read the kubelet's
 // summary.
 func (o *Observer) confirm(ctx context.Context, q *inquiry) {
-	if o.Fallback == nil || o.SourceStands {
+	if o.Fallback == nil || o.SourceStands > 0 {
 		return
 	}
 	alone := slices.DeleteFunc(q.unconfirmed(), func(s eviction.Signal) bool { return !o.Fallback.Reads(s) })
@@ -102,7 +112,7 @@ func (o *Observer) LookAt(now time.Time) (times []time.Time) {
 		case of.readByHost:
 			times = append(times, now.Add(unknownFor))
 		default:
-			times = append(times, of.unknownSince.Add(unknownFor))
+			times = append(times, of.unknownSince.Add(of.readAfter))
 		}
 	}
 	return times

@@ -44,7 +44,7 @@ func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Si
 	for s, by := range q.by {
 		o.of(s).by = by
 	}
-	if !o.SourceStands {
+	if o.SourceStands == 0 {
 		clear(q.said)
 	}
 	o.fallBack(ctx, began, signals, q.said, q.Observations)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -42,10 +43,14 @@ type Options struct {
 	// Fallback, if not nil, reads signals of hard thresholds that no plugin has observed for a
 	// second, and measures pods that no plugin measures.
 	Fallback Fallback
-	// SourceStands: the plugins' source of figures is authoritative. When they report that it has
-	// none, the host does not read them elsewhere.
-	SourceStands bool
+	// SourceStands is the time for which the plugins' source of figures is authoritative although
+	// they report that it has none: the host does not read them elsewhere, and later only those of
+	// the kernel, which it can also measure of pods. 0 means not at all.
+	SourceStands time.Duration
 }
+
+// Forever is a SourceStands without end.
+const Forever = time.Duration(math.MaxInt64)
 
 // An Observer observes the signals. It belongs to one goroutine, except for the parts that say
 // otherwise.
@@ -66,6 +71,7 @@ type signal struct {
 	// needs it; readByHost is set while the host reads it instead.
 	unknownSince  time.Time
 	readByHost    bool
+	readAfter     time.Duration // from unknownSince
 	contradiction Contradiction
 }
 

@@ -56,7 +56,7 @@ type Snapshot struct {
 type Stale struct {
 	// Input names it, such as "containers" or "API server".
 	Input string
-	// Age is how old the answer is that was used; 0 if there was none.
+	// Age is the age of the answer that was used, 0 if there was none.
 	Age time.Duration
 	// Err is why there was no newer one.
 	Err error

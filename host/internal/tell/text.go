@@ -27,6 +27,7 @@ func Text(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.headline()
 	w.whyNow()
+	w.inputs()
 	w.grew()
 	w.tried()
 	w.whyIt()
@@ -184,6 +185,12 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 		text += fmt.Sprintf(", met since %s, %v of its grace period is left", clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
 	}
 	return text, true
+}
+
+func (w *text) inputs() {
+	for _, i := range w.r.Inputs {
+		w.line("not new", "%s", i)
+	}
 }
 
 func (w *text) tried() {

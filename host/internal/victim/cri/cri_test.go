@@ -530,6 +530,9 @@ func TestAllProcessesOfAPodDieIfTheRuntimeStopsNothing(t *testing.T) {
 			if took := time.Since(began); took < time.Second || took > 1*time.Second+podMargin+time.Second {
 				t.Errorf("killed after %v, want soon after the grace period of 1s", took)
 			}
+			for deadline := began.Add(10 * time.Second); !strings.Contains(log.String(), "processes killed") && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond) // until their memory is released
+			}
 			cancel()
 			<-ended
 			k.Lister.Close()

@@ -3,11 +3,11 @@ package filesystem
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"sync"
 	"time"
 
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -17,14 +17,12 @@ import (
 // deadline.
 const longestWait = 500 * time.Millisecond
 
-var errClosed = errors.New("closed")
-
 // Filesystems observes the node's filesystems. Its methods may be called
 // concurrently.
 type Filesystems struct {
 	root    nodefs.FS
 	kubelet *place
-	runtime *runtime
+	runtime runtime
 	// logs and volumes are the places of pods' logs and volumes.
 	logs, volumes *place
 
@@ -44,7 +42,7 @@ type Filesystems struct {
 func New(facts eviction.NodeFacts, images ImageFilesystems) *Filesystems {
 	root := nodefs.FS{Root: facts.RootDir}
 	return &Filesystems{
-		root: root, kubelet: newPlace(root, facts.KubeletRootDir), runtime: &runtime{images: images},
+		root: root, kubelet: newPlace(root, facts.KubeletRootDir), runtime: newRuntime(images),
 		logs: newPlace(root, facts.PodLogsDir), volumes: newPlace(root, path.Join(facts.KubeletRootDir, "pods")),
 	}
 }
@@ -61,13 +59,13 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 	var all samples
 	named, err := f.runtime.directories(ctx)
 	if err != nil {
-		all.image = &sample{err: fmt.Errorf("image filesystem: %w", err)}
+		all.image = &sample{err: err}
 		all.container = all.image
 	} else {
 		all.image, all.container = f.lookAtImages(ctx, named)
 	}
 	all.node = node.wait()
-	if errors.Is(err, errClosed) {
+	if errors.Is(err, answers.ErrClosed) {
 		return nil, eviction.LayoutReport{}, err
 	}
 	report := f.detect(&all)
@@ -123,4 +121,4 @@ func (f *Filesystems) places(named directories) (images, containers *place) {
 
 // Close ends what Observe has begun and waits for an outstanding answer of the runtime. It does
 // not wait for a filesystem that hangs.
-func (f *Filesystems) Close() { f.runtime.close() }
+func (f *Filesystems) Close() { f.runtime.input.Close() }

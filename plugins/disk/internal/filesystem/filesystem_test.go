@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 
@@ -267,7 +268,7 @@ func TestAfterClose(t *testing.T) {
 	f := New(newNode(t), says("/var/lib/images"))
 	f.Close()
 	f.Close()
-	if _, _, err := f.Observe(t.Context(), diskSignals); !errors.Is(err, errClosed) {
+	if _, _, err := f.Observe(t.Context(), diskSignals); !errors.Is(err, answers.ErrClosed) {
 		t.Errorf("error is %v, want closed", err)
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/answers"
 )
 
 const (
@@ -18,8 +17,6 @@ const (
 	// pass; passes in between use the last answer. It is short enough to notice a runtime that
 	// was restarted with another configuration.
 	askInterval = 10 * time.Second
-	// retryInterval replaces askInterval after a failed request.
-	retryInterval = time.Second
 	// askTimeout ends a call that hangs; no pass waits that long.
 	askTimeout = 10 * time.Second
 	// refreshWait limits the wait of a pass for an answer that most likely repeats the last one. A
@@ -41,101 +38,33 @@ type directories struct {
 	containers string
 }
 
-// runtime finds the runtime's directories. It makes one call at a time, which may outlive the
-// pass that began it.
-type runtime struct {
-	images ImageFilesystems
-	calls  sync.WaitGroup
+// runtime finds the runtime's directories.
+type runtime struct{ input *answers.Input[directories] }
 
-	mu       sync.Mutex
-	closed   bool
-	asked    time.Time     // start of the last call
-	answered chan struct{} // closed when the call in progress has ended, nil if there is none
-	cancel   context.CancelFunc
-	known    directories // the last good answer
-	err      error       // why there is none, or no newer one
+func newRuntime(images ImageFilesystems) runtime {
+	return runtime{answers.New("image filesystem", askTimeout, func(ctx context.Context) (directories, error) {
+		reply, err := images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+		if err != nil {
+			return directories{}, err
+		}
+		return directoriesOf(reply)
+	})}
 }
 
 // directories returns the runtime's last answer, after asking again if it is time. The error
 // says why there has never been one.
-func (r *runtime) directories(ctx context.Context) (directories, error) {
-	answered, most, err := r.ask(ctx)
-	if err != nil {
-		return directories{}, err
+func (r runtime) directories(ctx context.Context) (directories, error) {
+	most := askTimeout
+	if r.input.Last().Known() {
+		most = refreshWait
 	}
-	if answered != nil {
-		wait, cancel := context.WithTimeout(ctx, most)
-		defer cancel()
-		select {
-		case <-answered:
-		case <-wait.Done():
-		}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	answer := r.input.Get(ctx, time.Now().Add(-askInterval))
+	if answer.Known() {
+		return answer.Value, nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.known != directories{}:
-		return r.known, nil
-	case r.err != nil:
-		return directories{}, r.err
-	default:
-		return directories{}, errors.New("the runtime has not answered yet")
-	}
-}
-
-// ask begins a call if one is due. It returns the channel to wait for and the longest wait.
-func (r *runtime) ask(ctx context.Context) (answered <-chan struct{}, most time.Duration, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return nil, 0, errClosed
-	}
-	known := r.known != directories{}
-	interval := askInterval
-	if r.err != nil {
-		interval = retryInterval
-	}
-	if r.answered == nil && (!known || time.Since(r.asked) >= interval) {
-		r.begin(ctx)
-	}
-	if known {
-		return r.answered, refreshWait, nil
-	}
-	return r.answered, askTimeout, nil
-}
-
-// begin begins a call. The caller holds mu.
-func (r *runtime) begin(ctx context.Context) {
-	ctx, r.cancel = context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
-	r.asked = time.Now()
-	r.answered = make(chan struct{})
-	r.calls.Go(func() {
-		named, err := hang.Try(func() (directories, error) {
-			reply, err := r.images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
-			if err != nil {
-				return directories{}, err
-			}
-			return directoriesOf(reply)
-		})
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.cancel()
-		close(r.answered)
-		r.answered = nil
-		if r.err = err; err == nil {
-			r.known = named
-		}
-	})
-}
-
-func (r *runtime) close() {
-	r.mu.Lock()
-	r.closed = true
-	if r.cancel != nil {
-		r.cancel()
-	}
-	r.mu.Unlock()
-	r.calls.Wait()
+	return directories{}, answer.Err
 }
 
 // directoriesOf takes the first filesystem of each kind, like the kubelet. A runtime that does not

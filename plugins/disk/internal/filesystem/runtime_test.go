@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/shared/answers"
 )
 
 var _ ImageFilesystems = runtimeapi.ImageServiceClient(nil)
@@ -83,7 +85,7 @@ func hangs(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 }
 
 // step asks for the directories as a pass does, and says how long it took.
-func (c *changing) step(t *testing.T, r *runtime) (directories, time.Duration, error) {
+func (c *changing) step(t *testing.T, r runtime) (directories, time.Duration, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -95,8 +97,8 @@ func (c *changing) step(t *testing.T, r *runtime) (directories, time.Duration, e
 func TestTheRuntimeIsAskedUntilItAnswersAndThenNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(changing)
-		r := &runtime{images: c}
-		defer r.close()
+		r := newRuntime(c)
+		defer r.input.Close()
 		want := func(when string, images, errText string, calls int64) {
 			t.Helper()
 			got, took, err := c.step(t, r)
@@ -119,7 +121,7 @@ func TestTheRuntimeIsAskedUntilItAnswersAndThenNowAndThen(t *testing.T) {
 		<-time.After(askInterval)
 		c.set(fails("restarting"))
 		want("the full pass while it restarts", "/a", "", 4)
-		<-time.After(retryInterval)
+		<-time.After(time.Second)
 		c.set(says("/b"))
 		want("soon after", "/b", "", 5)
 		<-time.After(askInterval / 2)
@@ -130,10 +132,10 @@ func TestTheRuntimeIsAskedUntilItAnswersAndThenNowAndThen(t *testing.T) {
 func TestARuntimeThatHangsHoldsUpNoPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(changing)
-		r := &runtime{images: c}
+		r := newRuntime(c)
 		c.set(hangs)
 		for range 3 {
-			if _, took, err := c.step(t, r); err == nil || !strings.Contains(err.Error(), "not answered yet") || took != 500*time.Millisecond {
+			if _, took, err := c.step(t, r); err == nil || !strings.Contains(err.Error(), "no answer in time") || took != 500*time.Millisecond {
 				t.Errorf("%v after %v, want that it has not answered after the pass's time", err, took)
 			}
 		}
@@ -141,11 +143,11 @@ func TestARuntimeThatHangsHoldsUpNoPass(t *testing.T) {
 			t.Errorf("%d calls at once, want one", n)
 		}
 		<-time.After(askTimeout)
-		if _, _, err := c.step(t, r); err == nil || !strings.Contains(err.Error(), "deadline") {
-			t.Errorf("error is %v, want the deadline's", err)
+		if _, _, err := c.step(t, r); err == nil || !strings.Contains(err.Error(), "no answer in time") || c.calls.Load() != 2 {
+			t.Errorf("%v after %d calls, want a second one", err, c.calls.Load())
 		}
-		r.close() // ends the second call
-		if _, _, err := c.step(t, r); !errors.Is(err, errClosed) {
+		r.input.Close() // ends the second call
+		if _, _, err := c.step(t, r); !errors.Is(err, answers.ErrClosed) {
 			t.Errorf("error after close is %v", err)
 		}
 	})
@@ -154,8 +156,8 @@ func TestARuntimeThatHangsHoldsUpNoPass(t *testing.T) {
 func TestARuntimeThatHangsLaterLeavesWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := new(changing)
-		r := &runtime{images: c}
-		defer r.close()
+		r := newRuntime(c)
+		defer r.input.Close()
 		c.set(says("/a"))
 		_, _, _ = c.step(t, r)
 		c.set(hangs)

@@ -38,9 +38,10 @@ type Collector struct {
 	settings   atomic.Pointer[Settings]
 	// urgent is the number of GCs that the host waits for.
 	urgent atomic.Int32
-	// turn holds a value while a GC runs; it guards images.
+	// turn holds a value while a GC runs; it guards images and late.
 	turn   chan struct{}
 	images images
+	late   lateQueries
 }
 
 // New returns a Collector. The settings must be valid.
@@ -60,7 +61,7 @@ func New(o Options) *Collector {
 	c := &Collector{
 		statfs: o.Statfs,
 		client: o.Client, root: o.Root, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
-		images: images{records: map[string]imageRecord{}, volumes: map[string][]string{}},
+		images: images{records: map[string]imageRecord{}, volumes: map[string][]string{}}, late: lateQueries{},
 	}
 	c.Apply(o.Settings)
 	return c
@@ -154,7 +155,7 @@ func (c *Collector) begin(ctx context.Context, progress func(eviction.Reclaimed)
 	for {
 		select {
 		case c.turn <- struct{}{}:
-			return &step{client: c.client, root: c.root, statfs: c.statfs, progress: progress}, nil
+			return &step{client: c.client, root: c.root, statfs: c.statfs, progress: progress, late: c.late}, nil
 		case <-beat.C:
 			progress(eviction.Reclaimed{})
 		case <-ctx.Done():

@@ -44,7 +44,10 @@ func (g *containerGC) run(ctx context.Context) {
 		g.fail(err)
 	} else {
 		g.removeContainers(ctx, l)
-		if l, err = g.look(ctx); err != nil {
+		if g.containers > 0 {
+			l, err = g.look(ctx)
+		}
+		if err != nil {
 			g.fail(err)
 		} else {
 			g.removeSandboxes(ctx, l)

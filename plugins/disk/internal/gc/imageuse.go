@@ -41,7 +41,8 @@ func (ix imageIndex) find(names ...string) []string {
 }
 
 // used returns the images that containers in any state run or mount. It asks once per container for
-// its mounts, which the list lacks. If it fails, it keeps the mounts that it has read.
+// its mounts, which the list lacks. If the mounts of a container that may run cannot be read, images
+// that no container is known to have run count as used: it may mount them.
 func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, error) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.ListContainers, &runtimeapi.ListContainersRequest{})
 	if err != nil {
@@ -54,8 +55,14 @@ func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, err
 			used[id] = true
 		}
 		names, err := g.imageVolumes(ctx, container.GetId())
-		if err != nil {
+		switch {
+		case err != nil && g.over(ctx):
 			return nil, err
+		case err != nil:
+			g.fail(err)
+			if container.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+				g.addNeverRun(used, ix)
+			}
 		}
 		there[container.GetId()] = true
 		for _, name := range names {
@@ -66,6 +73,17 @@ func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, err
 	}
 	maps.DeleteFunc(g.volumes, func(id string, _ []string) bool { return !there[id] })
 	return used, nil
+}
+
+// addNeverRun adds the images that no container is known to have run.
+func (g *imageGC) addNeverRun(used map[string]bool, ix imageIndex) {
+	for _, ids := range ix {
+		for _, id := range ids {
+			if g.records[id].lastUsed.IsZero() {
+				used[id] = true
+			}
+		}
+	}
 }
 
 func (g *imageGC) imageVolumes(ctx context.Context, container string) ([]string, error) {

@@ -165,7 +165,7 @@ func (g *containerGC) removeLinks(ctx context.Context) {
 		switch {
 		case err != nil && !gone(err):
 			g.fail(fmt.Errorf("remove log link %s: ask for its container: %w", link, err))
-			return // the runtime would not answer for the others either
+			continue
 		case err == nil && reply.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED:
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 	// askTimeout limits a query to the runtime. It is shorter than the 30 s without progress after
 	// which the host gives up on a step and the reason is lost.
 	askTimeout = 10 * time.Second
+	// shortTimeout replaces askTimeout after a query without an answer, for others of its kind
+	// for lateFor.
+	shortTimeout = time.Second
+	lateFor      = time.Minute
 	// removeTimeout limits a removal. A large layer on a slow disk takes long; the runtime
 	// continues even without its caller.
 	removeTimeout = time.Minute
@@ -49,17 +54,40 @@ type step struct {
 	// Removals and queries in a row that got no answer: a runtime that hangs in a removal may
 	// still answer queries.
 	stuck, silent int
+	// late has the queries without an answer, of all steps.
+	late lateQueries
+}
+
+// lateQueries has the times of queries without an answer, by the type of the request. It is guarded
+// by the turn of the Collector.
+type lateQueries map[string]time.Time
+
+// timeout returns that of the next query: it is short after one of its kind had no answer.
+func (l lateQueries) timeout(query string) time.Duration {
+	if time.Since(l[query]) < lateFor {
+		return shortTimeout
+	}
+	return askTimeout
 }
 
 // ask makes a query that the runtime answers at once. Each answer counts as progress: hundreds of
 // queries to a slow runtime may take long.
 func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	query := fmt.Sprintf("%T", req)
+	timeout := s.late.timeout(query)
+	if s.silent > 0 {
+		timeout = shortTimeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	reply, err := call(ctx, req)
+	reply, err := call(limited, req)
 	s.silent++
-	if status.Code(err) != codes.DeadlineExceeded {
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil:
+		s.late[query] = time.Now()
+	case status.Code(err) != codes.DeadlineExceeded:
 		s.silent = 0
+		delete(s.late, query)
 	}
 	s.progress(s.released)
 	return reply, err
@@ -97,11 +125,13 @@ func (s *step) free(bytes, inodes int64) {
 	s.progress(s.released)
 }
 
-// fail records an error and reports progress.
+// fail records an error, unless it was recorded before, and reports progress.
 func (s *step) fail(err error) {
-	if len(s.errs) < mostErrors {
+	switch {
+	case slices.ContainsFunc(s.errs, func(before error) bool { return before.Error() == err.Error() }):
+	case len(s.errs) < mostErrors:
 		s.errs = append(s.errs, err)
-	} else {
+	default:
 		s.more++
 	}
 	s.progress(s.released)

@@ -17,8 +17,8 @@ import (
 const (
 	// callTimeout bounds a call of the runtime. A Measure waits less.
 	callTimeout = 30 * time.Second
-	// freshWait is the time that a Measure waits for new lists if it has old ones.
-	freshWait = time.Second
+	// freshWait is the time that a Measure waits for new lists if it can do without.
+	freshWait = 500 * time.Millisecond
 )
 
 // A listing holds the runtime's lists of the containers of one pod, or of all.
@@ -101,9 +101,9 @@ func (l *lists) get(ctx context.Context, uid string) (containers answers.Answer[
 	return containers, stats
 }
 
-// get waits for a new answer until ctx ends, but not long if there is an old one.
+// get waits for a new answer until ctx ends, but not long if there is an old one, or a call is late.
 func get[T any](ctx context.Context, of *answers.Input[T]) answers.Answer[T] {
-	if of.Last().Known() {
+	if of.Last().Known() || of.Pending() > freshWait {
 		soon, cancel := context.WithTimeout(ctx, freshWait)
 		defer cancel()
 		ctx = soon

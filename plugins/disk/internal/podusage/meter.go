@@ -1,9 +1,11 @@
 package podusage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +89,8 @@ type Meter struct {
 	unexplained unexplained
 	// warned: it was logged that some pods are not fully known.
 	warned atomic.Bool
+	// warnedOld: it was logged that the runtime's lists are not new.
+	warnedOld atomic.Bool
 }
 
 // New returns a Meter. Close it when no further Measure will begin.
@@ -156,6 +160,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	wait.Wait()
 	c.giveHeld(req.Pods, emit)
 	m.trees.endWaiting()
+	m.warnOld(cmp.Or(c.known.old, c.known.layersErr))
 	if err = c.known.err; c.known.deaf {
 		err = c.known.layersErr
 	}
@@ -163,6 +168,15 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 		return fmt.Errorf("figures of containers: %w", err)
 	}
 	return nil
+}
+
+// warnOld logs, once until the runtime's lists are new again, that they are not.
+func (m *Meter) warnOld(err error) {
+	if err == nil {
+		m.warnedOld.Store(false)
+	} else if !m.warnedOld.Swap(true) {
+		slog.Warn("lists of the container runtime are not new: the last ones count, processes and directories", "error", err)
+	}
 }
 
 // A call is one Measure.

@@ -69,7 +69,7 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 		return p
 	}
 	if ctx.Err() == nil && (c.looks.Rootfs || c.looks.Volumes) {
-		p.processes = c.meter.cgroups.of(row)
+		p.processes, _ = guard(ctx, &c.meter.hanging, "cgroups", func() processes { return c.meter.cgroups.of(row) }) // none if they hang
 	}
 	if c.looks.Rootfs {
 		p.findLayers()
@@ -277,7 +277,7 @@ func (p *pod) fill(m *eviction.Measurement) {
 		}
 		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
 	}
-	if c.looks == everything && (c.known.err == nil || len(p.cgroups) > 0) && !c.known.deaf && !p.hidden.Rootfs {
+	if c.looks == everything {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
 	}
 	if c.detailed {
@@ -289,11 +289,15 @@ func (p *pod) fill(m *eviction.Measurement) {
 // ephemeral returns the usage that the kubelet compares with the pod's limit on ephemeral storage
 // (stats/helper.go: calcEphemeralStorage): writable layers and logs of containers, volumes that
 // live as long as the pod and are on the node's disk, other files beside the containers' logs,
-// and the hosts file. Unlike the kubelet, it also counts deleted files.
+// and the hosts file. Unlike the kubelet, it also counts deleted files. It is a lower bound if parts
+// are hidden: containers that are not listed do not count, since one may be the sandbox.
 func (p *pod) ephemeral() eviction.Figure {
 	total := summary.Add(p.others.Bytes, p.deleted.Bytes)
 	for i := range p.stats.Containers {
 		c := &p.stats.Containers[i]
+		if c.Name == "" {
+			continue
+		}
 		total = summary.Add(total, summary.Add(c.Rootfs.UsedBytes.Value, c.Logs.UsedBytes.Value))
 	}
 	for i := range p.volumes {

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 )
@@ -96,7 +97,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	layers := slices.Concat(stats...)
 	k.join(slices.Concat(lists...), layers, err != nil || k.old != nil)
 	if err != nil {
-		k.deaf = !m.askEach(ctx, k, pods) && len(layers) == 0
+		k.deaf = !m.askEach(ctx, k, pods, errors.Is(err, answers.ErrLate)) && len(layers) == 0
 		k.layersErr = err
 	} else if len(pods) > fewPods && k.old == nil {
 		m.lastKnown.Store(&k)
@@ -113,10 +114,13 @@ func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // askEach asks for each missing layer of the pods' containers and reports whether any answer
-// came: a runtime refuses all of them because of one bad container. A layer without an answer
-// keeps its last figure for two minutes.
-func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod) (answered bool) {
+// came: a runtime refuses all of them because of one bad container. One that is late is not asked. A
+// layer without an answer keeps its last figure for two minutes.
+func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod, late bool) (answered bool) {
 	last, failures := m.lastKnown.Load(), 0
+	if late {
+		failures = mostRefusals
+	}
 	for i := range pods {
 		running := k.running[pods[i].UID]
 		for n := range running {
