@@ -3,7 +3,9 @@ package choose
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -213,6 +215,9 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	if len(out.Candidates) == 0 {
 		return
 	}
+	if out.Err = c.noFigures(m, t.Signal); out.Err != nil {
+		return
+	}
 	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(out.Candidates, m.got) })
 	fallback := func() []eviction.Ranked { return rank.Kubelet(rows(), t.Signal) }
 	for n, i := range rankers {
@@ -239,6 +244,19 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 		return
 	}
 	out.Order = fallback()
+}
+
+// errNoFigures is why no pod is chosen by disks while the source of all figures has none, which the
+// host cannot measure: as with a kubelet, none goes by priority alone.
+var errNoFigures = errors.New("the source of figures has none of pods now")
+
+func (c *Chooser) noFigures(m *measured, s eviction.Signal) error {
+	d, _ := eviction.Builtin(s)
+	known := slices.ContainsFunc(slices.Collect(maps.Values(m.got)), func(m eviction.Measurement) bool { return m.State != eviction.MeasurementUnknown })
+	if c.SourceStands == 0 || c.SourceStands == observe.Forever || d.Condition != eviction.DiskPressure || !m.answered || known {
+		return nil
+	}
+	return errNoFigures
 }
 
 // ranking returns the request to a ranker, without the candidates.

@@ -58,14 +58,14 @@ type Cgroups func(look func(uid string) bool) (map[string]nodefs.PodProcesses, e
 // NewLister returns a Lister. The lists are corrected by cgroups, unless that is nil.
 func NewLister(client runtimeapi.RuntimeServiceClient, cgroups Cgroups) *Lister {
 	l := &Lister{found: found{cgroups: cgroups}}
-	l.sandboxes = answers.New("list pod sandboxes", callTimeout, func(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
+	l.sandboxes = answers.New("pod sandboxes", callTimeout, func(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
 		reply, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 		for _, s := range reply.GetItems() {
 			s.Labels, s.Annotations = kept(s.GetLabels()), kept(s.GetAnnotations())
 		}
 		return once(reply.GetItems()), refused(err)
 	})
-	l.containers = answers.New("list containers", callTimeout, func(ctx context.Context) ([]*runtimeapi.Container, error) {
+	l.containers = answers.New("containers", callTimeout, func(ctx context.Context) ([]*runtimeapi.Container, error) {
 		reply, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 		for _, c := range reply.GetContainers() {
 			c.Labels, c.Annotations = kept(c.GetLabels()), kept(c.GetAnnotations())
@@ -151,7 +151,7 @@ func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeap
 	}
 	var lacking int
 	if out.Pods, lacking = l.found.correct(ctx, out.Pods, out.Stale != nil); lacking > 0 && out.Stale == nil {
-		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("list containers: containers of %d pods with processes are missing", lacking)}}
+		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("containers: those of %d pods with processes are missing", lacking)}}
 	}
 	return out
 }

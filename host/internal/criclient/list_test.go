@@ -250,7 +250,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 	}
 	defer conn.Close()
 	_, err = List(t.Context(), runtimeapi.NewRuntimeServiceClient(conn))
-	want := "list pod sandboxes: container runtime socket unix://" + socket + " does not exist: is the runtime running and the endpoint right?"
+	want := "pod sandboxes: container runtime socket unix://" + socket + " does not exist: is the runtime running and the endpoint right?"
 	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") || status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want %s", err, want)
 	}

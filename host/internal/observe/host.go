@@ -35,11 +35,7 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 	for _, s := range signals {
 		of := o.of(s)
 		if g, ok := got[s]; !ok || g.State != eviction.Unknown || spared[s] && !o.outlasts(s) || !o.fallsBack(s) {
-			if of.readByHost {
-				o.Metrics.ReadByHost(s, false)
-				o.Log.Info("host no longer reads the signal", "signal", s)
-			}
-			of.unknownSince, of.readByHost = time.Time{}, false
+			o.noLongerByHost(s, of)
 			continue
 		}
 		if of.unknownSince.IsZero() {
@@ -68,6 +64,15 @@ func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []evic
 		}
 		o.Metrics.ReadByHost(s, read.State != eviction.Unknown)
 	}
+}
+
+// noLongerByHost ends the time in which the host reads s.
+func (o *Observer) noLongerByHost(s eviction.Signal, of *signal) {
+	if of.readByHost {
+		o.Metrics.ReadByHost(s, false)
+		o.Log.Info("host no longer reads the signal", "signal", s)
+	}
+	of.unknownSince, of.readByHost = time.Time{}, false
 }
 
 // outlasts reports whether the host reads s at last although its source has no figure.

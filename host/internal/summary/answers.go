@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
@@ -25,13 +27,21 @@ type answer struct {
 	err     error
 }
 
-// answers fetches once for each pass and view.
-type answers struct {
+// lateFor is the time for which a summary that came late counts: for a pass and its decision.
+const lateFor = 5 * time.Second
+
+// views fetches once for each pass and view. A summary that comes later than a pass waits counts for
+// the next views, for lateFor: the kubelet waits for its own.
+type views struct {
 	source  *Source
+	fetched *answers.Input[[]byte]
 	fetches sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
+	// served is when the last summary was asked for that a view has, servedAt when the first view had
+	// it.
+	served, servedAt time.Time
 	// running is the number of the current pass.
 	running uint64
 	// begun holds the views of the current and the previous pass, which a late Measure may still
@@ -40,7 +50,7 @@ type answers struct {
 }
 
 // begin allows fetching for at.
-func (a *answers) begin(at eviction.PassView) {
+func (a *views) begin(at eviction.PassView) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.running != at.Pass {
@@ -59,7 +69,7 @@ func (a *answers) begin(at eviction.PassView) {
 
 // get returns the answer for at, or ctx's error when the caller gives up, which does not affect
 // other callers.
-func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error) {
+func (a *views) get(ctx context.Context, at eviction.PassView) ([]byte, error) {
 	found, err := a.find(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("pass %d view %s: %w", at.Pass, summaryapi.ViewName(at.View), err)
@@ -74,7 +84,7 @@ func (a *answers) get(ctx context.Context, at eviction.PassView) ([]byte, error)
 
 // find returns the answer for at, possibly still under way. Only the current pass fetches: a new
 // answer does not belong to a former pass.
-func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, error) {
+func (a *views) find(ctx context.Context, at eviction.PassView) (*answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	found, begun := a.begun[at]
@@ -92,23 +102,45 @@ func (a *answers) find(ctx context.Context, at eviction.PassView) (*answer, erro
 
 // fetch starts a fetch that does not depend on its caller: it continues if the first caller gives
 // up. It returns at once.
-func (a *answers) fetch(ctx context.Context) *answer {
+func (a *views) fetch(ctx context.Context) *answer {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	started := &answer{done: make(chan struct{}), stop: stop}
+	began := time.Now()
 	a.fetches.Go(func() {
 		defer stop(nil)
 		defer close(started.done)
-		summary, err := a.source.Fetch(ctx)
-		if cause := context.Cause(ctx); err != nil && cause != nil {
+		wait, cancel := context.WithTimeout(ctx, a.source.wait)
+		defer cancel()
+		got := a.fetched.Get(wait, began)
+		err := got.Err
+		switch cause := context.Cause(ctx); {
+		case a.serve(got) && errors.Is(err, answers.ErrLate):
+			err = nil
+		case err != nil && cause != nil:
 			err = cause
+		case errors.Is(err, answers.ErrLate):
+			err = fmt.Errorf("get summary from %s: no whole answer within %v", a.source.name, a.source.wait)
+		case err != nil:
+			err = errors.Unwrap(err) // it names the source
 		}
-		started.summary, started.err = summary, err
+		started.summary, started.err = got.Value, err
 	})
 	return started
 }
 
+// serve reports whether a view may have a summary that came late: no view had it until now, or one
+// had it a moment ago, which may have begun a decision.
+func (a *views) serve(got answers.Answer[[]byte]) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if got.Asked.After(a.served) {
+		a.served, a.servedAt = got.Asked, time.Now()
+	}
+	return got.Known() && time.Since(a.servedAt) < lateFor
+}
+
 // close cancels all fetches with errClosed and waits for them.
-func (a *answers) close() {
+func (a *views) close() {
 	a.mu.Lock()
 	a.closed = true
 	for _, answer := range a.begun {
@@ -116,6 +148,7 @@ func (a *answers) close() {
 	}
 	a.mu.Unlock()
 	a.fetches.Wait()
+	a.fetched.Close()
 }
 
 // end cancels the answer's fetch, if there is one.

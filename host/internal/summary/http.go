@@ -47,7 +47,7 @@ func newKubelet(u *url.URL, o Options) *Source {
 	if u.Scheme == "unix" {
 		k.url, k.socket = "http://kubelet"+summaryPath, u.Path
 	}
-	return &Source{name: u.String(), timeout: o.Timeout.Duration, fetch: k.fetch, close: k.close}
+	return &Source{name: u.String(), wait: o.Timeout.Duration, timeout: o.Timeout.Duration, fetch: k.fetch, close: k.close}
 }
 
 // fetch returns the summary. Its errors contain neither the address nor the token.

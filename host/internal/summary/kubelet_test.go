@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
@@ -178,7 +180,18 @@ func TestAHungKubeletCostsTheDeadline(t *testing.T) {
 				<-r.Context().Done()
 			})
 			source := open(t, Options{Address: s.URL, CAFile: caFile(t, s), Timeout: metav1.Duration{Duration: 200 * time.Millisecond}})
-			_, err := source.Fetch(t.Context())
+			server, err := Listen(socketDir(t), source, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := server.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			at := eviction.PassView{Pass: 1, View: eviction.ViewBefore}
+			server.Begin(at)
+			_, err = server.answers.get(t.Context(), at)
 			wantError(t, err, s.URL, "no whole answer within 200ms")
 		})
 	}

@@ -38,8 +38,9 @@ type Options struct {
 	ServerName string `json:"serverName" is:"host"`
 	// InsecureSkipVerify trusts any server at the address, and sends it the token.
 	InsecureSkipVerify bool `json:"insecureSkipVerify"`
-	// Timeout bounds a whole fetch; 0 is DefaultTimeout. The configuration's default leaves a
-	// plugin part of the second that it has for an observation.
+	// Timeout bounds the wait for a whole fetch; 0 is DefaultTimeout. A fetch that comes later
+	// counts for the next pass. The configuration's default leaves a plugin part of the second
+	// that it has for an observation.
 	Timeout metav1.Duration `json:"timeout" is:"timeout" default:"800ms"`
 	// Layout names the layout of the node's filesystems, "" if not configured.
 	Layout string `json:"layout" oneof:"shared imagefs containerfs"`
@@ -53,10 +54,14 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	o.Timeout.Duration = cmp.Or(o.Timeout.Duration, DefaultTimeout)
+	var s *Source
 	if u.Scheme == "file" {
-		return newFile(u.Path, o.Timeout.Duration), nil
+		s = newFile(u.Path, o.Timeout.Duration)
+	} else {
+		s = newKubelet(u, o)
 	}
-	return newKubelet(u, o), nil
+	s.timeout = max(s.timeout, lateTimeout)
+	return s, nil
 }
 
 func (o *Options) check() (*url.URL, error) {

@@ -29,6 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
@@ -55,7 +56,7 @@ const (
 // A Server serves plugins the summaries of the host's passes, as defined by sdk/summary. It is safe
 // for concurrent use. A nil Server serves none: plugins then use other sources, and do not connect.
 type Server struct {
-	answers answers
+	answers views
 	layout  atomic.Pointer[summaryapi.Layout]
 	http    *httpserver.Server
 }
@@ -63,7 +64,9 @@ type Server struct {
 // Listen starts a server on a socket in dir, which must be a private directory of the caller. The
 // server takes ownership of the source.
 func Listen(dir string, source *Source, log *slog.Logger) (*Server, error) {
-	s := &Server{answers: answers{source: source, begun: map[eviction.PassView]*answer{}}}
+	s := &Server{answers: views{
+		source: source, fetched: answers.New("summary", source.timeout, source.Fetch), begun: map[eviction.PassView]*answer{},
+	}}
 	l, err := listen(dir, filepath.Join(dir, socketName))
 	if err != nil {
 		return nil, fmt.Errorf("listen for plugins that want summaries: %w", err)

@@ -14,7 +14,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 
@@ -295,6 +298,40 @@ func TestAFetchForAPassThatIsLongOverEnds(t *testing.T) {
 	wantReply(t, receive(t, got, "answer"), "404 the host does not run it now")
 }
 
+// A kubelet whose summary took longer than a pass waits never had one used.
+func TestASummaryThatComesLateCountsForTheNextViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fetches := 0
+		source := newSource("test", time.Second, func(ctx context.Context) ([]byte, error) {
+			fetches++
+			summary := fmt.Appendf(nil, `{"fetch": %d}`, fetches)
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(6 * time.Second):
+				return summary, nil
+			}
+		})
+		source.timeout = lateTimeout
+		v := views{source: source, fetched: answers.New("summary", source.timeout, source.Fetch), begun: map[eviction.PassView]*answer{}}
+		defer v.close()
+		var got []string
+		for pass := range uint64(8) {
+			at := eviction.PassView{Pass: pass, View: before}
+			v.begin(at)
+			summary, err := v.get(t.Context(), at)
+			if err != nil {
+				summary = []byte("-")
+			}
+			got = append(got, string(summary))
+			time.Sleep(time.Second) // a pass every two seconds
+		}
+		if want := `- - - {"fetch": 1} {"fetch": 1} {"fetch": 1} {"fetch": 2} {"fetch": 2}`; strings.Join(got, " ") != want {
+			t.Errorf("%s, want %s", strings.Join(got, " "), want)
+		}
+	})
+}
+
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	leaks.None(t)
 	fetching := make(chan struct{}, 1)
@@ -346,15 +383,15 @@ func TestTheSocketIsPrivate(t *testing.T) {
 	if err := os.Chmod(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Listen(dir, nil, log)
+	_, err := Listen(dir, &Source{}, log)
 	wantError(t, err, dir+" has mode 0750, want 0700 or 0711")
-	_, err = Listen(s.Socket(), nil, log)
+	_, err = Listen(s.Socket(), &Source{}, log)
 	wantError(t, err, "is not a directory")
 	long := filepath.Join(dir, strings.Repeat("x", 100))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Listen(long, nil, log)
+	_, err = Listen(long, &Source{}, log)
 	wantError(t, err, "want at most 107 for a socket")
 }
 

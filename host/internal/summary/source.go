@@ -13,16 +13,18 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
-// DefaultTimeout bounds a whole fetch.
-const DefaultTimeout = 10 * time.Second
+// DefaultTimeout bounds the wait for a whole fetch, lateTimeout the fetch itself.
+const DefaultTimeout, lateTimeout = 10 * time.Second, 30 * time.Second
 
 // A Source fetches the kubelet's current summary. It is safe for concurrent use.
 type Source struct {
 	// name identifies the source in errors.
-	name    string
-	timeout time.Duration
-	fetch   func(context.Context) ([]byte, error)
-	close   func(context.Context) error
+	name string
+	// wait is the time that a pass waits for a fetch, timeout that of a fetch, which is kept if it
+	// comes later.
+	wait, timeout time.Duration
+	fetch         func(context.Context) ([]byte, error)
+	close         func(context.Context) error
 }
 
 // Fetch returns the JSON document, which is immutable. It has its own deadline and ends early when
@@ -72,7 +74,7 @@ func newSource(name string, timeout time.Duration, f func(context.Context) ([]by
 		}
 		return nil
 	}
-	return &Source{name: name, timeout: timeout, fetch: fetch, close: end}
+	return &Source{name: name, wait: timeout, timeout: timeout, fetch: fetch, close: end}
 }
 
 // FromFunc returns a source that calls a function of the embedding program. The function is called

@@ -62,7 +62,9 @@ func TestSocketSource(t *testing.T) {
 	wantError(t, err, "unix://"+path+"2", "want a kubelet that listens there")
 
 	hung := serveUnix(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	_, err = open(t, Options{Address: "unix://" + hung, Timeout: metav1.Duration{Duration: 100 * time.Millisecond}}).Fetch(t.Context())
+	late := open(t, Options{Address: "unix://" + hung, Timeout: metav1.Duration{Duration: 100 * time.Millisecond}})
+	late.timeout = late.wait
+	_, err = late.Fetch(t.Context())
 	wantError(t, err, "unix://"+hung, "no whole answer within 100ms")
 
 	endless := serveUnix(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -75,8 +75,8 @@ func TestWhatIsToldWasSo(t *testing.T) {
 			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
 		}, "idle", "\x1b"},
 		{"inputs that were not new", func(r *decision.Decision) {
-			r.Inputs = []decision.Input{{Name: "containers", AgeSeconds: 12.04, Reason: "list containers: no answer in time"}, {Name: "API server", Reason: "away"}}
-		}, "containers of 12s before: list containers: no answer in time", "of 0s"},
+			r.Inputs = []decision.Input{{Name: "containers", AgeSeconds: 12.04, Reason: "no answer in time"}, {Name: "API server", Reason: "away"}}
+		}, "containers of 12s before: no answer in time", "of 0s"},
 		{"a step that tells no figure", func(r *decision.Decision) {
 			r.Reclaim = []decision.Reclaim{{Step: "image-gc", By: "embedding program", TookSeconds: 2}}
 		}, "image-gc by embedding program reported nothing reclaimed in 2s", "reclaimed 0"},

@@ -22,8 +22,7 @@ const (
 	// askTimeout limits a query to the runtime. It is shorter than the 30 s without progress after
 	// which the host gives up on a step and the reason is lost.
 	askTimeout = 10 * time.Second
-	// shortTimeout replaces askTimeout after a query without an answer, for others of its kind
-	// for lateFor.
+	// shortTimeout replaces askTimeout for lateFor after a query without an answer.
 	shortTimeout = time.Second
 	lateFor      = time.Minute
 	// removeTimeout limits a removal. A large layer on a slow disk takes long; the runtime
@@ -58,13 +57,15 @@ type step struct {
 	late lateQueries
 }
 
-// lateQueries has the times of queries without an answer, by the type of the request. It is guarded
-// by the turn of the Collector.
+// lateQueries has the times of queries without an answer, by the type of the request, and with ""
+// that of the last one of any type, until another is answered. It is guarded by the turn of the
+// Collector.
 type lateQueries map[string]time.Time
 
-// timeout returns that of the next query: it is short after one of its kind had no answer.
+// timeout returns that of the next query: it is short after one of its kind, or the last one, had no
+// answer.
 func (l lateQueries) timeout(query string) time.Duration {
-	if time.Since(l[query]) < lateFor {
+	if time.Since(l[query]) < lateFor || time.Since(l[""]) < lateFor {
 		return shortTimeout
 	}
 	return askTimeout
@@ -74,20 +75,17 @@ func (l lateQueries) timeout(query string) time.Duration {
 // queries to a slow runtime may take long.
 func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
 	query := fmt.Sprintf("%T", req)
-	timeout := s.late.timeout(query)
-	if s.silent > 0 {
-		timeout = shortTimeout
-	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, s.late.timeout(query))
 	defer cancel()
 	reply, err := call(limited, req)
 	s.silent++
 	switch {
 	case status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil:
-		s.late[query] = time.Now()
+		s.late[query], s.late[""] = time.Now(), time.Now()
 	case status.Code(err) != codes.DeadlineExceeded:
 		s.silent = 0
 		delete(s.late, query)
+		delete(s.late, "")
 	}
 	s.progress(s.released)
 	return reply, err

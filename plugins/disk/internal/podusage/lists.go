@@ -83,14 +83,14 @@ func (l *lists) tidy(now time.Time) {
 
 // get returns the lists of containers and of their stats for a pod: new ones, or else the last. The
 // last ones of the node count for a pod that was not asked about.
-func (l *lists) get(ctx context.Context, uid string) (containers answers.Answer[[]*runtimeapi.Container], stats answers.Answer[[]*runtimeapi.ContainerStats]) {
+func (l *lists) get(ctx context.Context, uid string, soon bool) (containers answers.Answer[[]*runtimeapi.Container], stats answers.Answer[[]*runtimeapi.ContainerStats]) {
 	one := l.listing(uid)
 	var wait hang.Group
-	wait.Go(func() { containers = get(ctx, one.containers) })
+	wait.Go(func() { containers = get(ctx, one.containers, soon) })
 	wait.Go(func() {
 		ctx, cancel := mostOf(ctx) // the rest is for asking about single containers
 		defer cancel()
-		stats = get(ctx, one.stats)
+		stats = get(ctx, one.stats, soon)
 	})
 	wait.Wait()
 	if uid != "" && !containers.Known() {
@@ -101,9 +101,10 @@ func (l *lists) get(ctx context.Context, uid string) (containers answers.Answer[
 	return containers, stats
 }
 
-// get waits for a new answer until ctx ends, but not long if there is an old one, or a call is late.
-func get[T any](ctx context.Context, of *answers.Input[T]) answers.Answer[T] {
-	if of.Last().Known() || of.Pending() > freshWait {
+// get waits for a new answer until ctx ends, but not long with soon, if there is an old one, or if a
+// call is late.
+func get[T any](ctx context.Context, of *answers.Input[T], soon bool) answers.Answer[T] {
+	if soon || of.Last().Known() || of.Pending() > freshWait {
 		soon, cancel := context.WithTimeout(ctx, freshWait)
 		defer cancel()
 		ctx = soon

@@ -145,7 +145,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	asked := make(chan struct{})
 	wait.Go(func() {
 		defer close(asked)
-		c.known = m.ask(ctx, req.Pods)
+		c.known = m.ask(ctx, req.Pods, c.detailed)
 	})
 	r := newScheduler(m, c, c.newPods(ctx, req.Pods))
 	for range m.walk.Parallel {

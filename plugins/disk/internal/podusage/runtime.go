@@ -58,7 +58,10 @@ type container struct {
 // ask asks the runtime for the containers of pods and their writable layers. It asks each
 // time; the figures have the time at which the runtime measured them, which for containerd is
 // every ten seconds and cannot be forced.
-func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
+//
+// With soon it does not wait long: a check of limits that takes long is repeated after a longer pause,
+// and an answer that comes later counts then.
+func (m *Meter) ask(ctx context.Context, pods []eviction.Pod, soon bool) known {
 	if len(pods) == 0 {
 		return known{}
 	}
@@ -78,7 +81,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod) known {
 	var wait hang.Group
 	for i, uid := range of {
 		wait.Go(func() {
-			c, s := m.lists.get(ctx, uid)
+			c, s := m.lists.get(ctx, uid, soon)
 			lists[i], oldErrs[i] = c.Value, c.Err
 			if !c.Known() {
 				errs[i] = c.Err
