@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -94,5 +95,49 @@ func TestFaultsCountDown(t *testing.T) {
 	}
 	if got[0] != codes.Internal || got[1] != codes.Internal || got[2] != codes.OK {
 		t.Errorf("codes %v, want Internal, Internal, OK", got)
+	}
+}
+
+func TestChangedLists(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(items []proto.Message) []proto.Message
+		want   int
+	}{
+		"half":          {func(items []proto.Message) []proto.Message { return items[:len(items)/2] }, 1},
+		"empty":         {func([]proto.Message) []proto.Message { return nil }, 0},
+		"an item twice": {func(items []proto.Message) []proto.Message { return append(items, items[0]) }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := fakecri.New()
+			s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})
+			s.Inject(fakecri.Any, fakecri.Fault{Change: fakecri.EachList(c.change), Times: 1})
+			for _, want := range []int{c.want, 2} { // with the fault, and as it is
+				got, err := s.Client().ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+				if n := len(got.GetContainers()); err != nil || n != want {
+					t.Errorf("%d containers, %v, want %d", n, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAFaultOfWholeLists(t *testing.T) {
+	s := fakecri.New()
+	added := s.Add(fakecri.Pod{UID: "u"})
+	s.Inject(fakecri.Any, fakecri.Fault{Whole: true, Err: status.Error(codes.ResourceExhausted, "too large")})
+	for name, c := range map[string]struct {
+		filter *runtimeapi.PodSandboxFilter
+		want   codes.Code
+	}{
+		"no filter":       {nil, codes.ResourceExhausted},
+		"an empty filter": {&runtimeapi.PodSandboxFilter{}, codes.ResourceExhausted},
+		"one pod":         {&runtimeapi.PodSandboxFilter{Id: added.SandboxID}, codes.OK},
+	} {
+		if _, err := s.Client().ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: c.filter}); status.Code(err) != c.want {
+			t.Errorf("%s: %v, want code %s", name, err, c.want)
+		}
+	}
+	if _, err := s.Client().Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
+		t.Errorf("a call that is no list: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -34,6 +35,11 @@ const (
 	ImageStatus Method = "ImageStatus"
 	RemoveImage Method = "RemoveImage"
 	ImageFsInfo Method = "ImageFsInfo"
+
+	RuntimeConfig Method = "RuntimeConfig"
+
+	// Any stands for every call in Inject.
+	Any Method = "*"
 )
 
 // A Fault disturbs calls. Its parts take effect in the order of the fields.
@@ -51,10 +57,14 @@ type Fault struct {
 	Die bool
 	// Err is returned, and the call has no effect.
 	Err error
+	// Change returns what is sent instead of reply, which it may modify. EachList makes a Change.
+	Change func(reply proto.Message) proto.Message
 	// Times is the number of calls that the fault affects; 0 means all from now on.
 	Times int
 	// ID limits the fault to calls about one sandbox, container or image.
 	ID string
+	// Whole limits the fault to lists without a filter.
+	Whole bool
 }
 
 type script struct {
@@ -88,6 +98,8 @@ type Call struct {
 	// Command is the command of ExecSync.
 	Command string
 	Time    time.Time
+	// Whole: it is a list without a filter.
+	Whole bool
 }
 
 // Calls returns the calls so far in the order of their arrival, of the given methods or all.
@@ -142,19 +154,28 @@ func (s *Server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	case *runtimeapi.ListContainerStatsRequest:
 		c.ID = r.GetFilter().GetId()
 	}
-	if err := s.enter(ctx, c); err != nil {
-		return nil, err
-	}
-	return answer(ctx, req)
-}
-
-func (s *Server) enter(ctx context.Context, c Call) error {
 	c.Time = time.Now()
+	c.Whole = strings.HasPrefix(string(c.Method), "List") && proto.Size(req.(proto.Message)) <= emptyFilter
 	s.mu.Lock()
 	s.calls = append(s.calls, c)
 	s.announce()
 	f, p := s.faultFor(c), s.process
 	s.mu.Unlock()
+	if err := s.enter(ctx, f, p); err != nil {
+		return nil, err
+	}
+	reply, err := answer(ctx, req)
+	if err == nil && f.Change != nil {
+		reply = f.Change(reply.(proto.Message))
+	}
+	return reply, err
+}
+
+// emptyFilter is the size of a request with a filter that has no fields: tag and length.
+const emptyFilter = 2
+
+// enter applies what of a fault comes before the answer of a call to p.
+func (s *Server) enter(ctx context.Context, f Fault, p *process) error {
 	if f.Delay > 0 {
 		select {
 		case <-ctx.Done():
@@ -186,7 +207,7 @@ func (s *Server) enter(ctx context.Context, c Call) error {
 // faultFor returns the fault for a call and counts it. The caller holds the lock.
 func (s *Server) faultFor(c Call) Fault {
 	for i, sc := range s.scripts {
-		if sc.method != c.Method || sc.fault.ID != "" && sc.fault.ID != c.ID {
+		if sc.method != c.Method && sc.method != Any || sc.fault.ID != "" && sc.fault.ID != c.ID || sc.fault.Whole && !c.Whole {
 			continue
 		}
 		if sc.fault.Times > 0 {

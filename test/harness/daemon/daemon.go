@@ -38,8 +38,10 @@ func Start(t testing.TB, config map[string]any) *Daemon {
 		"logLevel":       "debug",
 	}
 	maps.Copy(full, config)
-	if err := os.MkdirAll(full["podManifestDir"].(string), 0o755); err != nil {
-		t.Fatal(err)
+	if manifests, ok := full["podManifestDir"].(string); ok { // nil with mode kubernetes
+		if err := os.MkdirAll(manifests, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d := &Daemon{Dir: dir, RunDir: full["runDir"].(string), t: t, config: full}
 	d.WriteConfig(full)

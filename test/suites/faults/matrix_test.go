@@ -46,11 +46,16 @@ func TestTheDocumentHasTheMatrix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, ok := strings.Cut(string(text), "<!-- matrix -->\n")
-	if !ok {
-		t.Fatalf("%s has no line <!-- matrix -->", document)
+	want := string(text)
+	for name, made := range map[string]string{"matrix": tables(), "inputs": inputTables()} {
+		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
+		head, rest, ok := strings.Cut(want, begin)
+		_, tail, ended := strings.Cut(rest, end)
+		if !ok || !ended {
+			t.Fatalf("%s has no lines %q and %q", document, begin, end)
+		}
+		want = head + begin + made + end + tail
 	}
-	want := head + "<!-- matrix -->\n" + tables()
 	if os.Getenv("EVICTD_WRITE_DOCS") != "" {
 		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/child"
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
@@ -37,11 +39,25 @@ type world struct {
 	manifests string
 	plugins   string
 	config    map[string]any
+	processes map[string]chan struct{} // by cgroup, closed when its process has ended
+	volume    string                   // the emptyDir of each pod, in YAML
+	held      map[string]*os.File      // by name: files that are written where their path hangs
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, node: daemon.NewNode(t, 16*gib), runtime: fakecri.Start(t), manifests: t.TempDir(), plugins: t.TempDir()}
+	w := emptyWorld(t)
+	w.pod(greedy, "burstable", 2*gib, 1000, "requests: {memory: 512Mi}")
+	w.pod(lowly, "burstable", gib, 0, "requests: {memory: 2Gi, ephemeral-storage: 100Mi}")
+	w.pod(shield, "besteffort", 4*gib, 2000001000, "")
+	w.pod(stranger, "besteffort", 3*gib, -1, "")
+	return w
+}
+
+// emptyWorld is a world without pods.
+func emptyWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, node: daemon.NewNode(t, 16*gib), runtime: fakecri.Start(t), manifests: t.TempDir(), plugins: t.TempDir(), volume: "{}", processes: map[string]chan struct{}{}}
 	w.config = map[string]any{
 		"rootDir": w.node.Root, "runtimeEndpoint": w.runtime.Endpoint(), "podManifestDir": w.manifests, "pluginDir": w.plugins,
 	}
@@ -50,10 +66,6 @@ func newWorld(t *testing.T) *world {
 	w.file("proc/sys/kernel/threads-max", "32768\n")
 	w.file("sys/fs/cgroup/pids/tasks", "1\n")
 	w.disk()
-	w.pod(greedy, "burstable", 2*gib, 1000, "requests: {memory: 512Mi}")
-	w.pod(lowly, "burstable", gib, 0, "requests: {memory: 2Gi, ephemeral-storage: 100Mi}")
-	w.pod(shield, "besteffort", 4*gib, 2000001000, "")
-	w.pod(stranger, "besteffort", 3*gib, -1, "")
 	return w
 }
 
@@ -84,8 +96,9 @@ func (w *world) pod(name, qos string, usage int64, priority int, resources strin
 	uid := "uid-" + name
 	w.node.AddPod(qos, uid, usage)
 	w.file(filepath.Join("sys/fs/cgroup/pids/kubepods", qos, "pod"+uid, "pids.current"), "10\n")
-	added := w.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main", OnTerm: w.relief}}})
+	added := w.runtime.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main", Image: "none", OnTerm: w.relief}}})
 	w.node.AddContainers(qos, uid, added.ContainerIDs)
+	w.process(filepath.Join("sys/fs/cgroup/memory/kubepods", qos, "pod"+uid, added.ContainerIDs[0]))
 	if priority < 0 {
 		return
 	}
@@ -94,15 +107,36 @@ kind: Pod
 metadata: {name: %s, namespace: default, uid: %s}
 spec:
   priority: %d
-  volumes: [{name: scratch, emptyDir: {}}]
+  volumes: [{name: scratch, emptyDir: %s}]
   containers:
   - name: main
     image: none
     resources: {%s}
-`, name, uid, priority, resources)
+`, name, uid, priority, w.volume, resources)
 	if err := os.WriteFile(filepath.Join(w.manifests, name+".yaml"), []byte(manifest), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// process starts a process in a made-up cgroup. When it ends, so does the pressure.
+func (w *world) process(cgroup string) {
+	w.t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if err := child.Start(cmd); err != nil {
+		w.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // it is killed
+	}()
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // evictd may have done so
+		<-ended
+	})
+	w.processes[cgroup] = ended
+	w.file(filepath.Join(cgroup, "cgroup.procs"), fmt.Sprintln(cmd.Process.Pid))
+	w.file(filepath.Join(filepath.Dir(cgroup), "cgroup.procs"), "")
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.node.Root, name) }
@@ -110,6 +144,12 @@ func (w *world) path(name string) string { return filepath.Join(w.node.Root, nam
 // file writes a file in place, for readers that have it open.
 func (w *world) file(name, text string) {
 	w.t.Helper()
+	if f := w.held[name]; f != nil {
+		if _, err := f.WriteAt([]byte(text), 0); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
 	path := w.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		w.t.Fatal(err)
@@ -147,5 +187,9 @@ func (w *world) pressure(of string) {
 func (w *world) relief() {
 	w.node.SetAvailable(12 * gib)
 	w.file("proc/loadavg", "0.00 0.00 0.00 1/00100 1000\n")
+	if f := w.held[scratch(greedy)]; f != nil {
+		_ = f.Truncate(0) // a test that then sees pressure fails
+		return
+	}
 	_ = os.Remove(w.path(scratch(greedy))) // there is none unless the disk was under pressure
 }
