@@ -26,6 +26,9 @@ const (
 	freshWait = 500 * time.Millisecond
 )
 
+// ErrIncomplete is why new lists count as old.
+var ErrIncomplete = errors.New("containers: the list lacks those")
+
 // A Listing holds the runtime's sandboxes and containers by pod. Others are left out.
 type Listing struct {
 	Pods []*Pod
@@ -151,7 +154,7 @@ func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeap
 	}
 	var lacking int
 	if out.Pods, lacking = l.found.correct(ctx, out.Pods, out.Stale != nil); lacking > 0 && out.Stale == nil {
-		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("containers: those of %d pods with processes are missing", lacking)}}
+		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("%w of %d pods with processes", ErrIncomplete, lacking)}}
 	}
 	return out
 }

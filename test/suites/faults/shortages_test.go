@@ -2,6 +2,7 @@ package faults
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,6 +83,13 @@ func (r rowOfShortages) run(t *testing.T) (took []time.Duration) {
 	d := daemon.Start(t, w.config)
 	d.AwaitReady()
 	cell{}.awaitPass(t, d)
+	before := passes(t, d) // a pass that has begun without pressure must not meet the fault first
+	daemon.Eventually(t, interval, func() error {
+		if passes(t, d) == before {
+			return errors.New("no new pass")
+		}
+		return nil
+	})
 	if err := os.WriteFile(armed, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

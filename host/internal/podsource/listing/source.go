@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/shared/answers"
@@ -92,10 +93,11 @@ func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	return s, err
 }
 
-// old returns why the runtime's lists are old, nil if they are new or only too large.
+// old returns why the runtime's lists are old, nil if they are new, only too large, or lack pods that
+// another program may run.
 func old(stale []pods.Stale) error {
 	for _, s := range stale {
-		if s.Input != kubernetes.InputName && !answers.IsRefused(s.Err) {
+		if s.Input != kubernetes.InputName && !answers.IsRefused(s.Err) && !errors.Is(s.Err, criclient.ErrIncomplete) {
 			return fmt.Errorf("%w, those known before count, and cgroups with processes", s.Err)
 		}
 	}

@@ -405,8 +405,8 @@ func TestARuntimeThatHangsDoesNotTakeAllTheTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		got, err := n.measure(ctx, request(eviction.DetailContainers, eviction.NodeFsAvailable, row))
-		if err == nil || ctx.Err() != nil {
-			t.Errorf("error %v, context %v, want the runtime's before the deadline", err, ctx.Err())
+		if err != nil || ctx.Err() != nil {
+			t.Errorf("error %v, context %v, want an answer before the deadline", err, ctx.Err())
 		}
 		wantVolume(t, got["u"], "1Mi 20000")
 		if of := got["u"].EphemeralStorageUsedBytes; of != eviction.Some(1<<20) {

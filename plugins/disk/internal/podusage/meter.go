@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/quota"
 	"github.com/evictd/evictd/sdk/summary"
+	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 )
@@ -130,9 +131,9 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 // that hangs in a filesystem is left behind, and not repeated before it returns.
 //
 // The last list of containers counts if the runtime does not send one soon, and containers that have
-// processes count without being listed. The error is the runtime's, if it has never sent a list. Pods
-// whose answer needs it, and which have no processes, are then unknown; pods of which only files
-// count are measured anyway. A writable layer that the runtime has no figure of, and whose directory
+// processes count without being listed. The error is the runtime's, if it fails and has never sent a
+// list. Pods whose answer needs it, and which have no processes, are then unknown; pods of which only
+// files count are measured anyway. A writable layer that the runtime has no figure of, and whose directory
 // is not found, counts like one whose walk is not finished.
 func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	c, err := m.newCall(req)
@@ -164,7 +165,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	if err = c.known.err; c.known.deaf {
 		err = c.known.layersErr
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, answers.ErrLate) {
 		return fmt.Errorf("figures of containers: %w", err)
 	}
 	return nil
