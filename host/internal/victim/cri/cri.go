@@ -136,14 +136,8 @@ func (k *Killer) hookTime(ctx context.Context, uid string, graceEnds time.Time) 
 
 func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
 	sandboxes, containers := v.Pod.SandboxIDs, v.Pod.ContainerIDs
-	unknown := len(sandboxes) == 0 && len(containers) == 0 // only the uid is
-	podEnds := graceEnds
-	if !unknown {
-		podEnds = podEnds.Add(podMargin)
-	}
-	end := k.killPodAt(ctx, podEnds, v)
-	defer func() { end(stopped) }()
-	if unknown {
+	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
+		found := k.killPodAt(ctx, graceEnds, v)
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
 			left, err := k.Left(ctx, v.UID)
 			if err != nil {
@@ -157,10 +151,13 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 			}
 			return nil
 		})
+		found(err == nil)
 		if err != nil {
 			return false, err
 		}
 	}
+	end := k.killPodAt(ctx, graceEnds.Add(podMargin), v)
+	defer func() { end(stopped) }()
 	return k.stop(ctx, v, sandboxes, stepsOf(containers, v.Pod), graceEnds, func(s step) bool {
 		if s.preStop() == nil || hooks.Err() != nil {
 			return false
@@ -281,7 +278,7 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 }
 
 // killPodAt kills all processes of a pod at the given time, unless end is called before with stopped.
-// Otherwise end waits until they are killed, at most until ctx ends.
+// Without it end waits until they are killed, at most until ctx ends.
 func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim) (end func(stopped bool)) {
 	if k.Processes == nil {
 		return func(bool) {}
@@ -416,8 +413,8 @@ func each[T any](all []T, stop func(i int, one T) error) error {
 	return errors.Join(errs...)
 }
 
-// retry calls the runtime until it can be reached and answers in time. NotFound counts as success: another program has
-// removed the object.
+// retry calls the runtime until it can be reached and answers in time. NotFound counts as success:
+// another program has removed the object.
 func (k *Killer) retry(ctx context.Context, what string, call func() error) error {
 	var last error
 	pace := backoff.NewExponentialBackOff()
