@@ -9,6 +9,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// fewPods are too few to say that no pod of the node hides something.
+const fewPods = 4
+
 // held is an answer that waits for all others. A pod with unknown parts ranks by the most that
 // it may hold: the space in use that no pod explains, minus what was unexplained when every pod
 // was fully known. Ranked by its known parts alone, it would be spared and a pod that holds
@@ -73,9 +76,8 @@ func (c *call) giveHeld(pods []eviction.Pod, emit func(eviction.Measurement)) {
 }
 
 // explainsAll reports whether every pod that runs on the node was requested and is fully known.
-// It is false for few pods, for which the runtime is not asked about others.
 func (c *call) explainsAll(pods []eviction.Pod) bool {
-	if c.complete < len(pods) || len(pods) <= fewPods || c.known.old != nil || c.known.layersErr != nil {
+	if c.complete < len(pods) || c.known.old != nil || c.known.layersErr != nil {
 		return false
 	}
 	for uid := range c.known.running {

@@ -77,16 +77,14 @@ func (w Walk) filled() Walk {
 
 // Meter measures pods. It is safe for concurrent use.
 type Meter struct {
-	lists    lists
+	lists    *lists
 	contents func(eviction.Signal) (filesystem.Contents, bool)
 	walk     Walk
 	places   places
 	cgroups  cgroups
 	trees    *trees
 	// hanging are the pods with a call that hangs in their files.
-	hanging hang.Left
-	// lastKnown has the answers of the last time when the runtime had all figures.
-	lastKnown   atomic.Pointer[known]
+	hanging     hang.Left
 	unexplained unexplained
 	// warned: it was logged that some pods are not fully known.
 	warned atomic.Bool
@@ -97,7 +95,7 @@ type Meter struct {
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
 	m := &Meter{
-		lists:       lists{runtime: o.Runtime, of: make(map[string]*listing)},
+		lists:       newLists(o.Runtime),
 		contents:    o.Contents,
 		walk:        o.Walk.filled(),
 		places:      newPlaces(o.Node),
@@ -105,15 +103,11 @@ func New(o Options) *Meter {
 		trees:       newTrees(),
 		unexplained: unexplained{of: map[filesystem.Contents]remembered{}},
 	}
-	m.lastKnown.Store(&known{})
 	return m
 }
 
 // Tidy forgets directories that were not requested lately. It is cheap enough for each pass.
-func (m *Meter) Tidy() {
-	m.trees.tidy(time.Now())
-	m.lists.tidy(time.Now())
-}
+func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
 
 // Removing must be called before something is removed that belongs to no pod, such as images.
 func (m *Meter) Removing() { m.unexplained.removing(m.contents) }

@@ -13,7 +13,6 @@ import (
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/hang"
 )
 
 // The labels that the kubelet puts on containers.
@@ -21,10 +20,6 @@ const (
 	labelPodUID        = "io.kubernetes.pod.uid"
 	labelContainerName = "io.kubernetes.container.name"
 )
-
-// fewPods is the maximum number of pods for which the runtime is asked one by one. The figures
-// of every container of a node take it long.
-const fewPods = 4
 
 // mostRefusals limits the failed requests for single containers, each of which takes half a
 // second if the runtime hangs.
@@ -55,7 +50,7 @@ type container struct {
 	refused bool
 }
 
-// ask asks the runtime for the containers of pods and their writable layers. It asks each
+// ask asks the runtime for the containers of the node and their writable layers. It asks each
 // time; the figures have the time at which the runtime measured them, which for containerd is
 // every ten seconds and cannot be forced.
 //
@@ -67,43 +62,19 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod, soon bool) known {
 	}
 	ctx, cancel := mostOf(ctx) // the rest is for answers that do not depend on the runtime
 	defer cancel()
-	of := []string{""}
-	if len(pods) <= fewPods {
-		of = nil
-		for i := range pods {
-			of = append(of, pods[i].UID)
-		}
-	}
-	k := known{running: make(map[string][]container), has: make(map[string]bool), sandboxes: make(map[string]bool)}
-	lists := make([][]*runtimeapi.Container, len(of))
-	stats := make([][]*runtimeapi.ContainerStats, len(of))
-	errs, oldErrs, statsErrs := make([]error, len(of)), make([]error, len(of)), make([]error, len(of))
-	var wait hang.Group
-	for i, uid := range of {
-		wait.Go(func() {
-			c, s := m.lists.get(ctx, uid, soon)
-			lists[i], oldErrs[i] = c.Value, c.Err
-			if !c.Known() {
-				errs[i] = c.Err
-			}
-			if statsErrs[i] = s.Err; s.Err == nil {
-				stats[i] = s.Value
-			}
-		})
-	}
-	wait.Wait()
-	k.old = errors.Join(distinct(oldErrs)...)
-	if k.err = errors.Join(distinct(errs)...); k.err != nil {
+	list, stats := m.lists.get(ctx, soon)
+	k := known{running: make(map[string][]container), has: make(map[string]bool), sandboxes: make(map[string]bool), old: list.Err}
+	if !list.Known() {
+		k.err = list.Err
 		return k
 	}
-	err := errors.Join(distinct(statsErrs)...)
-	layers := slices.Concat(stats...)
-	k.join(slices.Concat(lists...), layers, err != nil || k.old != nil)
-	if err != nil {
-		k.deaf = !m.askEach(ctx, k, pods, errors.Is(err, answers.ErrLate)) && len(layers) == 0
-		k.layersErr = err
-	} else if len(pods) > fewPods && k.old == nil {
-		m.lastKnown.Store(&k)
+	var layers []*runtimeapi.ContainerStats
+	if stats.Err == nil {
+		layers = stats.Value
+	}
+	k.join(list.Value, layers, stats.Err != nil || k.old != nil)
+	if k.layersErr = stats.Err; k.layersErr != nil {
+		k.deaf = !m.askEach(ctx, k, pods, stats)
 	}
 	return k
 }
@@ -119,9 +90,9 @@ func mostOf(ctx context.Context) (context.Context, context.CancelFunc) {
 // askEach asks for each missing layer of the pods' containers and reports whether any answer
 // came: a runtime refuses all of them because of one bad container. One that is late is not asked. A
 // layer without an answer keeps its last figure for two minutes.
-func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod, late bool) (answered bool) {
-	last, failures := m.lastKnown.Load(), 0
-	if late {
+func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod, last answers.Answer[[]*runtimeapi.ContainerStats]) (answered bool) {
+	failures := 0
+	if errors.Is(last.Err, answers.ErrLate) {
 		failures = mostRefusals
 	}
 	for i := range pods {
@@ -134,7 +105,7 @@ func (m *Meter) askEach(ctx context.Context, k known, pods []eviction.Pod, late 
 				answered = true
 			default:
 				failures++
-				c.takeLast(last.running[pods[i].UID])
+				c.takeLast(last.Value)
 			}
 		}
 	}
@@ -197,10 +168,14 @@ func (c *container) take(layer *runtimeapi.FilesystemUsage) {
 }
 
 // takeLast copies the container's previous figure, unless it is older than forgetAfter.
-func (c *container) takeLast(before []container) {
-	i := slices.IndexFunc(before, func(last container) bool { return last.id == c.id && time.Since(last.at) < forgetAfter })
-	if i >= 0 {
-		*c = before[i]
+func (c *container) takeLast(last []*runtimeapi.ContainerStats) {
+	i := slices.IndexFunc(last, func(s *runtimeapi.ContainerStats) bool { return s.GetAttributes().GetId() == c.id })
+	if i < 0 {
+		return
+	}
+	if layer := last[i].GetWritableLayer(); time.Since(time.Unix(0, layer.GetTimestamp())) < forgetAfter {
+		c.take(layer)
+		c.refused = false
 	}
 }
 
@@ -209,15 +184,4 @@ func amount(v *runtimeapi.UInt64Value) eviction.Figure {
 		return eviction.Figure{}
 	}
 	return eviction.Some(int64(min(v.GetValue(), math.MaxInt64)))
-}
-
-// distinct drops repeated errors: a runtime that is down returns the same error for each call.
-func distinct(errs []error) []error {
-	var out []error
-	for _, err := range errs {
-		if err != nil && !slices.ContainsFunc(out, func(o error) bool { return o.Error() == err.Error() }) {
-			out = append(out, err)
-		}
-	}
-	return out
 }
