@@ -1962,7 +1962,8 @@ type Measurement struct {
 	WorkingSetBytes *int64 `protobuf:"varint,4,opt,name=working_set_bytes,json=workingSetBytes,proto3,oneof" json:"working_set_bytes,omitempty"`
 	// The pod's processes.
 	Processes *int64 `protobuf:"varint,5,opt,name=processes,proto3,oneof" json:"processes,omitempty"`
-	// The pod's local storage (writable layers, logs, local volumes), in bytes.
+	// The pod's local storage (writable layers, logs, local volumes), in bytes;
+	// at least that much if a part of it is not known.
 	EphemeralStorageUsedBytes *int64 `protobuf:"varint,6,opt,name=ephemeral_storage_used_bytes,json=ephemeralStorageUsedBytes,proto3,oneof" json:"ephemeral_storage_used_bytes,omitempty"`
 	// The wall time of the sample.
 	TimeUnixNanos int64 `protobuf:"varint,7,opt,name=time_unix_nanos,json=timeUnixNanos,proto3" json:"time_unix_nanos,omitempty"`
