@@ -142,6 +142,14 @@ func (s *Stack) StopContainerd(ctx context.Context, signal os.Signal) error {
 	}
 }
 
+// SignalContainerd sends containerd itself a signal, not its shims: SIGSTOP and SIGCONT, for example.
+func (s *Stack) SignalContainerd(signal os.Signal) error {
+	if err := s.containerd.process.Signal(signal); err != nil {
+		return fmt.Errorf("signal containerd: %w", err)
+	}
+	return nil
+}
+
 // Inside is like Command, but the program shares containerd's mount namespace, so that both see
 // each other's mounts.
 func (s *Stack) Inside(ctx context.Context, name string, args ...string) *exec.Cmd {

@@ -1,0 +1,128 @@
+package crossings_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/stack/crossing"
+)
+
+const (
+	// deadWithin is the time from the crossing to the end of the hog, besides its grace period.
+	deadWithin = 2 * time.Second
+	// aheadMiB: containerd is stopped so far above the threshold.
+	aheadMiB = 50
+)
+
+// The moments of a round at which containerd is stopped.
+const (
+	beforeTheHog  = "before the hog"
+	aheadOfIt     = "50 MiB ahead"
+	atTheCrossing = "at the crossing"
+	// neverListed: evictd sleeps until the hog's pod runs and containerd is stopped.
+	neverListed = "never listed"
+)
+
+// A runtime that was stopped left the hog alive: its lists and its stops hang. Then containerd goes
+// on, and the pod finishes.
+func TestAStoppedRuntimeKeepsNoHog(t *testing.T) {
+	n := rounds(t, 4)
+	of := ofPods
+	of.programs = os.Getenv("EVICTD_CONTAINERD")
+	f := newField(t, of, nil)
+	moments := []string{beforeTheHog, atTheCrossing, neverListed, aheadOfIt}
+	var alive []float64
+	for i := range n {
+		when, rate := moments[i%len(moments)], rateOf(i, n)
+		r, err := f.stoppedRound(t, fmt.Sprintf("hog-%d", i+1), rate, when)
+		t.Logf("%3d  %4d MiB/s  containerd stopped %-15s  crossed -> chosen %6.1f ms  dead %6.1f ms (grace %d s, SIGTERM %t)  finished %6.1f ms after SIGCONT  not new: %s",
+			i+1, rate, when, r.chosen, r.dead, r.grace, r.termed, r.finished, r.notNew)
+		if err != nil {
+			t.Fatalf("round %d: %v", i+1, err)
+		}
+		alive = append(alive, r.dead)
+	}
+	f.bystanderLives(t)
+	slices.Sort(alive)
+	t.Logf("%d of %d hogs died without containerd; crossed -> dead median %.1f ms, maximum %.1f ms", n, n, alive[n/2], alive[n-1])
+}
+
+// A stoppedResult has milliseconds since the crossing, and since SIGCONT.
+type stoppedResult struct {
+	chosen, dead, finished float64
+	grace                  int64
+	termed                 bool
+	notNew                 string
+}
+
+// stoppedRound is a round in which containerd is stopped from some moment until the hog is dead
+// and evictd has looked again.
+func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string) (r stoppedResult, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
+	defer cancel()
+	room, err := f.waitRoom(ctx)
+	if err != nil {
+		return r, err
+	}
+	stop := func() error { return f.stack.SignalContainerd(syscall.SIGSTOP) }
+	goOn := func() error { return f.stack.SignalContainerd(syscall.SIGCONT) }
+	defer func() { err = errors.Join(err, goOn()) }()
+	if when == neverListed {
+		must(t, f.agent.Signal(syscall.SIGSTOP))
+		defer func() { _ = f.agent.Signal(syscall.SIGCONT) }() // if it has not been sent below
+	}
+	pod, station := f.run(t, name, int(room/mib)+f.beyondMiB, rateMiB, nil)
+	if when == beforeTheHog || when == neverListed {
+		must(t, stop())
+	}
+	if when == neverListed {
+		must(t, f.agent.Signal(syscall.SIGCONT))
+	}
+	if when == aheadOfIt {
+		must(t, errors.Join(f.watch.Arm(f.threshold+aheadMiB*mib), station.Release(ctx)))
+		if _, err := f.waitCrossing(ctx); err != nil {
+			return r, err
+		}
+		must(t, errors.Join(stop(), f.watch.Arm(f.threshold)))
+	} else {
+		must(t, errors.Join(f.watch.Arm(f.threshold), station.Release(ctx)))
+	}
+	crossed, err := f.waitCrossing(ctx)
+	if err != nil {
+		return r, err
+	}
+	if when == atTheCrossing {
+		must(t, stop())
+	}
+	goneErr := pod.WaitGone(ctx)
+	r.dead = ms(crossing.Now() - crossed.At)
+	chosen, err := f.agent.Await(ctx, func(l evictd.Record) bool { return l.Msg == "evicting pod" && l.String("pod") == pod.Key() })
+	if err := errors.Join(goneErr, err); err != nil {
+		return r, err
+	}
+	at, stampErr := station.Stamps()
+	r.chosen, r.termed, r.notNew = ms(chosen.At-crossed.At), at["term"] != 0, chosen.String("notNew")
+	if r.grace, err = strconv.ParseInt(chosen.String("graceSeconds"), 10, 64); err != nil || stampErr != nil {
+		return r, errors.Join(err, stampErr)
+	}
+	if limit := time.Duration(r.grace)*time.Second + deadWithin; r.dead > ms(int64(limit)) {
+		return r, fmt.Errorf("the hog was alive for %.1f ms, want at most %v", r.dead, limit)
+	}
+	time.Sleep(lookedAt) // no other pod goes
+	went := crossing.Now()
+	if err := errors.Join(goOn(), f.conclude(ctx, pod)); err != nil {
+		return r, err
+	}
+	finished := f.agent.Records("pod finished")
+	r.finished = ms(finished[len(finished)-1].At - went)
+	return r, nil
+}
