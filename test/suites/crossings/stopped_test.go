@@ -76,6 +76,7 @@ func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string
 	stop := func() error { return f.stack.SignalContainerd(syscall.SIGSTOP) }
 	goOn := func() error { return f.stack.SignalContainerd(syscall.SIGCONT) }
 	defer func() { err = errors.Join(err, goOn()) }()
+	slept := crossing.Now()
 	if when == neverListed {
 		must(t, f.agent.Signal(syscall.SIGSTOP))
 		defer func() { _ = f.agent.Signal(syscall.SIGCONT) }() // if it has not been sent below
@@ -117,6 +118,9 @@ func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string
 	if limit := time.Duration(r.grace)*time.Second + deadWithin; r.dead > ms(int64(limit)) {
 		return r, fmt.Errorf("the hog was alive for %.1f ms, want at most %v", r.dead, limit)
 	}
+	if asked := chosen.At - oldest(chosen); when == neverListed && asked > slept {
+		return r, fmt.Errorf("the lists are of %.1f ms after evictd slept, want older ones", ms(asked-slept))
+	}
 	time.Sleep(lookedAt) // no other pod goes
 	went := crossing.Now()
 	if err := errors.Join(goOn(), f.conclude(ctx, pod)); err != nil {
@@ -125,4 +129,14 @@ func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string
 	finished := f.agent.Records("pod finished")
 	r.finished = ms(finished[len(finished)-1].At - went)
 	return r, nil
+}
+
+// oldest returns the age of the oldest list that a choice was made with, in nanoseconds.
+func oldest(chosen evictd.Record) (age int64) {
+	lists, _ := chosen.Attrs["notNew"].([]any)
+	for _, l := range lists {
+		seconds, _ := l.(map[string]any)["ageSeconds"].(float64)
+		age = max(age, int64(seconds*1e9))
+	}
+	return age
 }
