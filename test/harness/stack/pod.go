@@ -52,12 +52,6 @@ func ReadManifest(raw []byte) (*v1.Pod, error) {
 // network and have their own process namespaces. Of the init containers it starts only
 // sidecars. Volumes may be hostPath and emptyDir.
 func (s *Stack) RunPod(ctx context.Context, manifest *v1.Pod) (*Pod, error) {
-	return s.RunAnnotatedPod(ctx, manifest, manifest.Annotations)
-}
-
-// RunAnnotatedPod is like RunPod, but the sandbox has these annotations instead of those of the
-// manifest.
-func (s *Stack) RunAnnotatedPod(ctx context.Context, manifest *v1.Pod, annotations map[string]string) (*Pod, error) {
 	p, err := s.PutManifest(manifest)
 	if err != nil {
 		return nil, err
@@ -68,7 +62,6 @@ func (s *Stack) RunAnnotatedPod(ctx context.Context, manifest *v1.Pod, annotatio
 		}
 	}
 	p.sandbox = p.sandboxConfig()
-	p.sandbox.Annotations = annotations
 	run, err := s.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox})
 	if err != nil {
 		return nil, fmt.Errorf("run pod %s: %w: %s", p.Key(), err, tail(filepath.Join(s.Dir, "containerd.log")))

@@ -64,6 +64,7 @@ func (p *Pod) sandboxConfig() *runtimeapi.PodSandboxConfig {
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: string(p.UID)},
 		LogDirectory: p.LogDir(),
 		Labels:       labels,
+		Annotations:  p.Annotations,
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			CgroupParent:    p.CgroupParent,
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces()},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/hog"
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
@@ -37,12 +38,12 @@ func TestAStoppedRuntimeKeepsNoHog(t *testing.T) {
 	n := rounds(t, 4)
 	of := ofPods
 	of.programs = os.Getenv("EVICTD_CONTAINERD")
-	f := newField(t, of, nil)
+	f := stopping{newField(t, of, nil)}
 	moments := []string{beforeTheHog, atTheCrossing, neverListed, aheadOfIt}
 	var alive []float64
 	for i := range n {
 		when, rate := moments[i%len(moments)], rateOf(i, n)
-		r, err := f.stoppedRound(t, fmt.Sprintf("hog-%d", i+1), rate, when)
+		r, err := f.round(t, fmt.Sprintf("hog-%d", i+1), rate, when)
 		t.Logf("%3d  %4d MiB/s  containerd stopped %-15s  crossed -> chosen %6.1f ms  dead %6.1f ms (grace %d s, SIGTERM %t)  finished %6.1f ms after SIGCONT  not new: %s",
 			i+1, rate, when, r.chosen, r.dead, r.grace, r.termed, r.finished, r.notNew)
 		if err != nil {
@@ -63,9 +64,20 @@ type stoppedResult struct {
 	notNew                 string
 }
 
-// stoppedRound is a round in which containerd is stopped from some moment until the hog is dead
+// A stopping is a field whose containerd is stopped.
+type stopping struct{ *field }
+
+func (f stopping) stop(ctx context.Context) error {
+	return f.stack.SignalContainerd(ctx, syscall.SIGSTOP)
+}
+
+func (f stopping) goOn(ctx context.Context) error {
+	return f.stack.SignalContainerd(ctx, syscall.SIGCONT)
+}
+
+// round is a round in which containerd is stopped from some moment until the hog is dead
 // and evictd has looked again.
-func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string) (r stoppedResult, err error) {
+func (f stopping) round(t *testing.T, name string, rateMiB int, when string) (r stoppedResult, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
 	defer cancel()
@@ -73,36 +85,16 @@ func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string
 	if err != nil {
 		return r, err
 	}
-	stop := func() error { return f.stack.SignalContainerd(syscall.SIGSTOP) }
-	goOn := func() error { return f.stack.SignalContainerd(syscall.SIGCONT) }
-	defer func() { err = errors.Join(err, goOn()) }()
+	defer func() { err = errors.Join(err, f.goOn(ctx)) }()
 	slept := crossing.Now()
 	if when == neverListed {
 		must(t, f.agent.Signal(syscall.SIGSTOP))
 		defer func() { _ = f.agent.Signal(syscall.SIGCONT) }() // if it has not been sent below
 	}
 	pod, station := f.run(t, name, int(room/mib)+f.beyondMiB, rateMiB, nil)
-	if when == beforeTheHog || when == neverListed {
-		must(t, stop())
-	}
-	if when == neverListed {
-		must(t, f.agent.Signal(syscall.SIGCONT))
-	}
-	if when == aheadOfIt {
-		must(t, errors.Join(f.watch.Arm(f.threshold+aheadMiB*mib), station.Release(ctx)))
-		if _, err := f.waitCrossing(ctx); err != nil {
-			return r, err
-		}
-		must(t, errors.Join(stop(), f.watch.Arm(f.threshold)))
-	} else {
-		must(t, errors.Join(f.watch.Arm(f.threshold), station.Release(ctx)))
-	}
-	crossed, err := f.waitCrossing(ctx)
+	crossed, err := f.cross(ctx, t, station, when)
 	if err != nil {
 		return r, err
-	}
-	if when == atTheCrossing {
-		must(t, stop())
 	}
 	goneErr := pod.WaitGone(ctx)
 	r.dead = ms(crossing.Now() - crossed.At)
@@ -123,12 +115,37 @@ func (f *field) stoppedRound(t *testing.T, name string, rateMiB int, when string
 	}
 	time.Sleep(lookedAt) // no other pod goes
 	went := crossing.Now()
-	if err := errors.Join(goOn(), f.conclude(ctx, pod)); err != nil {
+	if err := errors.Join(f.goOn(ctx), f.conclude(ctx, pod)); err != nil {
 		return r, err
 	}
 	finished := f.agent.Records("pod finished")
 	r.finished = ms(finished[len(finished)-1].At - went)
 	return r, nil
+}
+
+// cross stops containerd when it is to be stopped, and has the hog cross.
+func (f stopping) cross(ctx context.Context, t *testing.T, station hog.Station, when string) (crossing.Sample, error) {
+	t.Helper()
+	if when == beforeTheHog || when == neverListed {
+		must(t, f.stop(ctx))
+	}
+	if when == neverListed {
+		must(t, f.agent.Signal(syscall.SIGCONT))
+	}
+	threshold := f.threshold
+	if when == aheadOfIt {
+		threshold += aheadMiB * mib
+	}
+	must(t, errors.Join(f.watch.Arm(threshold), station.Release(ctx)))
+	crossed, err := f.waitCrossing(ctx)
+	if err == nil && when == aheadOfIt {
+		must(t, errors.Join(f.stop(ctx), f.watch.Arm(f.threshold)))
+		return f.waitCrossing(ctx)
+	}
+	if err == nil && when == atTheCrossing {
+		err = f.stop(ctx)
+	}
+	return crossed, err
 }
 
 // oldest returns the age of the oldest list that a choice was made with, in nanoseconds.
