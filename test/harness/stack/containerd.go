@@ -83,7 +83,7 @@ func configureContainerd(stackDir, socket, root string, privateDirs []string) er
 }
 
 // StartContainerd starts containerd, the first time in a new mount namespace, and after
-// StopContainerd again in the same one.
+// SignalContainerd again in the same one.
 func (s *Stack) StartContainerd(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(s.Dir, "containerd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -130,10 +130,13 @@ func (s *Stack) StartContainerd(ctx context.Context) error {
 	return nil
 }
 
-// StopContainerd ends containerd with a signal and waits until it has ended. Containers keep
-// running.
-func (s *Stack) StopContainerd(ctx context.Context, signal os.Signal) error {
-	_ = s.containerd.process.Signal(signal) // an error is an end, seen below
+// SignalContainerd sends containerd a signal, and waits until it has ended unless that is SIGSTOP or
+// SIGCONT. Containers keep running.
+func (s *Stack) SignalContainerd(ctx context.Context, signal os.Signal) error {
+	err := s.containerd.process.Signal(signal)
+	if signal == syscall.SIGSTOP || signal == syscall.SIGCONT {
+		return err
+	} // otherwise an error is an end, seen below
 	select {
 	case <-s.containerd.ended:
 		return nil

@@ -44,23 +44,23 @@ func TestMain(m *testing.M) {
 // The memory is that of all pods together, which nobody else on the machine takes
 // or gives back: nothing excuses a round.
 func TestNoCrossingIsMissed(t *testing.T) {
-	play(t, ofPods, rounds(t))
+	play(t, ofPods, rounds(t, 20))
 }
 
 // The same with the memory of the machine, of which others may take and give back
 // some 300 MiB at any time. What is theirs is not evictd's, and starts over.
 func TestNoCrossingOfTheNodeIsMissed(t *testing.T) {
-	play(t, ofNode, max(4, rounds(t)/5))
+	play(t, ofNode, max(4, rounds(t, 20)/5))
 }
 
-func rounds(t *testing.T) int {
+func rounds(t *testing.T, byDefault int) int {
 	t.Helper()
 	if os.Getenv("EVICTD_TEST_E2E") != "1" {
 		t.Skip("needs root and real containers: run make e2e")
 	}
 	text := os.Getenv("EVICTD_CROSSINGS")
 	if text == "" {
-		return 20
+		return byDefault
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 2 {
@@ -74,8 +74,7 @@ func play(t *testing.T, s scope, rounds int) {
 	var latencies []float64
 	for disturbances := 0; len(latencies) < rounds; {
 		i := len(latencies)
-		// Spread evenly by ratio: as many rounds per octave of speed.
-		rate := int(math.Round(slowest * math.Pow(float64(fastest)/slowest, float64(i)/float64(rounds-1))))
+		rate := rateOf(i, rounds)
 		r, err := f.round(t, fmt.Sprintf("hog-%d", i+1), rate, nothing)
 		if errors.Is(err, errDisturbed) && s.shared && disturbances < startsOver {
 			disturbances++
@@ -94,6 +93,11 @@ func play(t *testing.T, s scope, rounds int) {
 	slices.Sort(latencies)
 	t.Logf("%s: %d crossings, none missed, one victim each; crossed -> SIGTERM median %.1f ms, p99 %.1f ms, maximum %.1f ms",
 		s.signal, rounds, latencies[len(latencies)/2], latencies[(len(latencies)-1)*99/100], latencies[len(latencies)-1])
+}
+
+// rateOf spreads rates evenly by ratio: as many rounds per octave of speed.
+func rateOf(round, rounds int) int {
+	return int(math.Round(slowest * math.Pow(float64(fastest)/slowest, float64(round)/float64(rounds-1))))
 }
 
 // nothing happens beside a crossing.

@@ -21,6 +21,8 @@ type scope struct {
 	distanceMiB, beyondMiB int
 	// shared says that others on this machine take from the same memory.
 	shared bool
+	// programs is the directory of the containerd to run, "" for Debian's.
+	programs string
 }
 
 var (
@@ -61,7 +63,7 @@ type field struct {
 // them.
 func newField(t *testing.T, of scope, adapt func(*stack.Stack, *agent.Options)) *field {
 	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{Name: "evictd-crossings"})
+	s, err := stack.Start(t.Context(), stack.Options{Name: "evictd-crossings", Programs: of.programs})
 	must(t, err)
 	f := &field{scope: of, stack: s}
 	t.Cleanup(func() { f.close(t) })
@@ -103,10 +105,17 @@ func (f *field) setThreshold(t *testing.T) {
 	available, err := f.watch.Lowest(t.Context(), measured)
 	must(t, err)
 	f.threshold = available - int64(f.distanceMiB)*mib
-	must(t, agent.Reload(f.stack, f.agent, map[string]any{"evictionHard": map[string]string{f.signal: strconv.FormatInt(f.threshold, 10)}}))
-	_, err = f.agent.Await(t.Context(), func(r evictd.Record) bool { return r.Msg == "new configuration in force" })
-	must(t, err)
+	f.reload(t, strconv.FormatInt(f.threshold, 10))
 	t.Logf("%s: %d MiB available with evictd and its plugins, threshold %d MiB", f.signal, available/mib, f.threshold/mib)
+}
+
+// reload returns when evictd has the threshold.
+func (f *field) reload(t *testing.T, threshold string) {
+	t.Helper()
+	inForce := func() int { return len(f.agent.Records("new configuration in force")) }
+	before := inForce()
+	must(t, agent.Reload(f.stack, f.agent, map[string]any{"evictionHard": map[string]string{f.signal: threshold}}))
+	eventually(t, "new configuration in force", func() bool { return inForce() > before })
 }
 
 func (f *field) close(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 // A pod has its memory in a memory-backed emptyDir, which the kubelet removes seconds after
 // the containers have ended, or which something else keeps beyond that. No other pod goes.
 func TestAVolumeInMemoryCostsOnePod(t *testing.T) {
-	rounds(t)
+	rounds(t, 20)
 	f := newField(t, scope{signal: ofPods.signal, distanceMiB: volumeMiB / 2, beyondMiB: volumeMiB/2 + 100}, nil)
 	var stations []hog.Station
 	for i := range innocents {

@@ -207,7 +207,7 @@ func (c *Cluster) KillPart(ctx context.Context, name string) error {
 
 func (c *Cluster) endPart(ctx context.Context, name string, signal os.Signal) error {
 	if name == Parts[0] {
-		return c.StopContainerd(ctx, signal)
+		return c.SignalContainerd(ctx, signal)
 	}
 	p, err := c.part(name)
 	if err != nil {
