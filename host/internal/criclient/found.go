@@ -61,6 +61,20 @@ func (f *found) correct(ctx context.Context, listed []*Pod, old bool) (corrected
 	return listed, lacking
 }
 
+// ended reports whether the cgroup of a pod was found once, and has no process now.
+func (f *found) ended(ctx context.Context, uid string) bool {
+	if f.cgroups == nil {
+		return false
+	}
+	processes, err := hang.DoAs(&f.hanging, "cgroups", ctx.Done(), func() (map[string]nodefs.PodProcesses, error) {
+		return f.cgroups(func(of string) bool { return of == uid })
+	})
+	of, there := processes[uid]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return err == nil && !of.Running && (there || f.uids[uid])
+}
+
 // remember replaces the pods whose cgroup was found, and returns those found before.
 func (f *found) remember(processes map[string]nodefs.PodProcesses, listed map[string]bool) (before map[string]bool) {
 	now := make(map[string]bool, len(processes))

@@ -103,6 +103,9 @@ func (l *Lister) Since(ctx context.Context, since time.Time) ([]*Pod, error) {
 	return l.join(ctx, sandboxes, containers).Pods, nil
 }
 
+// Ended reports whether a pod whose cgroup was found has no process any more.
+func (l *Lister) Ended(ctx context.Context, uid string) bool { return l.found.ended(ctx, uid) }
+
 // missing returns err unless the list is only too large.
 func missing(err error) error {
 	if tooLarge(err) {

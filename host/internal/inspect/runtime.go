@@ -36,10 +36,10 @@ var calls = []struct {
 	disks bool
 	call  func(ctx context.Context, n *node) error
 }{
-	{"ListPodSandbox", "no pod can be evicted", false, func(ctx context.Context, n *node) error {
+	{"ListPodSandbox", "pods are known by their cgroups and the last list", false, func(ctx context.Context, n *node) error {
 		return failure(n.runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{}))
 	}},
-	{"ListContainers", "no pod can be evicted", false, func(ctx context.Context, n *node) error {
+	{"ListContainers", "pods are known by their cgroups and the last list", false, func(ctx context.Context, n *node) error {
 		return failure(n.runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{}))
 	}},
 	{"ListContainerStats", "the use of pods' writable layers is unknown", true, func(ctx context.Context, n *node) error {

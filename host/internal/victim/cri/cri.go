@@ -25,7 +25,6 @@ import (
 	"github.com/evictd/evictd/host/internal/victim/processes"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
-	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -39,6 +38,8 @@ const (
 	// podMargin is the time after the grace period when all processes of a pod are killed if the
 	// runtime has not stopped it. They may be in its sandbox (gVisor, Kata), or unknown to evictd.
 	podMargin = 1500 * time.Millisecond
+	// lookTimeout bounds the wait for the runtime's lists before the cgroup of a pod tells its end.
+	lookTimeout = 500 * time.Millisecond
 	// releaseTimeout bounds the wait of a stopped container for its memory to be reclaimed.
 	releaseTimeout = time.Second
 	// staleAfter is the time after its grace period when a kill that took too long is given up.
@@ -72,6 +73,8 @@ type Killer struct {
 	// unfound holds the uids of pods whose kill under way has reported a container without a
 	// cgroup.
 	unfound sync.Map
+	// killed holds the uids of pods whose kill under way has killed processes directly.
+	killed sync.Map
 	// awaited holds, by uid, how new a list must be that shows the end of a killed pod: one that
 	// takes longer than a look comes for the next look.
 	awaited sync.Map
@@ -93,19 +96,28 @@ func New(o Options) *Killer {
 // ctx lives it retries an unreachable runtime with the rest of the grace period. It returns
 // victim.ErrTimeout after victim.Timeout, and Finished does the rest.
 //
+// If the runtime does not answer it returns nil once the pod has no process, and Finished does the
+// rest as far as the runtime answers.
+//
 // A second kill of a pod meanwhile runs no hooks and cancels those of the first.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
+	ctx, dead := context.WithCancelCause(ctx)
+	defer dead(nil)
 	defer k.unfound.Delete(v.UID)
+	defer k.killed.Delete(v.UID)
 	k.awaited.Delete(v.UID)
 	if former, ok := k.unfinished.Load(v.UID); ok && time.Since(former.(time.Time)) > staleAfter {
 		k.unfinished.CompareAndDelete(v.UID, former)
 	}
 	hooks, done := k.hookTime(ctx, v.UID, graceEnds)
 	defer done()
-	stopped, err := k.kill(ctx, hooks, v, graceEnds)
+	stopped, err := k.kill(ctx, hooks, v, graceEnds, dead)
+	if errors.Is(context.Cause(ctx), errDead) {
+		err = nil
+	}
 	if stopped {
 		k.unfinished.Delete(v.UID)
 		return err
@@ -134,10 +146,10 @@ func (k *Killer) hookTime(ctx context.Context, uid string, graceEnds time.Time) 
 	}
 }
 
-func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds time.Time) (stopped bool, err error) {
+func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds time.Time, dead context.CancelCauseFunc) (stopped bool, err error) {
 	sandboxes, containers := v.Pod.SandboxIDs, v.Pod.ContainerIDs
 	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
-		found := k.killPodAt(ctx, graceEnds, v)
+		found := k.killPodAt(ctx, graceEnds, v, dead)
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
 			left, err := k.Left(ctx, v.UID)
 			if err != nil {
@@ -156,7 +168,7 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 			return false, err
 		}
 	}
-	end := k.killPodAt(ctx, graceEnds.Add(podMargin), v)
+	end := k.killPodAt(ctx, graceEnds.Add(podMargin), v, dead)
 	defer func() { end(stopped) }()
 	return k.stop(ctx, v, sandboxes, stepsOf(containers, v.Pod), graceEnds, func(s step) bool {
 		if s.preStop() == nil || hooks.Err() != nil {
@@ -226,8 +238,15 @@ func (k *Killer) stop(ctx context.Context, v victim.Victim, sandboxes []string, 
 // directly.
 func (k *Killer) StopContainers(ctx context.Context, v victim.Victim, ids []string, graceEnds time.Time) (err error) {
 	defer k.unfound.Delete(v.UID)
-	end := k.killPodAt(ctx, graceEnds.Add(podMargin), v)
-	defer func() { end(err == nil) }()
+	ctx, dead := context.WithCancelCause(ctx)
+	defer dead(nil)
+	end := k.killPodAt(ctx, graceEnds.Add(podMargin), v, dead)
+	defer func() {
+		end(err == nil)
+		if errors.Is(context.Cause(ctx), errDead) {
+			err = nil
+		}
+	}()
 	return each(ids, func(_ int, id string) error { return k.stopContainer(ctx, v, id, graceEnds, 0) })
 }
 
@@ -250,103 +269,22 @@ func (k *Killer) stopContainer(ctx context.Context, v victim.Victim, id string, 
 	})
 }
 
-// killAt kills the processes of a container at the given time, if stopped is not called before.
-// stopped waits until they are killed and briefly for their memory, at most until ctx ends.
-func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id string) (stopped func()) {
-	if k.Processes == nil {
-		return func() {}
-	}
-	early, stop := context.WithCancel(ctx)
-	ctx, giveUp := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
-		k.tellUnfound(early, v, id)
-		due := time.NewTimer(time.Until(at))
-		defer due.Stop()
-		select {
-		case <-early.Done():
-		case <-due.C:
-			k.killProcesses(ctx, v, id)
-		}
-	})
-	return func() {
-		stop()
-		defer giveUp()
-		defer time.AfterFunc(releaseTimeout, giveUp).Stop()
-		running.Wait()
-	}
-}
-
-// killPodAt kills all processes of a pod at the given time, unless end is called before with stopped.
-// Without it end waits until they are killed, at most until ctx ends.
-func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim) (end func(stopped bool)) {
-	if k.Processes == nil {
-		return func(bool) {}
-	}
-	early, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
-		due := time.NewTimer(time.Until(at))
-		defer due.Stop()
-		select {
-		case <-early.Done():
-		case <-due.C:
-			k.killProcesses(ctx, v, "")
-		}
-	})
-	return func(stopped bool) {
-		if stopped {
-			stop()
-		}
-		running.Wait()
-		stop()
-	}
-}
-
-// tellUnfound logs a running container whose cgroup was not found.
-func (k *Killer) tellUnfound(ctx context.Context, v victim.Victim, id string) {
-	_, err := hang.Do(ctx.Done(), func() (struct{}, error) { return struct{}{}, k.Processes.Find(container(v, id)) }, nil)
-	if !errors.Is(err, nodefs.ErrGone) || k.exited(ctx, id) || ctx.Err() != nil {
-		return
-	}
-	if _, another := k.unfound.LoadOrStore(v.UID, nil); !another {
-		k.Log.Warn("cgroup of a container not found, only the runtime kills its processes", "pod", v.Name, "uid", v.UID, "container", id, "error", err)
-	}
-}
-
-func container(v victim.Victim, id string) processes.Container {
-	return processes.Container{PodUID: v.UID, QOSClass: v.Pod.Row.QoSClass, ID: id}
-}
-
-// killProcesses kills the processes of a container, or without an id those of the whole pod.
-func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) {
-	done, err := hang.Do(ctx.Done(), func() (processes.Killed, error) {
-		if id == "" {
-			return k.Processes.KillPod(ctx, v.UID, v.Pod.Row.QoSClass)
-		}
-		return k.Processes.Kill(ctx, container(v, id))
-	}, nil)
-	about := []any{
-		"pod", v.Name, "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
-		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
-	}
-	switch {
-	case id == "" && (errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0):
-		k.Log.Warn("no process of the pod found to kill, the container runtime has not stopped it", append(about, "cgroup", done.Cgroup, "error", err)...)
-	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
-	case err != nil:
-		k.Log.Warn("processes not killed, the runtime does it", append(about, "error", err)...)
-	case done.Processes > 0:
-		k.Log.Info("processes killed", about...)
-	}
-}
-
-// Finished implements victim.Killer: no sandbox of the pod is ready and no container runs. It also
+// Finished implements victim.Killer: no sandbox of the pod is ready and no container runs, or its
+// cgroup has no process while the runtime does not answer, which must not keep the next victim. It also
 // continues a kill that took too long, because the runtime kills a container only while the call to
 // stop it lasts. It does not affect other pods.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	since, _ := k.awaited.LoadOrStore(v.UID, time.Now())
-	left, err := k.leftSince(ctx, v.UID, since.(time.Time))
+	soon, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	left, err := k.leftSince(soon, v.UID, since.(time.Time))
+	if err != nil && k.Lister.Ended(ctx, v.UID) {
+		k.awaited.Delete(v.UID)
+		return true, nil
+	}
+	if err != nil {
+		left, err = k.leftSince(ctx, v.UID, since.(time.Time))
+	}
 	if err != nil {
 		return false, err
 	}
