@@ -79,18 +79,17 @@ func New[T any](name string, timeout time.Duration, ask func(context.Context) (T
 // begins one. If there is no such answer before ctx ends, or the call fails, it returns the last
 // good one with Err. It does not call again within a minute after a refusal.
 func (i *Input[T]) Get(ctx context.Context, since time.Time) Answer[T] {
-	for {
-		answer, done := i.look(ctx, since)
+	for waited := false; ; waited = true {
+		answer, done := i.look(ctx, since, waited)
 		if done == nil {
 			return answer
 		}
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return i.late(since)
-		}
-		if answer, retry := i.after(since); !retry {
-			return answer
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return i.answer(since)
 		}
 	}
 }
@@ -112,12 +111,12 @@ func (i *Input[T]) Pending() time.Duration {
 	return time.Since(i.began)
 }
 
-// look returns the answer if there is no call to wait for.
-func (i *Input[T]) look(ctx context.Context, since time.Time) (Answer[T], <-chan struct{}) {
+// look returns the answer if there is no call to wait for. waited: a call has ended since Get began.
+func (i *Input[T]) look(ctx context.Context, since time.Time, waited bool) (Answer[T], <-chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
-	case i.last.Asked.After(since), i.closed, i.done == nil && time.Since(i.refused) < refusedFor:
+	case i.closed, i.last.Asked.After(since), waited && !i.tried.Before(since), i.done == nil && time.Since(i.refused) < refusedFor:
 		return i.answer(since), nil
 	case i.done == nil:
 		i.begin(ctx)
@@ -125,36 +124,17 @@ func (i *Input[T]) look(ctx context.Context, since time.Time) (Answer[T], <-chan
 	return Answer[T]{}, i.done
 }
 
-// after returns the answer after a call has ended. retry: that call began too early.
-func (i *Input[T]) after(since time.Time) (answer Answer[T], retry bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.answer(since), !i.fresh(since) && i.tried.Before(since) && !i.closed
-}
-
-// late returns the answer when the caller's time is over.
-func (i *Input[T]) late(since time.Time) Answer[T] {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	answer := i.answer(since)
-	if !i.fresh(since) && i.done != nil {
-		answer.Err = fmt.Errorf("%s: %w", i.name, ErrLate)
-	}
-	return answer
-}
-
-func (i *Input[T]) fresh(since time.Time) bool { return i.last.Known() && !i.last.Asked.Before(since) }
-
+// answer returns the last answer, with the reason if it is not one to a call since then.
 func (i *Input[T]) answer(since time.Time) Answer[T] {
-	answer := i.last
+	answer, failed := i.last, i.err != nil && !i.tried.Before(since)
 	switch {
 	case i.closed:
 		return Answer[T]{Err: ErrClosed}
-	case i.fresh(since):
-	case i.err != nil:
-		answer.Err = fmt.Errorf("%s: %w", i.name, i.err)
+	case i.last.Known() && !i.last.Asked.Before(since):
+	case !failed && (i.done != nil || i.err == nil):
+		answer.Err = fmt.Errorf("%s: %w", i.name, ErrLate)
 	default:
-		answer.Err = fmt.Errorf("%s: not asked", i.name)
+		answer.Err = fmt.Errorf("%s: %w", i.name, i.err)
 	}
 	return answer
 }

@@ -13,6 +13,10 @@ import (
 	"github.com/evictd/evictd/test/harness/stack/crossing"
 )
 
+// kubeletPace is the time that another eviction may wait if the former one seems to have brought
+// nothing: the next hog takes what it frees.
+const kubeletPace = 10 * time.Second
+
 // While containerd is stopped, the end of the first victim is not listed. The next ones go all the same.
 func TestAStoppedRuntimeKeepsNoSecondHog(t *testing.T) {
 	rounds(t, 2)
@@ -41,7 +45,11 @@ func TestAStoppedRuntimeKeepsNoSecondHog(t *testing.T) {
 		chosen, err := f.agent.Await(ctx, func(l evictd.Record) bool { return l.Msg == "evicting pod" && l.String("pod") == pod.Key() })
 		must(t, err)
 		t.Logf("%-6s  crossed -> chosen %6.1f ms  dead %6.1f ms", pod.Name, ms(chosen.At-crossed.At), ms(dead-crossed.At))
-		if limit := time.Second + deadWithin; dead-crossed.At > int64(limit) {
+		limit := time.Second + deadWithin
+		if i > 0 {
+			limit += kubeletPace
+		}
+		if dead-crossed.At > int64(limit) {
 			t.Errorf("%s was alive for %.1f ms, want at most %v", pod.Key(), ms(dead-crossed.At), limit)
 		}
 	}
