@@ -11,42 +11,70 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
+// processesByPod has the pods that have a cgroup, by uid.
+type processesByPod = map[string]nodefs.PodProcesses
+
 // found remembers the pods whose cgroup was found. It is safe for concurrent use.
 type found struct {
 	cgroups Cgroups
 	hanging hang.Left
 
 	mu sync.Mutex
-	// uids are those of the last listing.
-	uids map[string]bool
+	// last are those of the last listing, gone the listed pods whose cgroup was there before.
+	last processesByPod
+	gone map[string]bool
 }
 
-// correct corrects listed pods by their cgroups and returns the number of those that lacked something. A pod
-// whose cgroup was there and is gone has ended. One that never had a cgroup has it elsewhere. In old
-// lists, processes of no listed container belong to a new one.
-func (f *found) correct(ctx context.Context, listed []*Pod, old bool) (corrected []*Pod, lacking int) {
+// read reads the cgroups, with the processes of the pods that look selects. A call that hangs is left
+// behind.
+func (f *found) read(ctx context.Context, look func(uid string) bool) (processesByPod, error) {
+	ctx, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	return hang.DoAs(&f.hanging, "cgroups", ctx.Done(), func() (processesByPod, error) { return f.cgroups(look) })
+}
+
+// names reads the pods that have a cgroup, beside the lists. The result waits for it.
+func (f *found) names(ctx context.Context) func() (processesByPod, error) {
+	var all processesByPod
+	var err error
+	var reading sync.WaitGroup
+	if f.cgroups != nil {
+		reading.Go(func() { all, err = f.read(ctx, func(string) bool { return false }) })
+	}
+	return func() (processesByPod, error) {
+		reading.Wait()
+		return all, err
+	}
+}
+
+// correct corrects listed pods by their cgroups and returns the number of those that lacked
+// something. A pod whose cgroup was there and is gone has ended. One that never had a cgroup has it
+// elsewhere. In old lists, processes of no listed container belong to a new one.
+func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func() (processesByPod, error)) (corrected []*Pod, lacking int) {
 	if f.cgroups == nil {
 		return listed, 0
 	}
-	runs := make(map[string]bool, len(listed))
+	runs, sure := make(map[string]bool, len(listed)), 0
+	processes, err := names()
 	for _, p := range listed {
 		runs[p.UID] = p.Running()
+		if _, there := processes[p.UID]; there && runs[p.UID] {
+			sure++
+		}
 	}
-	late, cancel := context.WithTimeout(ctx, freshWait)
-	defer cancel()
-	processes, err := hang.DoAs(&f.hanging, "cgroups", late.Done(), func() (map[string]nodefs.PodProcesses, error) {
-		return f.cgroups(func(uid string) bool { return old || !runs[uid] })
-	})
+	if err == nil && (old || sure < len(processes)) {
+		processes, err = f.read(ctx, func(uid string) bool { return old || !runs[uid] })
+	}
 	if err != nil { // the lists count as they are
 		return listed, 0
 	}
-	before := f.remember(processes, runs)
+	gone := f.remember(processes, runs)
 	for _, p := range listed {
-		switch of, there := processes[p.UID]; {
-		case !there && before[p.UID]:
+		switch {
+		case gone[p.UID]:
 			p.end()
 		case old || len(p.Ready()) > 0:
-			if p.addContainers(of) {
+			if p.addContainers(processes[p.UID]) {
 				lacking++
 			}
 		}
@@ -66,30 +94,29 @@ func (f *found) ended(ctx context.Context, uid string) bool {
 	if f.cgroups == nil {
 		return false
 	}
-	processes, err := hang.DoAs(&f.hanging, "cgroups", ctx.Done(), func() (map[string]nodefs.PodProcesses, error) {
-		return f.cgroups(func(of string) bool { return of == uid })
-	})
+	processes, err := f.read(ctx, func(of string) bool { return of == uid })
 	of, there := processes[uid]
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return err == nil && !of.Running && (there || f.uids[uid])
+	_, before := f.last[uid]
+	return err == nil && !of.Running && (there || before || f.gone[uid])
 }
 
-// remember replaces the pods whose cgroup was found, and returns those found before.
-func (f *found) remember(processes map[string]nodefs.PodProcesses, listed map[string]bool) (before map[string]bool) {
-	now := make(map[string]bool, len(processes))
+// remember replaces the pods whose cgroup was found, and returns the listed ones whose cgroup is gone.
+func (f *found) remember(processes processesByPod, listed map[string]bool) (gone map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for uid := range processes {
-		now[uid] = true
-	}
-	for uid := range f.uids {
-		if _, still := listed[uid]; still {
-			now[uid] = true
+	for uid := range listed {
+		_, there := processes[uid]
+		if _, before := f.last[uid]; !there && (before || f.gone[uid]) {
+			if gone == nil {
+				gone = map[string]bool{}
+			}
+			gone[uid] = true
 		}
 	}
-	before, f.uids = f.uids, now
-	return before
+	f.last, f.gone = processes, gone
+	return gone
 }
 
 // end marks all that a pod has as ended.

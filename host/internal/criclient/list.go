@@ -65,6 +65,9 @@ func NewLister(client runtimeapi.RuntimeServiceClient, cgroups Cgroups) *Lister 
 		reply, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 		for _, s := range reply.GetItems() {
 			s.Labels, s.Annotations = kept(s.GetLabels()), kept(s.GetAnnotations())
+			if s.GetLabels()[labelUID] == s.GetMetadata().GetUid() {
+				s.Labels = nil // the list is held, and this says nothing more
+			}
 		}
 		return once(reply.GetItems()), refused(err)
 	})
@@ -96,11 +99,12 @@ func (l *Lister) Close() {
 // annotations, which the author of a pod can make as large as the API server accepts, and
 // containerd sends at most 16 MiB: a list that is too large is replaced by what is known without.
 func (l *Lister) Since(ctx context.Context, since time.Time) ([]*Pod, error) {
+	names := l.found.names(ctx)
 	sandboxes, containers := l.get(ctx, since)
 	if err := distinct([]error{missing(sandboxes.Err), missing(containers.Err)}); err != nil {
 		return nil, err
 	}
-	return l.join(ctx, sandboxes, containers).Pods, nil
+	return l.join(ctx, sandboxes, containers, names).Pods, nil
 }
 
 // Ended reports whether a pod whose cgroup was found has no process any more.
@@ -123,11 +127,13 @@ func (l *Lister) Pods(ctx context.Context) (Listing, error) {
 	now := time.Now()
 	soon, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
+	names := l.found.names(ctx)
 	sandboxes, containers := l.get(soon, now)
-	listing := l.join(ctx, sandboxes, containers)
+	listing := l.join(ctx, sandboxes, containers, names)
 	if listing.Stale != nil && (len(listing.Pods) == 0 || l.found.cgroups == nil) {
+		names = l.found.names(ctx)
 		sandboxes, containers = l.get(ctx, now)
-		listing = l.join(ctx, sandboxes, containers)
+		listing = l.join(ctx, sandboxes, containers, names)
 	}
 	if len(listing.Pods) == 0 && (!sandboxes.Known() || !containers.Known()) {
 		return Listing{}, listing.Partial()
@@ -144,7 +150,7 @@ func (l *Lister) get(ctx context.Context, since time.Time) (sandboxes answers.An
 }
 
 // join joins lists, and corrects them.
-func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container]) Listing {
+func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container], names func() (processesByPod, error)) Listing {
 	out := Listing{Pods: byPod(sandboxes.Value, containers.Value)}
 	if sandboxes.Err != nil {
 		out.Stale = append(out.Stale, staleness("pod sandboxes", sandboxes))
@@ -156,7 +162,7 @@ func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeap
 		p.SandboxUnknown = sandboxes.Err != nil && len(p.Sandboxes) == 0
 	}
 	var lacking int
-	if out.Pods, lacking = l.found.correct(ctx, out.Pods, out.Stale != nil); lacking > 0 && out.Stale == nil {
+	if out.Pods, lacking = l.found.correct(ctx, out.Pods, out.Stale != nil, names); lacking > 0 && out.Stale == nil {
 		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("%w of %d pods with processes", ErrIncomplete, lacking)}}
 	}
 	return out
