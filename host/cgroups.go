@@ -14,6 +14,7 @@ func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgr
 	if err != nil {
 		return nil, err
 	}
+	active = active.Rechecked(ctx)
 	var out []cgroups.Pod
 	unmanaged := 0
 	for _, p := range active.Pods {

@@ -161,7 +161,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	}
 	by, err := modes[c.Mode](modeOptions{
 		config: c, api: api, journal: m.dir, known: m.dir, ending: victimcri.Options{
-			Runtime: client, Lister: criclient.NewLister(client, naming.PodProcesses), PodsDir: parts.PodsDir(c), Log: m.log,
+			Runtime: client, Lister: criclient.NewLister(client, naming.PodCgroups), PodsDir: parts.PodsDir(c), Log: m.log,
 			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: m.cgroups.Driver, Log: m.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return m.config().DryRun },

@@ -15,9 +15,9 @@ type PodProcesses struct {
 	Containers []string
 }
 
-// PodProcesses returns the pods that have a cgroup under the names of either driver, by UID. It looks
-// for processes of those that look selects. The error wraps ErrGone if there is no cgroup of all pods.
-func (n *Naming) PodProcesses(look func(uid string) bool) (map[string]PodProcesses, error) {
+// PodCgroups returns the pods that have a cgroup under the names of either driver, by UID, each with a
+// function that looks for its processes. The error wraps ErrGone if there is no cgroup of all pods.
+func (n *Naming) PodCgroups() (map[string]func() PodProcesses, error) {
 	h, err := n.fs.PodsHierarchy()
 	if err != nil {
 		return nil, err
@@ -34,21 +34,29 @@ func (n *Naming) PodProcesses(look func(uid string) bool) (map[string]PodProcess
 		}
 		return nil, oneErr
 	}
-	found := make(map[string]PodProcesses, len(one)+len(two))
+	found := make(map[string]func() PodProcesses, len(one)+len(two))
 	for _, p := range append(one, two...) {
-		pod := found[p.uid] // of the other driver, or new
-		if look(p.uid) {
-			for _, e := range h.entries(p.cgroup) {
-				if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(p.cgroup, e.Name())) {
-					pod.Containers = append(pod.Containers, id)
-				}
+		other := found[p.uid] // of the other driver
+		found[p.uid] = func() (all PodProcesses) {
+			if other != nil {
+				all = other()
 			}
-			slices.Sort(pod.Containers)
-			pod.Running = pod.Running || h.hasProcess(p.cgroup)
+			h.addProcesses(&all, p.cgroup)
+			return all
 		}
-		found[p.uid] = pod
 	}
 	return found, nil
+}
+
+// addProcesses adds those of a pod's cgroup.
+func (h Hierarchy) addProcesses(to *PodProcesses, pod string) {
+	for _, e := range h.entries(pod) {
+		if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(pod, e.Name())) {
+			to.Containers = append(to.Containers, id)
+		}
+	}
+	slices.Sort(to.Containers)
+	to.Running = to.Running || h.hasProcess(pod)
 }
 
 // containerID returns the ID in the name of a container's cgroup, see isOfContainer. It is "" for

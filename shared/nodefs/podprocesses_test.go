@@ -98,11 +98,11 @@ func TestRunningPodsAreThoseWithAProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				all, err := n.PodProcesses(func(string) bool { return true })
+				all, err := n.PodCgroups()
 				var got []runningPod
 				for _, uid := range slices.Sorted(maps.Keys(all)) {
-					if all[uid].Running {
-						got = append(got, runningPod{uid, all[uid].Containers})
+					if p := all[uid](); p.Running {
+						got = append(got, runningPod{uid, p.Containers})
 					}
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
@@ -119,7 +119,7 @@ func TestRunningPodsOfNoTreeAreAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = n.PodProcesses(func(string) bool { return true })
+		_, err = n.PodCgroups()
 		return err
 	}
 	if err := list(tree(t, "system.slice")); !errors.Is(err, ErrGone) {

@@ -145,6 +145,12 @@ func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out
 	}
 	out.Candidates = candidates(out.Snapshot, r.Ending)
 	c.rank(ctx, pin, r, &out)
+	if out.Snapshot.Recheck != nil {
+		if corrected, differs := out.Snapshot.Recheck(ctx); differs {
+			out = Choice{Snapshot: corrected, Candidates: candidates(corrected, r.Ending)}
+			c.rank(ctx, pin, r, &out)
+		}
+	}
 	out.TooSoon = c.tooSoon(pin, r.Threshold.Signal, &out)
 	if !out.TooSoon && len(out.Order) > 0 && ctx.Err() == nil {
 		out.detailed = c.detail(ctx, pin, r, &out)

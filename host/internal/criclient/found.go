@@ -11,8 +11,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// processesByPod has the pods that have a cgroup, by uid.
-type processesByPod = map[string]nodefs.PodProcesses
+// podCgroups has the pods that have a cgroup, by uid, each with a function that looks for processes.
+type podCgroups = map[string]func() nodefs.PodProcesses
 
 // found remembers the pods whose cgroup was found. It is safe for concurrent use.
 type found struct {
@@ -21,54 +21,59 @@ type found struct {
 
 	mu sync.Mutex
 	// last are those of the last listing, gone the listed pods whose cgroup was there before.
-	last processesByPod
+	last podCgroups
 	gone map[string]bool
 }
 
-// read reads the cgroups, with the processes of the pods that look selects. A call that hangs is left
-// behind.
-func (f *found) read(ctx context.Context, look func(uid string) bool) (processesByPod, error) {
+// guard calls read, which reads cgroups, and leaves a call that hangs behind.
+func guard[T any](ctx context.Context, f *found, read func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
-	return hang.DoAs(&f.hanging, "cgroups", ctx.Done(), func() (processesByPod, error) { return f.cgroups(look) })
+	return hang.DoAs(&f.hanging, "cgroups", ctx.Done(), read)
 }
 
-// names reads the pods that have a cgroup, beside the lists. The result waits for it.
-func (f *found) names(ctx context.Context) func() (processesByPod, error) {
-	var all processesByPod
+// names reads the pods that have a cgroup, while the caller does something else. The result waits.
+func (f *found) names(ctx context.Context) func() (podCgroups, error) {
+	var all podCgroups
 	var err error
 	var reading sync.WaitGroup
 	if f.cgroups != nil {
-		reading.Go(func() { all, err = f.read(ctx, func(string) bool { return false }) })
+		reading.Go(func() { all, err = guard(ctx, f, f.cgroups) })
 	}
-	return func() (processesByPod, error) {
+	return func() (podCgroups, error) {
 		reading.Wait()
 		return all, err
 	}
 }
 
-// correct corrects listed pods by their cgroups and returns the number of those that lacked
-// something. A pod whose cgroup was there and is gone has ended. One that never had a cgroup has it
+// correct corrects listed pods by their cgroups and returns the numbers of those that lacked something
+// and that have ended. A pod whose cgroup was there and is gone has ended. One that never had a cgroup has it
 // elsewhere. In old lists, processes of no listed container belong to a new one.
-func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func() (processesByPod, error)) (corrected []*Pod, lacking int) {
+func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func() (podCgroups, error)) (corrected []*Pod, lacking, ended int) {
 	if f.cgroups == nil {
-		return listed, 0
+		return listed, 0, 0
 	}
-	runs, sure := make(map[string]bool, len(listed)), 0
-	processes, err := names()
+	runs := make(map[string]bool, len(listed))
 	for _, p := range listed {
 		runs[p.UID] = p.Running()
-		if _, there := processes[p.UID]; there && runs[p.UID] {
-			sure++
-		}
 	}
-	if err == nil && (old || sure < len(processes)) {
-		processes, err = f.read(ctx, func(uid string) bool { return old || !runs[uid] })
+	cgroups, err := names()
+	var processes map[string]nodefs.PodProcesses
+	if err == nil {
+		processes, err = guard(ctx, f, func() (map[string]nodefs.PodProcesses, error) {
+			out := map[string]nodefs.PodProcesses{}
+			for uid, look := range cgroups {
+				if old || !runs[uid] {
+					out[uid] = look()
+				}
+			}
+			return out, nil
+		})
 	}
 	if err != nil { // the lists count as they are
-		return listed, 0
+		return listed, 0, 0
 	}
-	gone := f.remember(processes, runs)
+	gone := f.remember(cgroups, runs)
 	for _, p := range listed {
 		switch {
 		case gone[p.UID]:
@@ -86,7 +91,7 @@ func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func
 			listed, lacking = append(listed, p), lacking+1
 		}
 	}
-	return listed, lacking
+	return listed, lacking, len(gone)
 }
 
 // ended reports whether the cgroup of a pod was found once, and has no process now.
@@ -94,20 +99,26 @@ func (f *found) ended(ctx context.Context, uid string) bool {
 	if f.cgroups == nil {
 		return false
 	}
-	processes, err := f.read(ctx, func(of string) bool { return of == uid })
-	of, there := processes[uid]
+	of, err := guard(ctx, f, func() (*nodefs.PodProcesses, error) {
+		cgroups, err := f.cgroups()
+		if look := cgroups[uid]; look != nil {
+			of := look()
+			return &of, err
+		}
+		return nil, err
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, before := f.last[uid]
-	return err == nil && !of.Running && (there || before || f.gone[uid])
+	return err == nil && (of != nil && !of.Running || of == nil && (before || f.gone[uid]))
 }
 
 // remember replaces the pods whose cgroup was found, and returns the listed ones whose cgroup is gone.
-func (f *found) remember(processes processesByPod, listed map[string]bool) (gone map[string]bool) {
+func (f *found) remember(cgroups podCgroups, listed map[string]bool) (gone map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for uid := range listed {
-		_, there := processes[uid]
+		_, there := cgroups[uid]
 		if _, before := f.last[uid]; !there && (before || f.gone[uid]) {
 			if gone == nil {
 				gone = map[string]bool{}
@@ -115,7 +126,7 @@ func (f *found) remember(processes processesByPod, listed map[string]bool) (gone
 			gone[uid] = true
 		}
 	}
-	f.last, f.gone = processes, gone
+	f.last, f.gone = cgroups, gone
 	return gone
 }
 

@@ -35,6 +35,11 @@ type Listing struct {
 	// Stale are the lists that are not new, nil if both are. A running pod may be missing then, if
 	// its cgroup is not found either.
 	Stale []pods.Stale
+	// Check compares new lists with the cgroups, which are being read, and corrects them if they
+	// differ. It is nil if that is done.
+	Check func(ctx context.Context) (corrected Listing, differs bool)
+
+	ended int // pods whose cgroup is gone
 }
 
 // Partial is why there may be more pods, nil if there are not.
@@ -54,9 +59,9 @@ type Lister struct {
 	found found
 }
 
-// Cgroups returns the pods that have a cgroup, by uid, with the processes of those that look
-// selects. nodefs.Naming implements it.
-type Cgroups func(look func(uid string) bool) (map[string]nodefs.PodProcesses, error)
+// Cgroups returns the pods that have a cgroup, by uid, each with a function that looks for its
+// processes: PodCgroups of nodefs.Naming.
+type Cgroups func() (map[string]func() nodefs.PodProcesses, error)
 
 // NewLister returns a Lister. The lists are corrected by cgroups, unless that is nil.
 func NewLister(client runtimeapi.RuntimeServiceClient, cgroups Cgroups) *Lister {
@@ -118,17 +123,23 @@ func missing(err error) error {
 	return err
 }
 
-// Pods returns the pods in new lists, or in the last ones if these do not come soon or not at all. It
-// adds pods that are not listed and whose cgroup has processes, and leaves out those whose cgroup is
-// gone. The error says why nothing is known.
+// Pods returns the pods in new lists, for which Check adds pods that are not listed and whose cgroup
+// has processes, and leaves out those whose cgroup is gone. If new lists do not come soon or not at
+// all, it returns those of the last ones, corrected so. The error says why nothing is known.
 func (l *Lister) Pods(ctx context.Context) (Listing, error) {
 	ctx, over := context.WithTimeout(ctx, listTimeout)
 	defer over()
 	now := time.Now()
 	soon, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
-	names := l.found.names(ctx)
 	sandboxes, containers := l.get(soon, now)
+	names := l.found.names(context.WithoutCancel(ctx))
+	if sandboxes.Err == nil && containers.Err == nil && l.found.cgroups != nil {
+		return Listing{Pods: byPod(sandboxes.Value, containers.Value), Check: func(ctx context.Context) (Listing, bool) {
+			corrected := l.join(ctx, sandboxes, containers, names)
+			return corrected, corrected.Stale != nil || corrected.ended > 0
+		}}, nil
+	}
 	listing := l.join(ctx, sandboxes, containers, names)
 	if listing.Stale != nil && (len(listing.Pods) == 0 || l.found.cgroups == nil) {
 		names = l.found.names(ctx)
@@ -150,7 +161,7 @@ func (l *Lister) get(ctx context.Context, since time.Time) (sandboxes answers.An
 }
 
 // join joins lists, and corrects them.
-func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container], names func() (processesByPod, error)) Listing {
+func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeapi.PodSandbox], containers answers.Answer[[]*runtimeapi.Container], names func() (podCgroups, error)) Listing {
 	out := Listing{Pods: byPod(sandboxes.Value, containers.Value)}
 	if sandboxes.Err != nil {
 		out.Stale = append(out.Stale, staleness("pod sandboxes", sandboxes))
@@ -162,7 +173,7 @@ func (l *Lister) join(ctx context.Context, sandboxes answers.Answer[[]*runtimeap
 		p.SandboxUnknown = sandboxes.Err != nil && len(p.Sandboxes) == 0
 	}
 	var lacking int
-	if out.Pods, lacking = l.found.correct(ctx, out.Pods, out.Stale != nil, names); lacking > 0 && out.Stale == nil {
+	if out.Pods, lacking, out.ended = l.found.correct(ctx, out.Pods, out.Stale != nil, names); lacking > 0 && out.Stale == nil {
 		out.Stale = []pods.Stale{{Input: "containers", Err: fmt.Errorf("%w of %d pods with processes", ErrIncomplete, lacking)}}
 	}
 	return out

@@ -77,16 +77,25 @@ func TestAListThatIsTooLargeIsReplacedByTheOtherAndTheCgroups(t *testing.T) {
 // processesIn returns pods with a cgroup and the ids of their containers that have processes; with nil
 // the pod has none.
 func processesIn(pods map[string][]string) Cgroups {
-	return func(look func(string) bool) (map[string]nodefs.PodProcesses, error) {
-		out := map[string]nodefs.PodProcesses{}
+	return func() (map[string]func() nodefs.PodProcesses, error) {
+		out := map[string]func() nodefs.PodProcesses{}
 		for uid, ids := range pods {
-			out[uid] = nodefs.PodProcesses{}
-			if look(uid) {
-				out[uid] = nodefs.PodProcesses{Running: ids != nil, Containers: ids}
-			}
+			out[uid] = func() nodefs.PodProcesses { return nodefs.PodProcesses{Running: ids != nil, Containers: ids} }
 		}
 		return out, nil
 	}
+}
+
+// checked returns the pods of l, compared with the cgroups.
+func checked(t *testing.T, l *Lister) (Listing, error) {
+	t.Helper()
+	got, err := l.Pods(t.Context())
+	if got.Check != nil {
+		if corrected, differs := got.Check(t.Context()); differs {
+			got = corrected
+		}
+	}
+	return got, err
 }
 
 // While the lists took six seconds no pod was evicted.
@@ -132,9 +141,9 @@ func TestListsAreCorrectedByTheCgroups(t *testing.T) {
 					s.Add(fakecri.Pod{UID: uid, Containers: []fakecri.Container{{Name: "c", ID: "c-" + uid}}})
 				}
 				pods := c.before
-				l := NewLister(s.Client(), func(look func(string) bool) (map[string]nodefs.PodProcesses, error) { return processesIn(pods)(look) })
+				l := NewLister(s.Client(), func() (map[string]func() nodefs.PodProcesses, error) { return processesIn(pods)() })
 				defer l.Close()
-				if first, err := l.Pods(t.Context()); err != nil || first.Stale != nil || len(first.Pods) != 3 {
+				if first, err := checked(t, l); err != nil || first.Stale != nil || len(first.Pods) != 3 {
 					t.Fatal(first, err)
 				}
 				time.Sleep(time.Minute)
@@ -145,7 +154,7 @@ func TestListsAreCorrectedByTheCgroups(t *testing.T) {
 					took, age = freshWait, time.Minute+freshWait
 				}
 				began := time.Now()
-				got, err := l.Pods(t.Context())
+				got, err := checked(t, l)
 				if err != nil || !slices.Equal(named(got), c.want) || len(got.Stale) != 1 || got.Stale[0].Age != age {
 					t.Errorf("%q, stale %v, %v, want %q", named(got), got.Stale, err, c.want)
 				}
@@ -163,7 +172,7 @@ func TestWhatOneListLacksIsFoundInTheCgroups(t *testing.T) {
 	s.Add(fakecri.Pod{UID: "p"})                                                                  // its container is missing
 	s.Add(fakecri.Pod{UID: "q", SandboxGone: true, Containers: []fakecri.Container{{Name: "c"}}}) // its sandbox is
 	l := NewLister(s.Client(), processesIn(map[string][]string{"p": {"sandbox-1", "missing"}, "q": {"c-3", "sandbox-2"}}))
-	got, err := l.Pods(t.Context())
+	got, err := checked(t, l)
 	if want := []string{"p 1 1", "q 0 1"}; err != nil || !slices.Equal(named(got), want) {
 		t.Errorf("%q, %v, want %q", named(got), err, want)
 	}

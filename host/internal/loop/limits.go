@@ -80,6 +80,7 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 		c.err = err
 		return
 	}
+	listed = listed.Rechecked(ctx)
 	c.stale = listed.Stale
 	for i := range listed.Pods {
 		if p := &listed.Pods[i]; p.HasManifest && policy.HasLocalLimits(p.API) {

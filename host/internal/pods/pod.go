@@ -48,8 +48,36 @@ type Snapshot struct {
 	// Ended lists pods that do not run: those with a manifest, and those that had one and have left
 	// something behind.
 	Ended []Ended
+	// Recheck compares the pods with the cgroups and returns them corrected, if they differ. It is
+	// nil if that is done. What takes a moment is begun, so call it after what can be done before.
+	Recheck func(ctx context.Context) (corrected Snapshot, differs bool)
 	// Complete: a pod that is neither in Pods nor in Ended does not exist.
 	Complete bool
+}
+
+// Rechecker returns the Recheck of a snapshot that join makes of a list with a check, which may be
+// nil.
+func Rechecker[List any](check func(context.Context) (List, bool), join func(List) Snapshot) func(context.Context) (Snapshot, bool) {
+	if check == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Snapshot, bool) {
+		corrected, differs := check(ctx)
+		if !differs {
+			return Snapshot{}, false
+		}
+		return join(corrected), true
+	}
+}
+
+// Rechecked returns the snapshot as Recheck corrects it.
+func (s Snapshot) Rechecked(ctx context.Context) Snapshot {
+	if s.Recheck != nil {
+		if corrected, differs := s.Recheck(ctx); differs {
+			return corrected
+		}
+	}
+	return s
 }
 
 // A Stale is an input of a decision that was not new.

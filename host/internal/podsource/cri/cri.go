@@ -53,10 +53,15 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		_, problems, _ := c.manifests.of(nil)
 		return pods.Snapshot{Problems: c.manifests.reported(problems)}, errListing
 	}
+	return c.snapshot(listed), nil
+}
+
+// snapshot joins listed pods with their manifests.
+func (c *Source) snapshot(listed criclient.Listing) pods.Snapshot {
 	all := running.Of(listed.Pods)
 	known := identities(all)
 	manifests, problems, named := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Stale: listed.Stale}
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Stale: listed.Stale, Recheck: pods.Rechecker(listed.Check, c.snapshot)}
 	for _, p := range all {
 		if !p.Active {
 			continue
@@ -70,7 +75,7 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	used := allUsed(problems) && listed.Stale == nil
 	ended, unknown := c.ended(listed.Pods, known, manifests, used)
 	out.Ended, out.Complete = ended, used && named && !unknown && allKnown(out.Pods)
-	return out, nil
+	return out
 }
 
 func identities(all []*running.Pod) map[string]listedPod {

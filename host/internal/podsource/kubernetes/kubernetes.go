@@ -99,10 +99,18 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		return pods.Snapshot{Problems: s.Problems()}, err
 	}
 	s.awaitFirst(ctx)
+	return s.snapshot(listed), nil
+}
+
+// snapshot joins listed pods with those of the API server.
+func (s *Source) snapshot(listed criclient.Listing) pods.Snapshot {
 	all := running.Of(listed.Pods)
 	view := s.known.view()
 	view.fresh = view.fresh && listed.Stale == nil
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Stale: append(listed.Stale, view.stale...), Complete: view.fresh}
+	out := pods.Snapshot{
+		Pods: make([]pods.Pod, 0, len(all)), Problems: view.problems, Stale: append(listed.Stale, view.stale...), Complete: view.fresh,
+		Recheck: pods.Rechecker(listed.Check, s.snapshot),
+	}
 	runs := make(map[string]bool, len(all))
 	for _, p := range all {
 		e := view.of(p)
@@ -116,7 +124,7 @@ func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		}
 	}
 	out.Ended = view.ended(listed.Pods, runs)
-	return out, nil
+	return out
 }
 
 // awaitFirst waits for the first answer of the API server: a pass right after the start should know

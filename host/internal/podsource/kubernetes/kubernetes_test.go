@@ -231,8 +231,11 @@ func TestLargeAnnotationsCostNoCandidate(t *testing.T) {
 	s.Add(fakecri.Pod{UID: "hash", Namespace: "ns", Name: "static", Annotations: map[string]string{"kubernetes.io/config.source": "file"}})
 	all = append(all, apiPod("begins", "begins"), apiPod("m", "static", func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "hash" }))
 	source := sourceOf(s, all...)
-	source.runtime = criclient.NewLister(s.Client(), func(func(string) bool) (map[string]nodefs.PodProcesses, error) {
-		return map[string]nodefs.PodProcesses{"begins": {Running: true, Containers: []string{"pause"}}, "hash": {Running: true, Containers: []string{"pause-of-static"}}}, nil
+	source.runtime = criclient.NewLister(s.Client(), func() (map[string]func() nodefs.PodProcesses, error) {
+		of := func(id string) func() nodefs.PodProcesses {
+			return func() nodefs.PodProcesses { return nodefs.PodProcesses{Running: true, Containers: []string{id}} }
+		}
+		return map[string]func() nodefs.PodProcesses{"begins": of("pause"), "hash": of("pause-of-static")}, nil
 	})
 	got := active(t, source)
 	var want []string
