@@ -41,7 +41,7 @@ func (n *Naming) PodCgroups() (map[string]func() PodProcesses, error) {
 			if other != nil {
 				all = other()
 			}
-			h.addProcesses(&all, p.cgroup)
+			addProcesses(&all, h, p.cgroup)
 			return all
 		}
 	}
@@ -49,7 +49,7 @@ func (n *Naming) PodCgroups() (map[string]func() PodProcesses, error) {
 }
 
 // addProcesses adds those of a pod's cgroup.
-func (h Hierarchy) addProcesses(to *PodProcesses, pod string) {
+func addProcesses(to *PodProcesses, h Hierarchy, pod string) {
 	for _, e := range h.entries(pod) {
 		if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(pod, e.Name())) {
 			to.Containers = append(to.Containers, id)

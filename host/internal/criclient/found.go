@@ -58,19 +58,11 @@ func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func
 		runs[p.UID] = p.Running()
 	}
 	cgroups, err := names()
-	var processes map[string]nodefs.PodProcesses
-	if err == nil {
-		processes, err = guard(ctx, f, func() (map[string]nodefs.PodProcesses, error) {
-			out := map[string]nodefs.PodProcesses{}
-			for uid, look := range cgroups {
-				if old || !runs[uid] {
-					out[uid] = look()
-				}
-			}
-			return out, nil
-		})
-	}
 	if err != nil { // the lists count as they are
+		return listed, 0, 0
+	}
+	processes, err := f.look(ctx, cgroups, func(uid string) bool { return old || !runs[uid] })
+	if err != nil {
 		return listed, 0, 0
 	}
 	gone := f.remember(cgroups, runs)
@@ -92,6 +84,19 @@ func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func
 		}
 	}
 	return listed, lacking, len(gone)
+}
+
+// look looks for the processes of the pods that which selects.
+func (f *found) look(ctx context.Context, cgroups podCgroups, which func(uid string) bool) (map[string]nodefs.PodProcesses, error) {
+	return guard(ctx, f, func() (map[string]nodefs.PodProcesses, error) {
+		out := map[string]nodefs.PodProcesses{}
+		for uid, look := range cgroups {
+			if which(uid) {
+				out[uid] = look()
+			}
+		}
+		return out, nil
+	})
 }
 
 // ended reports whether the cgroup of a pod was found once, and has no process now.
