@@ -21,6 +21,8 @@ const (
 	// adjoining passes may be about one shortage: the memory plugin repeats a wake after 500 ms at
 	// most.
 	adjoining = 600 * time.Millisecond
+	// oneShortage bounds the time for which adjoining passes count together.
+	oneShortage = 3 * time.Second
 )
 
 // ErrBudgetSpent is returned instead of the answer of a custom plugin that a decision has no time
@@ -34,9 +36,10 @@ type Budget struct {
 	// decides: plugins that use up the time are reported. Otherwise it is not known yet whether
 	// there is something to decide.
 	decides bool
-	// former and formerly are spent and all of the pass just before.
+	// former and formerly are spent and all of the passes just before, from first on.
 	former   map[*registry.Instance]time.Duration
 	formerly time.Duration
+	first    time.Time
 
 	mu      sync.Mutex
 	spent   map[*registry.Instance]time.Duration
@@ -48,9 +51,10 @@ type Budget struct {
 }
 
 // NewBudget returns the budget of a pass's observations. Those of the former pass, which may be
-// nil, count too if it ended just now: the shortage may have begun in it.
+// nil, count too if it ended just now, and those that counted for it: the shortage may have begun in
+// them.
 func NewBudget(former *Budget) *Budget {
-	b := &Budget{limit: promptBudget, spent: map[*registry.Instance]time.Duration{}}
+	b := &Budget{limit: promptBudget, spent: map[*registry.Instance]time.Duration{}, first: time.Now()}
 	if former == nil {
 		return b
 	}
@@ -58,6 +62,12 @@ func NewBudget(former *Budget) *Budget {
 	defer former.mu.Unlock()
 	if time.Since(former.ended) < adjoining {
 		b.former, b.formerly = maps.Clone(former.spent), former.all
+		if time.Since(former.first) < oneShortage {
+			b.formerly, b.first = b.formerly+former.formerly, former.first
+			for i, spent := range former.former {
+				b.former[i] += spent
+			}
+		}
 	}
 	return b
 }
