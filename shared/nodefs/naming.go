@@ -160,8 +160,10 @@ func (h Hierarchy) podsIn(names CgroupNames) (pods []podCgroupName, err error) {
 		parent := path.Dir(prefix)
 		prefix = strings.TrimSuffix(path.Base(prefix), ".slice")
 		entries, err := os.ReadDir(h.Path(parent))
-		if err != nil && parent == names.Kubepods() {
-			return nil, fileError("list", h.Path(parent), err)
+		if err != nil {
+			if err = fileError("list", h.Path(parent), err); !errors.Is(err, ErrGone) || parent == names.Kubepods() {
+				return nil, err
+			}
 		}
 		for _, e := range entries {
 			uid, isPod := strings.CutPrefix(e.Name(), prefix)

@@ -28,11 +28,13 @@ func (n *Naming) PodCgroups() (map[string]func() PodProcesses, error) {
 	}
 	one, oneErr := h.podsIn(names)
 	two, twoErr := h.podsIn(names.other())
-	if oneErr != nil && twoErr != nil {
-		if errors.Is(oneErr, ErrGone) {
-			return nil, twoErr
+	for _, err := range []error{oneErr, twoErr} { // half of the pods would look gone
+		if err != nil && !errors.Is(err, ErrGone) {
+			return nil, err
 		}
-		return nil, oneErr
+	}
+	if oneErr != nil && twoErr != nil {
+		return nil, twoErr
 	}
 	found := make(map[string]func() PodProcesses, len(one)+len(two))
 	for _, p := range append(one, two...) {
@@ -50,7 +52,9 @@ func (n *Naming) PodCgroups() (map[string]func() PodProcesses, error) {
 
 // addProcesses adds those of a pod's cgroup.
 func addProcesses(to *PodProcesses, h Hierarchy, pod string) {
-	for _, e := range h.entries(pod) {
+	entries, err := h.entries(pod)
+	to.Running = to.Running || err != nil
+	for _, e := range entries {
 		if id := containerID(e.Name()); e.IsDir() && id != "" && h.hasProcess(path.Join(pod, e.Name())) {
 			to.Containers = append(to.Containers, id)
 		}

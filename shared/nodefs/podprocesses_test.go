@@ -140,7 +140,30 @@ func TestRunningPodsOfNoTreeAreAnError(t *testing.T) {
 		}
 	}
 	at := path.Join(f.Root, "sys/fs/cgroup/kubepods")
-	if err := errors.Join(os.Remove(at), os.Mkdir(at, 0o755), list(f)); err != nil {
-		t.Errorf("one of two can be read: %v", err)
+	if err := errors.Join(os.Remove(at), os.Mkdir(at, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := list(f); err == nil {
+		t.Error("one of two cannot be read: no error, its pods would have ended")
+	}
+}
+
+// A pod with more processes than are read, or on a host without descriptors, would have counted as
+// ended while it runs.
+func TestAPodWhoseProcessesCannotBeReadMayRun(t *testing.T) {
+	for version, file := range map[Version]string{V1: "sys/fs/cgroup/memory/kubepods/podx/cgroup.procs", V2: "sys/fs/cgroup/kubepods/podx/cgroup.events"} {
+		f := populate(t, version, []string{"kubepods/podx"}, nil)
+		at := path.Join(f.Root, file)
+		if err := errors.Join(os.Remove(at), os.Mkdir(at, 0o755)); err != nil { // reading it fails
+			t.Fatal(err)
+		}
+		n, err := f.Naming("/", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := n.PodCgroups()
+		if err != nil || all["x"] == nil || !all["x"]().Running {
+			t.Errorf("version %d: %v, %v, want a pod that may run", version, all, err)
+		}
 	}
 }

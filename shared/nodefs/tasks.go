@@ -71,7 +71,11 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	}
 	below := []string{cgroup}
 	for i := 0; i < len(below); i++ {
-		for _, e := range h.entries(below[i]) {
+		entries, err := h.entries(below[i])
+		if err != nil {
+			return pids, err
+		}
+		for _, e := range entries {
 			if !e.IsDir() {
 				continue
 			}
@@ -90,26 +94,34 @@ func (h Hierarchy) Processes(cgroup string) ([]int, error) {
 	return pids, nil
 }
 
-// hasProcess reports whether a process runs in a cgroup or a descendant.
+// hasProcess reports whether a process runs in a cgroup or a descendant, or may run there: a cgroup
+// that cannot be read, or has too many processes to read, is not one without any.
 func (h Hierarchy) hasProcess(cgroup string) bool {
 	if h.Version == V1 {
-		pids, _ := h.Processes(cgroup) // those listed count despite an error
-		return len(pids) > 0
+		pids, err := h.Processes(cgroup)
+		return len(pids) > 0 || err != nil && !errors.Is(err, ErrGone)
 	}
-	content, _ := os.ReadFile(h.Path(path.Join(cgroup, "cgroup.events"))) // none if it is gone
+	name := h.Path(path.Join(cgroup, "cgroup.events"))
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return !errors.Is(fileError("read", name, err), ErrGone)
+	}
 	return strings.Contains(string(content), "populated 1\n")
 }
 
 // entries lists the directory of a cgroup, up to maxEntries, which is enough to notice too many
 // descendants. It returns none if the cgroup is gone.
-func (h Hierarchy) entries(cgroup string) []os.DirEntry {
+func (h Hierarchy) entries(cgroup string) ([]os.DirEntry, error) {
 	dir, err := os.Open(h.Path(cgroup))
 	if err != nil {
-		return nil
+		if err = fileError("open", h.Path(cgroup), err); errors.Is(err, ErrGone) {
+			return nil, nil
+		}
+		return nil, err
 	}
-	defer dir.Close() //nolint:errcheck // nothing was written
-	entries, _ := dir.ReadDir(maxEntries)
-	return entries
+	defer dir.Close()                     //nolint:errcheck // nothing was written
+	entries, _ := dir.ReadDir(maxEntries) // an error at the end, or of a cgroup that goes
+	return entries, nil
 }
 
 func (h Hierarchy) processesOf(cgroup string) ([]int, error) {

@@ -47,8 +47,8 @@ func (f *found) names(ctx context.Context) func() (podCgroups, error) {
 }
 
 // correct corrects listed pods by their cgroups and returns the numbers of those that lacked something
-// and that have ended. A pod whose cgroup was there and is gone has ended. One that never had a cgroup has it
-// elsewhere. In old lists, processes of no listed container belong to a new one.
+// and that have ended. A pod whose cgroup was there and is gone has ended. One that never had a cgroup
+// has it elsewhere. In old lists, processes of no listed container belong to a new one.
 func (f *found) correct(ctx context.Context, listed []*Pod, old bool, names func() (podCgroups, error)) (corrected []*Pod, lacking, ended int) {
 	if f.cgroups == nil {
 		return listed, 0, 0

@@ -115,9 +115,9 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		"pod", v.Name, "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
+	none := errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0
 	switch {
-	case id == "" && k.hasKilled(v.UID) && (errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0):
-	case id == "" && (errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0):
+	case none && id == "" && !k.hasKilled(v.UID):
 		k.Log.Warn("no process of the pod found to kill, the container runtime has not stopped it", append(about, "cgroup", done.Cgroup, "error", err)...)
 	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
 	case err != nil:

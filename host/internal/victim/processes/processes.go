@@ -49,7 +49,7 @@ type Killed struct {
 	// Processes counts those killed, Released those whose memory was reclaimed at once.
 	Processes, Released int
 	Took                time.Duration
-	// Cgroup is the one whose processes were killed.
+	// Cgroup is the killed processes' cgroup.
 	Cgroup string
 }
 
