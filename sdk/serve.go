@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/evictd/evictd/sdk/internal/stdout"
+	"github.com/evictd/evictd/shared/memlock"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -55,7 +56,7 @@ func serve(p Plugin) error {
 	if err := leaveWithHost(); err != nil {
 		return err
 	}
-	lockMemory()
+	_ = memlock.Touched() // the host says so where it is refused
 	debug.SetGCPercent(gcPercent)
 
 	// go-plugin prints the handshake to os.Stdout and then redirects both streams to the host's

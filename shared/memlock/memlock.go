@@ -1,0 +1,72 @@
+// Package memlock keeps the pages of this process in memory: on a thrashing node its text would be paged
+// out, and a call would take 20 times as long, or wait seconds for a disk that is busy with the pages of
+// others.
+package memlock
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Touched locks the pages that the process has touched, and each other one once it touches it.
+// MCL_ONFAULT limits the cost to those, instead of the whole address space. The error says why it
+// does nothing: under a limit a later growth of the heap would fail.
+func Touched() error {
+	if err := Refused(); err != nil {
+		return err
+	}
+	return unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
+}
+
+// Program reads the whole program into memory and locks it: code that has never run, such as that of a
+// kill, does not wait for the disk either.
+func Program() error {
+	if err := Refused(); err != nil {
+		return err
+	}
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	maps, err := os.ReadFile("/proc/self/maps") //nolint:forbidigo // the kernel's
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(maps)) {
+		var from, to uintptr
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &mode); err != nil {
+			return fmt.Errorf("/proc/self/maps: %q: %w", line, err)
+		}
+		if !strings.HasSuffix(line, " "+program+"\n") || strings.Contains(mode, "w") {
+			continue
+		}
+		if _, _, errno := unix.Syscall(unix.SYS_MLOCK, from, to-from, 0); errno != 0 {
+			return fmt.Errorf("lock %s at %x: %w", program, from, errno)
+		}
+	}
+	return nil
+}
+
+// Refused is why the process may not lock its memory, nil if it may.
+func Refused() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return err
+	}
+	if limit.Cur == unix.RLIM_INFINITY {
+		return nil
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // Version 3 has two words of capabilities.
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	if data[0].Effective&(1<<unix.CAP_IPC_LOCK) == 0 {
+		return fmt.Errorf("RLIMIT_MEMLOCK is %d bytes, want no limit (LimitMEMLOCK=infinity), or the capability IPC_LOCK", limit.Cur)
+	}
+	return nil
+}
