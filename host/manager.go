@@ -283,6 +283,12 @@ func (m *Manager) Run(ctx context.Context) error {
 			lost = awaitRunDirLoss(around, m.dir, m.log, func() bool { return killing(m.loop) })
 			leave()
 		})
+		serving.Go(func() {
+			rehearsal{m.loop.Snapshot, m.config, m.supervisor.Status, func(ctx context.Context, s eviction.Signal) error {
+				_, err := m.rankings.of(ctx, m, s)
+				return err
+			}, m.log}.run(around)
+		})
 	}
 	if m.cluster != nil {
 		serving.Go(func() { m.cluster.run(around) })

@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/shared/memlock"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -88,4 +89,11 @@ func tryCPU(_ context.Context, n *node, f *Findings) {
 		return
 	}
 	f.add(Warning, "%s: %d shares of the CPU, want %d at least: on a busy node decisions would wait for seconds; want a unit of its own, or a CPU request of 1", share.File, share.Shares, fewShares)
+}
+
+// tryLockedMemory warns of a process that may not keep its pages in memory.
+func tryLockedMemory(_ context.Context, _ *node, f *Findings) {
+	if err := memlock.Refused(); err != nil {
+		f.add(Warning, "pages of evictd may not be locked in memory: %v; on a node that thrashes it would wait for them and the kernel's OOM killer be first", err)
+	}
 }

@@ -124,6 +124,7 @@ var probes = []probe{
 	{"summary", false, false, deadline, trySummary},
 	{KubeletConfiguration, true, false, 2 * deadline, tryBeside},
 	{"CPU", true, false, deadline, tryCPU},
+	{"locked memory", true, false, deadline, tryLockedMemory},
 }
 
 // Run runs all probes in parallel.
