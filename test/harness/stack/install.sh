@@ -2,7 +2,7 @@
 # Installs what the tests and the demo with real containers need, if it is missing.
 # usage: install.sh [--uml] [--guest] [--node] [--python] [--prometheus]
 #   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
-#   --guest: also what makes the root filesystem of a guest with systemd
+#   --guest: also what makes the root filesystem of a guest with systemd, and a kernel with PSI
 #   --node: also Node.js and npm, for the example plugin in JavaScript
 #   --python: also Python's gRPC and protobuf, for the example plugin in Python
 #   --prometheus: also Prometheus, for the alerts and the dashboard
@@ -23,7 +23,16 @@ ls /usr/lib/*/libc.a >/dev/null 2>&1 || missing="$missing libc6-dev" # for -stat
 for option; do
 	case $option in
 	--uml) need user-mode-linux linux.uml ;;
-	--guest) need mmdebstrap mmdebstrap ;;
+	--guest)
+		need mmdebstrap mmdebstrap
+		need make make
+		need patch patch
+		need flex flex
+		need bison bison
+		need bc bc
+		need xz-utils xz
+		ls /usr/src/linux-source-[0-9]*.tar.xz >/dev/null 2>&1 || missing="$missing linux-source"
+		;;
 	--node)
 		need nodejs node
 		need npm npm

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	kernel = "linux.uml"
+	// packaged is Debian's kernel.
+	packaged = "linux.uml"
 	// passed is the last line that the guest prints when all its tests have passed.
 	passed = "guest: all passed"
 	// deadline limits the run of a guest, generously for a busy machine.
@@ -38,6 +39,12 @@ type Machine struct {
 	// all have passed, and halts. It is /dev/ubda; changes to it are discarded. Such a machine
 	// has no Files.
 	Root string
+	// Kernel is the path of the kernel, such as kernel.sh makes, "" for Debian's. Arguments are given to it besides its own.
+	Kernel    string
+	Arguments []string
+	// DiskBytesPerSecond and DiskRequestsPerSecond are the speed of all disks together, 0 for as fast as
+	// can be. Debian's kernel ignores them.
+	DiskBytesPerSecond, DiskRequestsPerSecond int
 }
 
 // Run runs the guest tests of the package in the current directory, fails unless all pass, and
@@ -60,17 +67,17 @@ func Require(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
 		t.Skip("needs User-Mode Linux: run make test")
 	}
-	if _, err := exec.LookPath(kernel); err != nil {
-		t.Fatalf("%s is missing: install the Debian package user-mode-linux", kernel)
+	if _, err := exec.LookPath(packaged); err != nil {
+		t.Fatalf("%s is missing: install the Debian package user-mode-linux", packaged)
 	}
 }
 
 // Module reads a module of the guest's kernel, such as "fs/quota/quota_v2.ko".
 func Module(t *testing.T, name string) []byte {
 	t.Helper()
-	release, err := exec.CommandContext(t.Context(), kernel, "--version").Output()
+	release, err := exec.CommandContext(t.Context(), packaged, "--version").Output()
 	if err != nil {
-		t.Fatalf("%s --version: %v", kernel, err)
+		t.Fatalf("%s --version: %v", packaged, err)
 	}
 	content, err := os.ReadFile(filepath.Join("/usr/lib/uml/modules", strings.TrimSpace(string(release)), "kernel", name))
 	if err != nil {
@@ -145,8 +152,9 @@ func (m Machine) run(t *testing.T, dir string, args []string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	var console bytes.Buffer
-	cmd := exec.CommandContext(ctx, kernel, args...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir))
+	cmd := exec.CommandContext(ctx, cmp.Or(m.Kernel, packaged), append(args, m.Arguments...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir),
+		fmt.Sprintf("DISK_BYTES_PER_S=%d", m.DiskBytesPerSecond), fmt.Sprintf("DISK_REQUESTS_PER_S=%d", m.DiskRequestsPerSecond))
 	cmd.Stdout, cmd.Stderr = &console, &console
 	// User-Mode Linux is several processes; kill them together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -38,12 +38,12 @@ func (n *node) figures(t *testing.T) {
 	awaitUp(t, "memory")
 	rows, pss := map[string][]reaction{}, map[string]int64{}
 	for range rounds {
-		rows["evictd"] = append(rows["evictd"], n.crossed(t, "evictd"))
+		rows["evictd"] = append(rows["evictd"], n.crossed(t, "evictd", ""))
 	}
 	pss["evictd"] = pssOf(t, "evictd", "builtin")
 	sh(t, "systemctl stop evictd")
 	for range rounds {
-		rows["earlyoom"] = append(rows["earlyoom"], n.crossed(t, "earlyoom"))
+		rows["earlyoom"] = append(rows["earlyoom"], n.crossed(t, "earlyoom", ""))
 	}
 	pss["earlyoom"] = n.earlyoomPSS
 	sh(t, "sed 's/^dryRun: true$/dryRun: false/' "+asInstalled+" >"+installed+" && systemctl start evictd")
@@ -93,8 +93,8 @@ func median(rows []reaction, of func(reaction) float64) float64 {
 }
 
 // crossed has a hog cross the threshold of evictd, or of an earlyoom, and returns what followed. evictd's figure is
-// the kubelet's, earlyoom's is MemAvailable.
-func (n *node) crossed(t *testing.T, by string) (r reaction) {
+// the kubelet's, earlyoom's is MemAvailable. A process may be stopped until the hog has ended.
+func (n *node) crossed(t *testing.T, by, stop string) (r reaction) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*soon) // a runtime in User-Mode Linux is slow to remove a pod
 	defer cancel()
@@ -147,11 +147,18 @@ func (n *node) crossed(t *testing.T, by string) (r reaction) {
 		}
 	}()
 	must(t, watch.Arm(threshold))
+	if stop != "" {
+		sh(t, "busybox kill -STOP "+stop)
+		defer sh(t, "busybox kill -CONT "+stop) // also of a test that fails
+	}
 	must(t, station.Release(ctx))
 	crossed := next("the hog crosses the threshold", func(s crossing.Sample) bool { return s.Crossed })
 	back := next("the memory is back", func(s crossing.Sample) bool { return s.AvailableBytes > threshold+distanceMiB*mib/2 })
 	must(t, watch.Stop())
 	r.ended, r.back = ms(<-ended-crossed.At), ms(back.At-crossed.At)
+	if stop != "" {
+		sh(t, "busybox kill -CONT "+stop)
+	}
 	stamps, err := station.Stamps()
 	must(t, err)
 	if at := stamps["term"]; at != 0 {
@@ -170,6 +177,20 @@ func (n *node) crossed(t *testing.T, by string) (r reaction) {
 	must(t, pod.Remove(ctx))
 	t.Logf("%s: %+v", by, r)
 	return r
+}
+
+// stopped is a story of a runtime that does not answer as the hog crosses, as one that is paged out.
+func (n *node) stopped(t *testing.T) {
+	rounds, most := 2, (time.Second + 2*time.Second).Seconds()*1000 // the grace, and the runtime's lists that do not come
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		rounds = 20
+	}
+	awaitUp(t, "memory")
+	for i := range rounds {
+		if r := n.crossed(t, "evictd", sh(t, "systemctl show -P MainPID containerd")); r.ended > most {
+			t.Errorf("round %d: the hog ended %.0f ms after the crossing, want at most %.0f", i, r.ended, most)
+		}
+	}
 }
 
 // hog starts a pod whose only process is a hog that waits for its release.

@@ -64,6 +64,18 @@ func TestNode(t *testing.T) {
 // makeCheckout makes the image of what the node gets of this checkout.
 func makeCheckout(t *testing.T, tests, driver string) string {
 	t.Helper()
+	return checkout(t, tests, driver, func(dir string) {
+		_, err := hog.Compile(t.Context(), dir, exec.CommandContext)
+		must(t, err)
+		for _, version := range []string{"1.0", "1.1"} {
+			makePackage(t, dir, version)
+		}
+	})
+}
+
+// checkout makes the image of what every node gets, and of what add adds to it.
+func checkout(t *testing.T, tests, driver string, add func(dir string)) string {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkout")
 	must(t, os.Mkdir(dir, 0o755))
 	for _, from := range []string{"bin/evictd", "bin/builtin", "bin/plugins", "deploy"} {
@@ -71,19 +83,21 @@ func makeCheckout(t *testing.T, tests, driver string) string {
 		run(t, "cp", "-r", filepath.Join("../../..", from), filepath.Join(dir, from))
 	}
 	run(t, "cp", tests, filepath.Join(dir, "guest.test"))
-	_, err := hog.Compile(t.Context(), dir, exec.CommandContext)
-	must(t, err)
-	for _, version := range []string{"1.0", "1.1"} {
-		makePackage(t, dir, version)
-	}
 	for name, content := range map[string]string{
 		"containerd.toml": fmt.Sprintf(containerdConfig, driver == "systemd"),
-		"environment":     "EVICTD_TEST_GUEST=1\n" + driverEnv + "=" + driver + "\n",
+		"environment":     "EVICTD_TEST_GUEST=1\n" + driverEnv + "=" + driver + "\nEVICTD_NIGHTLY=" + os.Getenv("EVICTD_NIGHTLY") + "\n",
 		"install.sh":      installation(t),
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
-	image := filepath.Join(t.TempDir(), "checkout.ext4")
+	add(dir)
+	return image(t, dir)
+}
+
+// image makes a disk of a directory.
+func image(t *testing.T, dir string) string {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "disk.ext4")
 	must(t, os.WriteFile(image, nil, 0o600))
 	must(t, os.Truncate(image, size(t, dir)*5/4+16<<20))
 	run(t, "mkfs.ext4", "-q", "-O", "^has_journal", "-d", dir, image)

@@ -5,7 +5,7 @@
 # usage: rootfs.sh DIR SUITE, prints the path of the image of a suite of Debian in DIR
 set -eu
 suite=$2
-packages=systemd,systemd-sysv,dbus,containerd,runc,busybox-static,kmod,apt,earlyoom
+packages=systemd,systemd-sysv,dbus,containerd,runc,busybox-static,kmod,apt,earlyoom,systemd-oomd
 kernel=$(linux.uml --version)
 key=$({
 	cat "$0"
@@ -97,7 +97,7 @@ for unit in getty.target getty@.service serial-getty@.service console-getty.serv
 	systemd-machine-id-commit.service systemd-hwdb-update.service ldconfig.service \
 	systemd-journal-catalog-update.service systemd-update-done.service systemd-pstore.service \
 	systemd-boot-system-token.service modprobe@configfs.service modprobe@drm.service modprobe@efi_pstore.service \
-	modprobe@fuse.service earlyoom.service; do
+	modprobe@fuse.service earlyoom.service systemd-oomd.service systemd-oomd.socket; do
 	ln -sf /dev/null $unit
 done
 cd /

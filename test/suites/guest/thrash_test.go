@@ -1,0 +1,355 @@
+package guest
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/hog"
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/uml"
+)
+
+const (
+	// thrashEnv gives the run to the tests inside, as JSON.
+	thrashEnv = "EVICTD_TEST_THRASH"
+	// thrashMark precedes the result of a run on the console.
+	thrashMark = "guest: thrash "
+	// thrashMemoryMiB is the memory of the node that thrashes, whose disks have the speed of a cloud's.
+	thrashMemoryMiB, diskBytesPerSecond, diskRequestsPerSecond = 640, 125 << 20, 3000
+	// The hog fills leaveMiB from the end of the memory, and grows on from there at the rate of its run.
+	leaveMiB = 180
+	// thrashMost bounds a run from there on.
+	thrashMost = 120 * time.Second
+)
+
+// A thrash is one run: a hog without a limit grows until somebody ends it, on a node whose services read their data.
+type thrash struct {
+	// By ends it: evictd, earlyoom, oomd, or "" for the kernel alone.
+	By string
+	// Threshold is evictd's hard threshold of memory.available, RateMiB the hog's growth per second.
+	Threshold string
+	RateMiB   int
+	// Hot: the calm pods read 200 MiB of data all the time, otherwise 24.
+	Hot bool
+	// Protected: the drop-ins of `evictd protect-node` are in force.
+	Protected bool
+}
+
+func (r thrash) String() string {
+	pods, path := "calm", ""
+	if r.Hot {
+		pods = "hot"
+	}
+	if r.Protected {
+		path = "protected"
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s at %d %s %s", r.By, r.Threshold, r.RateMiB, pods, path)), " ")
+}
+
+// A thrashed is what became of a run. Times are from the moment when the hog had left leaveMiB.
+type thrashed struct {
+	thrash
+	// Ended names the one that ended the hog: By, kernel, or "no one".
+	Ended string
+	// GoneSeconds is when the hog was gone, CrossedSeconds when the threshold was crossed, 0 for never.
+	GoneSeconds, CrossedSeconds float64
+	// GapSeconds is the longest time in which a service had no round through its data.
+	GapSeconds float64
+	// MajorFaults are those of the evictor meanwhile, and LeastMiB is its least resident memory.
+	MajorFaults, LeastMiB int
+	// AvailableMiB is the least memory that was available.
+	AvailableMiB int
+	// Others are calm pods that did not survive.
+	Others []string
+}
+
+func TestThrash(t *testing.T) {
+	if os.Getenv("EVICTD_TEST_NODE") != "1" {
+		t.Skip("boots a node: run make e2e-guest")
+	}
+	uml.Require(t)
+	runs := []thrash{{By: "evictd", Threshold: "100Mi", RateMiB: 60, Protected: true}}
+	if only := os.Getenv(thrashEnv); only != "" {
+		runs = nil
+		must(t, json.Unmarshal([]byte(only), &runs))
+	}
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	root := strings.TrimSpace(run(t, "./rootfs.sh", filepath.Join(cache, "evictd", "guest"), nodes[0].suite))
+	kernel := strings.TrimSpace(run(t, "../../harness/uml/kernel.sh", filepath.Join(cache, "evictd", "kernel-guest")))
+	tests := filepath.Join(t.TempDir(), "guest.test")
+	uml.BuildTests(t, tests)
+	for _, r := range runs {
+		t.Run(r.String(), func(t *testing.T) {
+			console := uml.Run(t, uml.Machine{
+				MemoryMiB: thrashMemoryMiB, Root: root, Kernel: kernel, Arguments: []string{"psi=1"},
+				DiskBytesPerSecond: diskBytesPerSecond, DiskRequestsPerSecond: diskRequestsPerSecond,
+				Disks: []string{thrashCheckout(t, tests, r), thrashData(t)},
+			})
+			var out thrashed
+			_, text, _ := strings.Cut(console, thrashMark)
+			text, _, _ = strings.Cut(text, "\n")
+			must(t, json.Unmarshal([]byte(text), &out))
+			file, err := os.OpenFile("../../../bin/test/thrash.jsonl", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+			must(t, err)
+			_, err = file.WriteString(text + "\n")
+			must(t, err)
+			must(t, file.Close())
+			if r.By == "evictd" && out.Ended != "evictd" {
+				t.Errorf("%s: ended by %s, want evictd", r, out.Ended)
+			}
+		})
+	}
+}
+
+//go:embed src/thrash.c
+var thrashSource []byte
+
+// thrashCheckout makes the image of what the node gets of this checkout for a run.
+func thrashCheckout(t *testing.T, tests string, r thrash) string {
+	t.Helper()
+	asked, err := json.Marshal(r)
+	must(t, err)
+	source, program := filepath.Join(t.TempDir(), "thrash.c"), filepath.Join(t.TempDir(), "thrash")
+	must(t, os.WriteFile(source, thrashSource, 0o644))
+	run(t, "gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", "-static", "-pipe", "-o", program, source)
+	return checkout(t, tests, nodes[0].driver, func(dir string) {
+		run(t, "cp", program, filepath.Join(dir, "thrash"))
+		file, err := os.OpenFile(filepath.Join(dir, "environment"), os.O_APPEND|os.O_WRONLY, 0)
+		must(t, err)
+		_, err = fmt.Fprintf(file, "%s=%s\n", thrashEnv, strconv.Quote(string(asked)))
+		must(t, err)
+		must(t, file.Close())
+	})
+}
+
+// thrashData makes the image with the data of the node's services.
+func thrashData(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	block := bytes.Repeat([]byte("evictd"), 1<<20/6)
+	for name, mib := range map[string]int{"service": 40, "calm1": 100, "calm2": 100} {
+		must(t, os.WriteFile(filepath.Join(dir, name), bytes.Repeat(block, mib+1), 0o644))
+	}
+	return image(t, dir)
+}
+
+// TestGuestThrash is one run, inside.
+func TestGuestThrash(t *testing.T) {
+	uml.In(t)
+	asked := os.Getenv(thrashEnv)
+	if asked == "" {
+		t.Skip("another story is played")
+	}
+	t.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+	out := thrashed{}
+	must(t, json.Unmarshal([]byte(asked), &out.thrash))
+	// What measures must not wait for its own pages, nor be killed for them.
+	must(t, unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
+	must(t, os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0o644))
+	sh(t, "mkdir -p /data && mount /dev/ubdc /data")
+	s, err := stack.Attach(t.Context(), true)
+	must(t, err)
+	must(t, s.Import(t.Context(), stack.BusyboxImage(hog.Image, map[string]string{"/bin/thrash": "/checkout/thrash"})))
+
+	pods := map[string]*stack.Pod{}
+	for i, name := range []string{"calm1", "calm2", "hog"} {
+		script, request := "exec sleep 100000", 10
+		if name != "hog" {
+			script, request = fmt.Sprintf("exec /bin/thrash map /data/%s 12 100 >/dev/null", name), 12
+			if out.Hot {
+				script, request = fmt.Sprintf("exec /bin/thrash read /data/%s 100 500 >/dev/null", name), 100
+			}
+		}
+		manifest, err := stack.ReadManifest(fmt.Appendf(nil, thrashManifest, name, i, hog.Image, script, request))
+		must(t, err)
+		pods[name], err = s.RunPod(t.Context(), manifest)
+		must(t, err)
+	}
+	evictors := out.begin(t)
+	sh(t, "sync; echo 3 >/proc/sys/vm/drop_caches")
+	sh(t, "systemd-run -q --unit=service -p StandardOutput=file:/run/service.log /checkout/thrash read /data/service 40 50")
+	time.Sleep(4 * time.Second) // its data is in memory
+	sampler := exec.Command("/checkout/thrash", append([]string{"sample", "/run/samples"}, evictors...)...)
+	must(t, sampler.Start())
+	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", sampler.Process.Pid), []byte("-1000"), 0o644))
+	must(t, pods["hog"].Exec(t.Context(), "main", fmt.Sprintf("(exec /bin/thrash hog %d 60 %d >/data/hog.log 2>&1) </dev/null >/dev/null 2>&1 &", leaveMiB, out.RateMiB)))
+	gone := out.awaitHog(t)
+	time.Sleep(8 * time.Second) // the node recovers
+	must(t, sampler.Process.Signal(unix.SIGTERM))
+	must(t, sampler.Wait())
+	for name, p := range pods {
+		if running, err := p.Running(t.Context()); name != "hog" && (err != nil || !running) {
+			out.Others = append(out.Others, name)
+		}
+	}
+	out.evaluate(t, gone)
+	text, err := json.Marshal(out)
+	must(t, err)
+	t.Logf("kernel:\n%s", sh(t, "dmesg | grep -iE 'oom-kill|killed process' || :"))
+	if out.By == "evictd" {
+		t.Logf("evictd:\n%s", sh(t, "journalctl -u evictd -o short-monotonic --no-pager | tail -n 30"))
+	}
+	fmt.Println(thrashMark + string(text))
+}
+
+const thrashManifest = `apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s, namespace: thrash, uid: 11111111-0000-4000-8000-%012[2]d}
+spec:
+  priority: 0
+  volumes: [{name: data, hostPath: {path: /data}}]
+  containers:
+  - {name: main, image: %[3]q, command: ["/bin/sh", "-c", %[4]q], resources: {requests: {memory: %[5]dMi}}, volumeMounts: [{name: data, mountPath: /data}]}
+`
+
+// begin starts who is to end the hog, and returns the ids of its processes, the one that decides first.
+func (r thrash) begin(t *testing.T) (pids []string) {
+	t.Helper()
+	switch r.By {
+	case "evictd":
+		t.Logf("%s", sh(t, "cd /checkout && sh -ex install.sh 2>&1 && systemctl stop evictd"))
+		config := readYAML(t, asInstalled)
+		config["dryRun"], config["evictionSoft"], config["evictionSoftGracePeriod"] = false, nil, nil
+		config["evictionHard"] = map[string]any{"memory.available": r.Threshold}
+		writeYAML(t, installed, config)
+		sh(t, "systemctl start evictd")
+		awaitUp(t, "memory")
+		if r.Protected {
+			t.Logf("%s", sh(t, "evictd protect-node --write 2>&1"))
+		}
+		return append(pidsOf(t, "evictd"), pidsOf(t, "builtin")...)
+	case "earlyoom":
+		sh(t, "systemd-run -q --unit=eoom -p OOMScoreAdjust=-100 -p Nice=-20 /usr/bin/earlyoom -r 0")
+		eventually(t, "earlyoom runs", func() bool { return len(pidsOf(t, "earlyoom")) == 1 })
+		return pidsOf(t, "earlyoom")
+	case "oomd":
+		sh(t, "systemctl set-property --runtime kubepods.slice ManagedOOMMemoryPressure=kill; rm -f /etc/systemd/system/systemd-oomd.service /etc/systemd/system/systemd-oomd.socket; systemctl daemon-reload; systemctl start systemd-oomd")
+		return pidsOf(t, "systemd-oomd")
+	}
+	return nil
+}
+
+func pidsOf(t *testing.T, program string) (pids []string) {
+	t.Helper()
+	for _, exe := range processes(t, program) {
+		pids = append(pids, filepath.Base(filepath.Dir(exe)))
+	}
+	return pids
+}
+
+// awaitHog waits for the end of the hog's process, and returns when that was, in milliseconds since the boot.
+func (r thrash) awaitHog(t *testing.T) (at int64) {
+	t.Helper()
+	var memory *os.File
+	eventually(t, "the hog runs", func() bool {
+		for _, pid := range pidsOf(t, "thrash") {
+			if args, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && strings.HasPrefix(string(args), "/bin/thrash\x00hog") {
+				memory, err = os.Open("/proc/" + pid + "/statm")
+				return err == nil
+			}
+		}
+		return false
+	})
+	defer memory.Close()
+	raw := make([]byte, 64)
+	for until := time.Now().Add(thrashMost); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if n, err := memory.ReadAt(raw, 0); n == 0 && err != nil || bytes.HasPrefix(raw, []byte("0 ")) {
+			return monotonicMS(t)
+		}
+	}
+	return 0
+}
+
+func monotonicMS(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	must(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+	return now.Nano() / 1e6
+}
+
+// evaluate reads what the sampler, the service and the hog have written.
+func (r *thrashed) evaluate(t *testing.T, gone int64) {
+	t.Helper()
+	began := readNumbers(t, "/data/hog.log")
+	if len(began) == 0 {
+		t.Fatal("the hog was ended before it had taken the memory")
+	}
+	zero := began[0][0]
+	since := func(ms int64) float64 { return float64(ms-zero) / 1000 }
+	if r.Ended = "no one"; gone > 0 {
+		r.GoneSeconds, r.Ended = since(gone), r.By
+	}
+	threshold := thresholdMiB(t, r.Threshold)
+	r.AvailableMiB, r.LeastMiB = thrashMemoryMiB, thrashMemoryMiB
+	const ms, total, free, anon, file, inactive, kills, faults, pages = 0, 1, 2, 3, 4, 5, 6, 10, 11 // columns of the samples
+	var first []int64
+	for _, row := range readNumbers(t, "/run/samples") {
+		if row[ms] < zero {
+			first = row
+			continue
+		}
+		// As the kubelet has it: what the kernel itself uses is not used.
+		available := int(min(row[free]<<10, row[total]<<10-row[anon]-row[file]+row[inactive]) >> 20)
+		r.AvailableMiB = min(r.AvailableMiB, available)
+		if r.CrossedSeconds == 0 && available < threshold {
+			r.CrossedSeconds = since(row[ms])
+		}
+		if row[kills] > first[kills] && (gone == 0 || row[ms] <= gone+50) {
+			r.Ended = "kernel"
+		}
+		if len(row) > pages {
+			r.MajorFaults, r.LeastMiB = int(row[faults]-first[faults]), min(r.LeastMiB, int(row[pages]>>8))
+		}
+	}
+	for _, row := range readNumbers(t, "/run/service.log") {
+		if row[0] > zero {
+			r.GapSeconds = max(r.GapSeconds, float64(row[1])/1000)
+		}
+	}
+}
+
+func thresholdMiB(t *testing.T, threshold string) int {
+	t.Helper()
+	if percent, ok := strings.CutSuffix(threshold, "%"); ok {
+		n, err := strconv.Atoi(percent)
+		must(t, err)
+		return thrashMemoryMiB * n / 100
+	}
+	n, _ := strconv.Atoi(strings.TrimSuffix(threshold, "Mi"))
+	return n
+}
+
+// readNumbers reads the lines of a file that are numbers.
+func readNumbers(t *testing.T, file string) (rows [][]int64) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	must(t, err)
+	for line := range strings.Lines(string(raw)) {
+		var row []int64
+		for field := range strings.FieldsSeq(line) {
+			n, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				row = nil
+				break
+			}
+			row = append(row, n)
+		}
+		if len(row) > 0 {
+			rows = append(rows, row)
+		}
+	}
+	return slices.Clip(rows)
+}
