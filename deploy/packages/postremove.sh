@@ -2,6 +2,12 @@
 # dpkg: remove, purge, or upgrade VERSION; rpm: 0 for a removal, 1 for an upgrade. rpm knows no purge.
 set -e
 case "$1" in remove | purge | 0) ;; *) exit 0 ;; esac
+# What evictd protect-node --write has written.
+[ "$1" != purge ] || for dropin in /etc/systemd/system/*.d/50-evictd.conf; do
+	grep -qs '^# evictd protect-node --write made this file' "$dropin" || continue
+	rm "$dropin"
+	rmdir "${dropin%/*}" 2>/dev/null || : # others may have files there
+done
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	systemctl --quiet reset-failed evictd.service 2>/dev/null || :

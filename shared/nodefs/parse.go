@@ -18,6 +18,8 @@ var (
 	keyInactiveFile      = []byte("\ninactive_file ")
 	keyAnon              = []byte("\nanon ")
 	keyFile              = []byte("\nfile ")
+	keyActiveFile        = []byte("\nactive_file ")
+	keyFileMapped        = []byte("\nfile_mapped ")
 	keyMemTotal          = []byte("\nMemTotal:")
 	keyMemAvailable      = []byte("\nMemAvailable:")
 	keyHugetlb           = []byte("\nHugetlb:")

@@ -57,13 +57,25 @@ func newCheck() *cobra.Command {
 		errs := found.Errors()
 		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings())
 		if *asJSON {
-			if err := writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings); err != nil {
-				return err
-			}
+			err = writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings, found.Advice())
+		} else {
+			err = written(cmd.OutOrStdout().Write(adviceTable(found)))
+		}
+		if err != nil {
+			return err
 		}
 		return conclude(cmd.ErrOrStderr(), errs, warnings)
 	}
 	return cmd
+}
+
+// adviceTable has a row for each advice. It is no warning, which would be for the operator to clear.
+func adviceTable(found inspect.Findings) []byte {
+	var rows [][]string
+	for _, text := range found.Advice() {
+		rows = append(rows, []string{text})
+	}
+	return tell.FurtherTable([]string{"ADVICE"}, rows)
 }
 
 // conclude prints errors and warnings.

@@ -269,3 +269,19 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 		}
 	}
 }
+
+// check gives advice on its standard output: on its standard error lines are for the operator to
+// clear before the start.
+func TestCheckAdvisesToProtectTheNode(t *testing.T) {
+	root, _ := systemdNode(t)
+	flags := newNode(t).flags("--root-dir", root, "--eviction-hard", "memory.available<1%")
+	for _, command := range []string{"check --start-plugins=false", "doctor"} {
+		got := evictd(t, append(strings.Fields(command), flags...)...)
+		if !strings.Contains(got.Out, "\nADVICE\nmemory.min protects too little (system.slice 0 of 108 MiB, ") || strings.Contains(got.Errors, "memory.min") {
+			t.Errorf("%s: %s%s", command, got.Out, got.Errors)
+		}
+		if got := evictd(t, append(strings.Fields(command+" --json"), flags...)...); !strings.Contains(got.Out, `"advice": [`) {
+			t.Errorf("%s --json: %s", command, got.Out)
+		}
+	}
+}

@@ -42,13 +42,14 @@ type checkThreshold struct {
 }
 
 // writeJSON prints the results of check as one JSON object.
-func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, errs []error, warnings []string) error {
+func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, errs []error, warnings, advice []string) error {
 	said := struct {
 		Thresholds []checkThreshold `json:"thresholds"`
 		Beside     *inspect.Beside  `json:"beside,omitempty"`
 		Errors     []string         `json:"errors,omitempty"`
 		Warnings   []string         `json:"warnings,omitempty"`
-	}{Thresholds: []checkThreshold{}, Beside: b, Warnings: warnings}
+		Advice     []string         `json:"advice,omitempty"`
+	}{Thresholds: []checkThreshold{}, Beside: b, Warnings: warnings, Advice: advice}
 	for _, t := range thresholds {
 		row := checkThreshold{Signal: string(t.Signal), Value: t.Value.String(), Hard: t.Hard()}
 		if !t.Hard() {

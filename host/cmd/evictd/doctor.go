@@ -32,7 +32,7 @@ func newDoctor() *cobra.Command {
 		errs, warnings := found.Errors(), slices.Concat(cfg.Warnings(), found.Warnings())
 		out := cmd.OutOrStdout()
 		if !*asJSON {
-			if err := written(out.Write(diagnosisTables(&d))); err != nil {
+			if err := written(out.Write(append(diagnosisTables(&d), adviceTable(found)...))); err != nil {
 				return err
 			}
 			return conclude(cmd.ErrOrStderr(), errs, warnings)
@@ -41,7 +41,8 @@ func newDoctor() *cobra.Command {
 			inspect.Diagnosis
 			Errors   []string `json:"errors,omitempty"`
 			Warnings []string `json:"warnings,omitempty"`
-		}{Diagnosis: d, Warnings: warnings}
+			Advice   []string `json:"advice,omitempty"`
+		}{Diagnosis: d, Warnings: warnings, Advice: found.Advice()}
 		for _, err := range errs {
 			said.Errors = append(said.Errors, err.Error())
 		}

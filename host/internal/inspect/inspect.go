@@ -31,6 +31,8 @@ const (
 	Error Level = "error"
 	// Warning marks settings that are valid but probably unintended.
 	Warning Level = "warning"
+	// Advice is for a node that works as it is.
+	Advice Level = "advice"
 )
 
 // A Finding is one problem: the field or file, its value, and what is expected.
@@ -60,7 +62,7 @@ func (f *Findings) addAll(l Level, errs ...error) {
 // Errors returns the texts of fatal findings and errors.
 func (f Findings) Errors() (errs []error) {
 	for _, one := range f {
-		if one.Level != Warning {
+		if one.Level != Warning && one.Level != Advice {
 			errs = append(errs, errors.New(one.Text))
 		}
 	}
@@ -68,9 +70,14 @@ func (f Findings) Errors() (errs []error) {
 }
 
 // Warnings returns the texts of warnings.
-func (f Findings) Warnings() (texts []string) {
+func (f Findings) Warnings() []string { return f.texts(Warning) }
+
+// Advice returns the texts of advice.
+func (f Findings) Advice() []string { return f.texts(Advice) }
+
+func (f Findings) texts(of Level) (texts []string) {
 	for _, one := range f {
-		if one.Level == Warning {
+		if one.Level == of {
 			texts = append(texts, one.Text)
 		}
 	}
@@ -125,6 +132,8 @@ var probes = []probe{
 	{KubeletConfiguration, true, false, 2 * deadline, tryBeside},
 	{"CPU", true, false, deadline, tryCPU},
 	{"locked memory", true, false, deadline, tryLockedMemory},
+	{"protected memory", false, false, deadline, tryProtection},
+	{"protected cache", true, false, deadline, tryProtectedCache},
 }
 
 // Run runs all probes in parallel.

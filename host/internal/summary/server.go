@@ -26,10 +26,9 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/shared/answers"
+	"github.com/evictd/evictd/shared/crisocket"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
@@ -117,21 +116,8 @@ func listen(dir, path string) (net.Listener, error) {
 
 // process returns the process at the other end of a connection.
 func process(conn net.Conn) (string, error) {
-	u, ok := conn.(*net.UnixConn)
-	if !ok {
-		return "", fmt.Errorf("%T is not a unix connection", conn)
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return "", err
-	}
-	var peer *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err := errors.Join(err, failed); err != nil {
-		return "", fmt.Errorf("peer credentials: %w", err)
-	}
-	return fmt.Sprintf("pid %d", peer.Pid), nil
+	pid, err := crisocket.Peer(conn)
+	return fmt.Sprintf("pid %d", pid), err
 }
 
 // Socket returns the path of the socket, for eviction.NodeFacts.

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/protect"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// maxDropIn is the size up to which a file may be a drop-in of evictd.
+const maxDropIn = 4 << 10
+
+func newProtectNode() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "protect-node",
+		Short: "Keep the memory of evictd and of the container runtime resident, by drop-ins of systemd",
+		Long: "Print drop-ins that keep the memory of evictd.service, of the container runtime's service and of the slices\n" +
+			"above resident on a node that thrashes (memory.min of cgroup v2), with figures from this node. Run it while\n" +
+			"the runtime and evictd run. A figure in force is never lowered. What it reads of the configuration is\n" +
+			"rootDir and runtimeEndpoint.",
+		Args: cobra.NoArgs,
+	}
+	flags := config.AddFlags(cmd.Flags())
+	write := cmd.Flags().Bool("write", false, "write the drop-ins below /etc/systemd/system, and reload systemd, which puts them in force at once")
+	remove := cmd.Flags().Bool("remove", false, "remove the drop-ins that --write wrote, and reload systemd")
+	cmd.MarkFlagsMutuallyExclusive("write", "remove")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.LoadDaemon()
+		if err != nil {
+			return err
+		}
+		if *remove {
+			err = removeDropIns(cmd.Context(), nodefs.FS{Root: cfg.RootDir})
+		} else {
+			err = protectNode(cmd.Context(), &cfg, cmd.OutOrStdout(), *write)
+		}
+		if err != nil {
+			return failure{err}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// protectNode prints the drop-ins. It writes all of them or, if one would replace a file that is not
+// of evictd, none.
+func protectNode(ctx context.Context, c *config.Config, out io.Writer, write bool) error {
+	node := nodefs.FS{Root: c.RootDir}
+	plan, err := protect.Plan(ctx, node, c.RuntimeEndpoint)
+	for _, u := range plan {
+		file, text := u.DropIn()
+		err = errors.Join(err, written(fmt.Fprintf(out, "# %s\n%s\n", file, text)))
+		if there, absent := input.ReadFileSoon(node.Path(file), maxDropIn); write && !errors.Is(absent, fs.ErrNotExist) && !bytes.HasPrefix(there, []byte(protect.Mark)) {
+			err = errors.Join(err, fmt.Errorf("%s: evictd protect-node has not written this file, and does not replace it; want it removed or renamed", node.Path(file)))
+		}
+	}
+	if err != nil || !write {
+		return err
+	}
+	for _, u := range plan {
+		file, text := u.DropIn()
+		at := node.Path(file)
+		err := os.MkdirAll(filepath.Dir(at), 0o755)
+		if err == nil {
+			err = os.WriteFile(at+".new", []byte(text), 0o644)
+		}
+		if err == nil {
+			err = os.Rename(at+".new", at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return reloadSystemd(ctx)
+}
+
+// removeDropIns removes all drop-ins of evictd, and directories that are then empty.
+func removeDropIns(ctx context.Context, node nodefs.FS) error {
+	files, _ := filepath.Glob(node.Path(protect.Path("*")))
+	for _, file := range files {
+		if text, _ := input.ReadFileSoon(file, maxDropIn); !bytes.HasPrefix(text, []byte(protect.Mark)) {
+			continue
+		}
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Dir(file)) // it may have other files
+	}
+	return reloadSystemd(ctx)
+}
+
+// reloadSystemd makes systemd apply the drop-ins, also to units that run.
+func reloadSystemd(ctx context.Context) error {
+	if out, err := exec.CommandContext(ctx, "systemctl", "daemon-reload").CombinedOutput(); err != nil {
+		return fmt.Errorf("systemctl daemon-reload: %w: %s", err, input.ClipText(string(out)))
+	}
+	return nil
+}
