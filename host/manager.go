@@ -188,7 +188,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		o.SourceStands = summaryStands
 	}
 	if given.Alive != nil {
-		o.Alive, o.AliveEvery = func() { given.Alive(!m.loop.Snapshot().Time.IsZero()) }, given.AliveEvery
+		o.Alive, o.AliveEvery = func() { given.Alive(m.concluded()) }, given.AliveEvery
 	}
 	m.loop = loop.New(o)
 	return nil
@@ -234,6 +234,9 @@ func (m *Manager) open() (loop.Options, error) {
 	}
 	return o, nil
 }
+
+// concluded reports whether any pass has concluded something.
+func (m *Manager) concluded() bool { return !m.loop.Snapshot().Time.IsZero() }
 
 func (m *Manager) config() *Config { return m.current.Load() }
 
@@ -284,8 +287,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			leave()
 		})
 		serving.Go(func() {
-			rehearsal{m.loop.Snapshot, m.config, m.supervisor.Status, func(ctx context.Context, s eviction.Signal) error {
-				_, err := m.rankings.of(ctx, m, s)
+			rehearsal{m.concluded, m.config, m.supervisor.Status, func(ctx context.Context) error {
+				_, err := m.rankings.of(ctx, m, eviction.MemoryAvailable)
 				return err
 			}, m.log}.run(around)
 		})

@@ -6,42 +6,46 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/memlock"
 )
 
-// rehearsalInterval is the interval at which a rehearsal looks for new plugins and a new configuration.
-const rehearsalInterval = 10 * time.Second
+const (
+	// rehearsalInterval is the interval at which a rehearsal looks for new plugins and a new configuration.
+	rehearsalInterval = 10 * time.Second
+	// firstPassLook is the interval at which it looks for the end of the first pass.
+	firstPassLook = 100 * time.Millisecond
+)
 
 // A rehearsal keeps in memory what an eviction needs: on a node that thrashes, neither a decision nor a kill
 // waits for pages of evictd.
 type rehearsal struct {
-	snapshot func() *loop.Snapshot
-	config   func() *Config
-	plugins  func() []supervisor.Status
-	// choose makes a ranking of the pods and nothing else.
-	choose func(ctx context.Context, s eviction.Signal) error
+	// concluded reports whether a pass has concluded something.
+	concluded func() bool
+	config    func() *Config
+	plugins   func() []supervisor.Status
+	// choose ranks the pods for memory.available and does nothing else.
+	choose func(ctx context.Context) error
 	log    *slog.Logger
 }
 
-// run locks the program and its memory after the first pass. Then it has pods chosen without an effect, again
+// run locks the program and its memory after the first pass. Then it has a pod chosen without an effect, again
 // after each reload and with new plugins: that touches, and so locks, what a choice needs here and in the
 // plugins.
 func (r rehearsal) run(ctx context.Context) {
-	look := time.NewTicker(rehearsalInterval)
+	look := time.NewTicker(firstPassLook)
 	defer look.Stop()
-	var rehearsed string
-	for locked := false; ; {
-		if snapshot := r.snapshot(); !snapshot.Time.IsZero() {
-			if !locked {
-				locked = true
+	for rehearsed := ""; ; {
+		if r.concluded() {
+			if rehearsed == "" {
 				r.lock()
+				look.Reset(rehearsalInterval)
 			}
 			if now := r.cast(); now != rehearsed {
 				rehearsed = now
-				r.chooseEach(ctx, snapshot)
+				if err := r.choose(ctx); err != nil && ctx.Err() == nil {
+					r.log.Debug("choice not rehearsed", "error", err)
+				}
 			}
 		}
 		select {
@@ -62,28 +66,14 @@ func (r rehearsal) lock() {
 	}
 }
 
-// cast identifies the configuration and the plugins that run.
+// cast identifies the configuration and the plugins that run. A plugin that was restarted is the same: the
+// choice may be what it fails in.
 func (r rehearsal) cast() string {
 	all := []any{fmt.Sprintf("%p", r.config())}
 	for _, s := range r.plugins() {
 		if s.State == supervisor.Running {
-			all = append(all, s.Name, s.PID)
+			all = append(all, s.Name, s.Version)
 		}
 	}
 	return fmt.Sprint(all...)
-}
-
-// chooseEach chooses a pod for each signal whose use by pods is cheap to measure.
-func (r rehearsal) chooseEach(ctx context.Context, snapshot *loop.Snapshot) {
-	done := map[eviction.Signal]bool{}
-	for i := range snapshot.Thresholds {
-		s := snapshot.Thresholds[i].Signal
-		if b, ok := eviction.Builtin(s); !ok || !b.CheapToMeasure || done[s] {
-			continue
-		}
-		done[s] = true
-		if err := r.choose(ctx, s); err != nil && ctx.Err() == nil {
-			r.log.Debug("choice not rehearsed", "signal", s, "error", err)
-		}
-	}
 }

@@ -181,7 +181,7 @@ func (n *node) crossed(t *testing.T, by, stop string) (r reaction) {
 
 // stopped is a story of a runtime that does not answer as the hog crosses, as one that is paged out.
 func (n *node) stopped(t *testing.T) {
-	rounds, most := 2, (time.Second + 2*time.Second).Seconds()*1000 // the grace, and the runtime's lists that do not come
+	rounds, most := 2, (time.Second+2*time.Second).Seconds()*1000 // the grace, and the runtime's lists that do not come
 	if os.Getenv("EVICTD_NIGHTLY") != "" {
 		rounds = 20
 	}

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/shared/memlock"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
 )
@@ -358,6 +360,51 @@ func TestWhoWouldGoNowIsTold(t *testing.T) {
 			t.Errorf("of a signal without a threshold: %d %s", code, text)
 		}
 		wantAll(t, "of a signal without a threshold", text, `"acme.example/nothing", want one of allocatableMemory.available, memory.available`)
+	}
+}
+
+// On a node that thrashes evictd waited for its own pages, and the kernel's OOM killer was first.
+func TestWhatAnEvictionNeedsStaysInMemory(t *testing.T) {
+	if err := memlock.Refused(); err != nil {
+		t.Skip(err)
+	}
+	w := newWorld(t)
+	w.plugins("memory", "rival-hangs-in-rank")
+	d := w.startReady()
+	locked := func(pid int) (kib int) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(status), "\nVmLck:")
+		if _, err := fmt.Sscan(after, &kib); err != nil {
+			t.Fatalf("%v: %s", err, status)
+		}
+		return kib
+	}
+	if locked(d.Plugins()["memory"]) == 0 {
+		t.Error("the memory plugin has locked no memory")
+	}
+	daemon.Eventually(t, 5*time.Second, func() error {
+		smaps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", d.PID()))
+		if err != nil {
+			return err
+		}
+		code := regexp.MustCompile(`(?ms) r-xp [^\n]*/evictd$.*?^Size: +([0-9]+) kB$.*?^Rss: +([0-9]+) kB$.*?^VmFlags: ([^\n]*)$`).FindSubmatch(smaps)
+		if code == nil || string(code[1]) != string(code[2]) || !strings.Contains(string(code[3]), " lo") {
+			return fmt.Errorf("the program's code is not whole in memory and locked: %s", code)
+		}
+		return nil
+	})
+	daemon.Eventually(t, 5*time.Second, func() error { // a choice is rehearsed, with the plugin that is in charge
+		_, metrics := d.Get("/metrics")
+		if !regexp.MustCompile(`(?i)evictd_plugin_call_failures_total{call="rank".*plugin="rival-hangs-in-rank"} 1`).MatchString(metrics) {
+			return fmt.Errorf("no ranking was asked for:\n%s", metrics)
+		}
+		return nil
+	})
+	if n := w.kills(); n > 0 {
+		t.Errorf("%d pods were killed", n)
 	}
 }
 
