@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/logbuffer"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // logLevel is the level of the daemon's log, which a reload may change.
@@ -113,17 +115,15 @@ func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload f
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
 	if manager != nil {
 		defer context.AfterFunc(ctx, manager.stopping)()
+		beside.Go(func() { manager.watch(ctx, openStrain(nodefs.FS{})) })
 	}
-	reloading := make(chan struct{})
-	go func() {
-		defer close(reloading)
-		followReloads(ctx, m, hups, reload, log)
-	}()
+	beside.Go(func() { followReloads(ctx, m, hups, reload, log) })
 	err = m.Run(ctx)
 	stop()
-	<-reloading
+	beside.Wait()
 	return err
 }
 

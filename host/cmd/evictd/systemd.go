@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -14,8 +16,12 @@ import (
 // watchdog.
 const startEvery = 20 * time.Second
 
-// A serviceManager receives the state of the daemon, by sd_notify(3), only from the goroutine that
-// decides: if that is stuck nothing is sent.
+// mostHeldUp bounds the silence of the loop that a shortage of memory excuses.
+const mostHeldUp = 5 * time.Minute
+
+// A serviceManager receives the state of the daemon, by sd_notify(3), from the goroutine that
+// decides. If that is stuck nothing is sent, unless a shortage of memory holds it up: another evictd
+// would have to read its program from the same disk first, and its plugins.
 type serviceManager struct {
 	// every is the interval of notifications, a third of the watchdog's timeout.
 	every time.Duration
@@ -23,9 +29,13 @@ type serviceManager struct {
 	// fed: there is a watchdog.
 	fed bool
 
-	ready    bool
 	notified time.Time
 	fail     sync.Once
+
+	began time.Time
+	// reported is when the loop was last alive, in nanoseconds since began.
+	reported atomic.Int64
+	ready    atomic.Bool
 }
 
 // newServiceManager returns nil if no service manager wants notifications.
@@ -37,7 +47,7 @@ func newServiceManager(log *slog.Logger) *serviceManager {
 	if err != nil {
 		log.Warn("watchdog of the service manager is not fed", "error", err)
 	}
-	m := &serviceManager{every: startEvery, log: log, fed: interval > 0}
+	m := &serviceManager{every: startEvery, log: log, fed: interval > 0, began: time.Now()}
 	if m.fed {
 		m.every = interval / 3
 	}
@@ -48,19 +58,62 @@ func newServiceManager(log *slog.Logger) *serviceManager {
 // concluded something; then it reports that the daemon is ready.
 func (m *serviceManager) alive(concluded bool) {
 	now := time.Now()
+	m.reported.Store(int64(now.Sub(m.began)))
 	recently := now.Sub(m.notified) < m.every/2
 	switch {
-	case concluded && !m.ready:
-		m.ready = true
+	case concluded && !m.ready.Load():
+		m.ready.Store(true)
 		m.tell(systemd.SdNotifyReady + "\nSTATUS=observing")
 	case recently:
 		return
-	case !concluded:
+	default:
+		m.extend()
+	}
+	m.notified = now
+}
+
+// extend extends the current timeout: that of the start, or the watchdog's.
+func (m *serviceManager) extend() {
+	switch {
+	case !m.ready.Load():
 		m.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=no pass has concluded anything yet", (3 * m.every).Microseconds()))
 	case m.fed:
 		m.tell(systemd.SdNotifyWatchdog)
 	}
-	m.notified = now
+}
+
+// watch extends the timeouts in place of a loop that a shortage of memory holds up, until ctx ends.
+func (m *serviceManager) watch(ctx context.Context, read func() strain) {
+	tick := time.NewTicker(m.every / 2)
+	defer tick.Stop()
+	logged := false
+	for at, former := time.Now(), read(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, counted := time.Now(), read()
+		passed, grown := now.Sub(at), strain{counted.faults - former.faults, counted.waited - former.waited}
+		at, former = now, counted
+		silent := now.Sub(m.began) - time.Duration(m.reported.Load())
+		if !excused(silent, m.every, passed, grown) {
+			logged = logged && silent > m.every
+			continue
+		}
+		m.extend()
+		if !logged {
+			logged = true
+			m.log.Warn("loop is held up by memory pressure", "silent", silent.String(), "majorFaults", grown.faults, "waited", grown.waited.String(), "within", passed.String())
+		}
+	}
+}
+
+// excused reports whether memory explains the silence of a loop that is to report once per every,
+// by what has grown in the time passed: a major fault each second, or a tenth of the time waited.
+func excused(silent, every, passed time.Duration, grown strain) bool {
+	return silent > every*3/2 && silent <= mostHeldUp &&
+		(time.Duration(grown.faults)*time.Second >= passed || grown.waited >= passed/10)
 }
 
 func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }

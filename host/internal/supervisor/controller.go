@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -100,8 +101,9 @@ func (c *controller) settle() {
 const startSlotLimit = time.Second
 
 // grantStarts staggers the starts of plugins, because on a slow machine simultaneous starts all
-// miss their time limits. As many plugins start at a time as there are CPUs, built-in ones first,
-// each when its file is complete, or at the host's start at once.
+// miss their time limits. As many plugins start at a time as there are CPUs, each
+// when its file is complete, or at the host's start at once: the one for memory first, which runs out
+// fastest, then the other built-in ones.
 func (c *controller) grantStarts() {
 	free := c.slots
 	var waiting []*plugin
@@ -115,14 +117,7 @@ func (c *controller) grantStarts() {
 		}
 	}
 	slices.SortStableFunc(waiting, func(p, q *plugin) int {
-		switch x, y := registry.Builtin(p.Name), registry.Builtin(q.Name); {
-		case x == y:
-			return p.starting.began.Compare(q.starting.began)
-		case x:
-			return -1
-		default:
-			return 1
-		}
+		return cmp.Or(startRank(p.Name)-startRank(q.Name), p.starting.began.Compare(q.starting.began))
 	})
 	for _, p := range waiting[:min(max(free, 0), len(waiting))] {
 		a := p.starting
@@ -130,6 +125,16 @@ func (c *controller) grantStarts() {
 		c.move(p, a, startup.TurnBegins, nil)
 		c.after(c.slotLimit, func() { c.move(p, a, startup.TurnEnds, nil) })
 	}
+}
+
+// startRank returns the place of a plugin among those that wait for their start: that of its first
+// signal in the kubelet's list, which begins with memory.
+func startRank(name string) int {
+	signals := eviction.SignalsOf(name)
+	if len(signals) == 0 {
+		return math.MaxInt
+	}
+	return slices.Index(eviction.BuiltinSignals(), signals[0])
 }
 
 // judgeStart ends the trial at the host's start when each plugin was started once, and the start

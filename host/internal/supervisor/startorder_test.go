@@ -37,8 +37,8 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Fields(string(order)); len(got) != 4 || !slices.Equal(got[:2], []string{"disk", "memory"}) {
-		t.Errorf("started %v, want all, and those first that come with the host", got)
+	if got := strings.Fields(string(order)); len(got) != 4 || !slices.Equal(got[:2], []string{"memory", "disk"}) {
+		t.Errorf("started %v, want all, and those first that come with the host, of which memory is first", got)
 	}
 }
 
@@ -76,19 +76,19 @@ func TestWhoMayStartNext(t *testing.T) {
 	}
 	want("a b")
 	starts["a"].Turn = startup.Passed // It is up.
-	want("a b disk")
-	want("a b disk")
-	c.plugins["memory"].starting = nil // It was removed before its start.
-	c.plugins["disk"].starting = nil   // It has failed.
-	want("a b c disk")
+	want("a b memory")
+	want("a b memory")
+	c.plugins["disk"].starting = nil   // It was removed before its start.
+	c.plugins["memory"].starting = nil // It has failed.
+	want("a b c memory")
 	late := c.newPlugin("d", plugindir.File{})
 	late.starting = &attempt{State: startup.State{Phase: startup.Ready}, began: time.Unix(9, 0)}
 	c.plugins["d"], starts["d"] = late, late.starting
-	want("a b c disk")
+	want("a b c memory")
 	for _, f := range expire { // They hang, and hold up nobody any longer.
 		f()
 	}
-	want("a b c d disk")
+	want("a b c d memory")
 }
 
 // At the host's start a plugin has its place before its file was looked at: the others must

@@ -31,7 +31,7 @@ func TestTheUnitHasNoSettingThatSystemdDoesNotTake(t *testing.T) {
 	for file, is := range map[string]struct {
 		text []byte
 		mode os.FileMode
-	}{unit: {text, 0o644}, filepath.Join(root, "usr/bin/evictd"): {nil, 0o755}, filepath.Join(root, "bin/kill"): {nil, 0o755}} {
+	}{unit: {text, 0o644}, filepath.Join(root, "usr/bin/evictd"): {nil, 0o755}, filepath.Join(root, "bin/kill"): {nil, 0o755}, filepath.Join(root, "bin/dd"): {nil, 0o755}} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
