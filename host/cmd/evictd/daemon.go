@@ -15,7 +15,7 @@ import (
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/logbuffer"
-	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/host/internal/systemd"
 )
 
 // logLevel is the level of the daemon's log, which a reload may change.
@@ -106,9 +106,9 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 // reloads the configuration, completely or not at all.
 func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {
 	o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}
-	manager := newServiceManager(log)
+	manager := systemd.NewManager(log)
 	if manager != nil {
-		o.Alive, o.AliveEvery = manager.alive, manager.every
+		o.Alive, o.AliveEvery = manager.Alive, manager.Every
 	}
 	m, err := host.New(ctx, o)
 	if err != nil {
@@ -117,8 +117,8 @@ func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload f
 	ctx, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	if manager != nil {
-		defer context.AfterFunc(ctx, manager.stopping)()
-		beside.Go(func() { manager.watch(ctx, openStrain(nodefs.FS{})) })
+		defer context.AfterFunc(ctx, manager.Stopping)()
+		beside.Go(func() { manager.Watch(ctx) })
 	}
 	beside.Go(func() { followReloads(ctx, m, hups, reload, log) })
 	err = m.Run(ctx)

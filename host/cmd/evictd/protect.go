@@ -15,7 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/protect"
+	"github.com/evictd/evictd/host/internal/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -58,11 +58,11 @@ func newProtectNode() *cobra.Command {
 // of evictd, none.
 func protectNode(ctx context.Context, c *config.Config, out io.Writer, write bool) error {
 	node := nodefs.FS{Root: c.RootDir}
-	plan, err := protect.Plan(ctx, node, c.RuntimeEndpoint)
+	plan, err := systemd.Plan(ctx, node, c.RuntimeEndpoint)
 	for _, u := range plan {
 		file, text := u.DropIn()
 		err = errors.Join(err, written(fmt.Fprintf(out, "# %s\n%s\n", file, text)))
-		if there, absent := input.ReadFileSoon(node.Path(file), maxDropIn); write && !errors.Is(absent, fs.ErrNotExist) && !bytes.HasPrefix(there, []byte(protect.Mark)) {
+		if there, absent := input.ReadFileSoon(node.Path(file), maxDropIn); write && !errors.Is(absent, fs.ErrNotExist) && !bytes.HasPrefix(there, []byte(systemd.Mark)) {
 			err = errors.Join(err, fmt.Errorf("%s: evictd protect-node has not written this file, and does not replace it; want it removed or renamed", node.Path(file)))
 		}
 	}
@@ -88,9 +88,9 @@ func protectNode(ctx context.Context, c *config.Config, out io.Writer, write boo
 
 // removeDropIns removes all drop-ins of evictd, and directories that are then empty.
 func removeDropIns(ctx context.Context, node nodefs.FS) error {
-	files, _ := filepath.Glob(node.Path(protect.Path("*")))
+	files, _ := filepath.Glob(node.Path(systemd.Path("*")))
 	for _, file := range files {
-		if text, _ := input.ReadFileSoon(file, maxDropIn); !bytes.HasPrefix(text, []byte(protect.Mark)) {
+		if text, _ := input.ReadFileSoon(file, maxDropIn); !bytes.HasPrefix(text, []byte(systemd.Mark)) {
 			continue
 		}
 		if err := os.Remove(file); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/protect"
+	"github.com/evictd/evictd/host/internal/systemd"
 )
 
 const systemDropIn = "etc/systemd/system/system.slice.d/50-evictd.conf"
@@ -20,7 +20,7 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 	t.Helper()
 	n := newNode(t)
 	root = filepath.Join(n.dir, "root")
-	if err := os.CopyFS(root, os.DirFS("../../internal/protect/testdata/node")); err != nil {
+	if err := os.CopyFS(root, os.DirFS("../../internal/systemd/testdata/node")); err != nil {
 		t.Fatal(err)
 	}
 	putFile(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n")
@@ -157,7 +157,7 @@ func TestThePurgeKnowsTheDropInsByTheirMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, mark, _ := strings.Cut(string(script), "grep -qs '^")
-	if mark, _, _ = strings.Cut(mark, "'"); mark == "" || !strings.HasPrefix(protect.Mark, mark) || !strings.Contains(string(script), protect.Path("*")) {
+	if mark, _, _ = strings.Cut(mark, "'"); mark == "" || !strings.HasPrefix(systemd.Mark, mark) || !strings.Contains(string(script), systemd.Path("*")) {
 		t.Errorf("the script looks for %q", mark)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/protect"
+	"github.com/evictd/evictd/host/internal/systemd"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -13,7 +13,7 @@ import (
 // tryProtection finds services on the path of an eviction that may lose their pages on a node that
 // thrashes.
 func tryProtection(ctx context.Context, n *node, f *Findings) {
-	plan, err := protect.Plan(ctx, n.fs, n.c.RuntimeEndpoint)
+	plan, err := systemd.Plan(ctx, n.fs, n.c.RuntimeEndpoint)
 	if err != nil { // systemd cannot protect here, or another probe reports the runtime
 		return
 	}

@@ -1,6 +1,6 @@
-// Package protect plans how systemd keeps the memory of evictd and of the container runtime
-// resident on a node that thrashes. It writes nothing.
-package protect
+// Package systemd notifies systemd of the daemon's state, and plans how it keeps the memory of evictd and
+// of the container runtime resident on a node that thrashes. It writes no file.
+package systemd
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package main
+package systemd
 
 import (
 	"bytes"
@@ -53,8 +53,8 @@ func TestReadyIsToldWhenAPassHasConcludedAndTheWatchdogIsFedByTurns(t *testing.T
 	t.Setenv("WATCHDOG_USEC", "60000000")
 	t.Setenv("WATCHDOG_PID", "")
 	sent := notifications(t)
-	m := newServiceManager(slog.New(slog.DiscardHandler))
-	if m == nil || m.every != 20*time.Second {
+	m := NewManager(slog.New(slog.DiscardHandler))
+	if m == nil || m.Every != 20*time.Second {
 		t.Fatalf("service manager %+v, want one that is told each 20s", m)
 	}
 	for _, is := range []struct {
@@ -71,12 +71,12 @@ func TestReadyIsToldWhenAPassHasConcludedAndTheWatchdogIsFedByTurns(t *testing.T
 		{20 * time.Second, true, []string{"WATCHDOG=1"}},
 	} {
 		m.notified = m.notified.Add(-is.after) // as if so long ago
-		m.alive(is.concluded)
+		m.Alive(is.concluded)
 		if got := sent(); !slices.Equal(got, is.want) {
 			t.Errorf("a turn %v after the last message, concluded %v: %q, want %q", is.after, is.concluded, got, is.want)
 		}
 	}
-	m.stopping()
+	m.Stopping()
 	if got := sent(); len(got) != 1 || !strings.HasPrefix(got[0], "STOPPING=1\n") {
 		t.Errorf("at the end %q, want STOPPING=1", got)
 	}
@@ -84,7 +84,7 @@ func TestReadyIsToldWhenAPassHasConcludedAndTheWatchdogIsFedByTurns(t *testing.T
 
 func TestWithoutAServiceManagerNobodyIsTold(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
-	if m := newServiceManager(slog.New(slog.DiscardHandler)); m != nil {
+	if m := NewManager(slog.New(slog.DiscardHandler)); m != nil {
 		t.Errorf("%+v, want none", m)
 	}
 }
@@ -132,12 +132,12 @@ func TestWatchdogDoesNotKillAHostThatWaitsForPages(t *testing.T) {
 			sent := notifications(t)
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				m := newServiceManager(slog.New(slog.NewTextHandler(&log, nil)))
+				m := NewManager(slog.New(slog.NewTextHandler(&log, nil)))
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				counted := strain{}
 				go m.watch(ctx, func() strain { counted.waited += c.each; return counted })
-				m.alive(c.concluded)
+				m.Alive(c.concluded)
 				sent()
 				began, last, all := time.Now(), time.Now(), []string(nil)
 				for time.Since(began) < 2*mostHeldUp {
@@ -156,7 +156,7 @@ func TestWatchdogDoesNotKillAHostThatWaitsForPages(t *testing.T) {
 				if n := strings.Count(log.String(), "loop is held up by memory pressure"); n != len(c.want) {
 					t.Errorf("logged %d times, want %d, once for each episode:\n%s", n, len(c.want), log.String())
 				}
-				m.alive(c.concluded) // the loop goes on, and is held up again
+				m.Alive(c.concluded) // the loop goes on, and is held up again
 				<-time.After(time.Minute)
 				synctest.Wait()
 				if n := strings.Count(log.String(), "loop is held up by memory pressure"); n != 2*len(c.want) {

@@ -1,4 +1,4 @@
-package protect_test
+package systemd_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/protect"
+	"github.com/evictd/evictd/host/internal/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -52,7 +52,7 @@ func plan(t *testing.T, cgroup string, files map[string]string) (lines []string,
 		t.Fatal(err)
 	}
 	defer l.Close()
-	units, err := protect.Plan(t.Context(), nodefs.FS{Root: root}, "unix://"+socket)
+	units, err := systemd.Plan(t.Context(), nodefs.FS{Root: root}, "unix://"+socket)
 	for _, u := range units {
 		lines = append(lines, fmt.Sprintf("%s: uses %d, has %d, wants %d", u.Cgroup, u.UsedBytes>>20, u.NowBytes>>20, u.WantBytes>>20))
 	}

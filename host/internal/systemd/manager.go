@@ -1,4 +1,4 @@
-package main
+package systemd
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // startEvery is the interval of notifications during the start, for a service manager without a
@@ -19,12 +21,12 @@ const startEvery = 20 * time.Second
 // mostHeldUp bounds the silence of the loop that a shortage of memory excuses.
 const mostHeldUp = 5 * time.Minute
 
-// A serviceManager receives the state of the daemon, by sd_notify(3), from the goroutine that
+// A Manager receives the state of the daemon, by sd_notify(3), from the goroutine that
 // decides. If that is stuck nothing is sent, unless a shortage of memory holds it up: another evictd
 // would have to read its program from the same disk first, and its plugins.
-type serviceManager struct {
-	// every is the interval of notifications, a third of the watchdog's timeout.
-	every time.Duration
+type Manager struct {
+	// Every is the interval of notifications, a third of the watchdog's timeout.
+	Every time.Duration
 	log   *slog.Logger
 	// fed: there is a watchdog.
 	fed bool
@@ -38,32 +40,32 @@ type serviceManager struct {
 	ready    atomic.Bool
 }
 
-// newServiceManager returns nil if no service manager wants notifications.
-func newServiceManager(log *slog.Logger) *serviceManager {
+// NewManager returns nil if no service manager wants notifications.
+func NewManager(log *slog.Logger) *Manager {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	interval, err := systemd.SdWatchdogEnabled(false)
+	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Warn("watchdog of the service manager is not fed", "error", err)
 	}
-	m := &serviceManager{every: startEvery, log: log, fed: interval > 0, began: time.Now()}
+	m := &Manager{Every: startEvery, log: log, fed: interval > 0, began: time.Now()}
 	if m.fed {
-		m.every = interval / 3
+		m.Every = interval / 3
 	}
 	return m
 }
 
-// alive is called in each iteration of the loop. It extends the start timeout until a pass has
+// Alive is called in each iteration of the loop. It extends the start timeout until a pass has
 // concluded something; then it reports that the daemon is ready.
-func (m *serviceManager) alive(concluded bool) {
+func (m *Manager) Alive(concluded bool) {
 	now := time.Now()
 	m.reported.Store(int64(now.Sub(m.began)))
-	recently := now.Sub(m.notified) < m.every/2
+	recently := now.Sub(m.notified) < m.Every/2
 	switch {
 	case concluded && !m.ready.Load():
 		m.ready.Store(true)
-		m.tell(systemd.SdNotifyReady + "\nSTATUS=observing")
+		m.tell(daemon.SdNotifyReady + "\nSTATUS=observing")
 	case recently:
 		return
 	default:
@@ -73,18 +75,20 @@ func (m *serviceManager) alive(concluded bool) {
 }
 
 // extend extends the current timeout: that of the start, or the watchdog's.
-func (m *serviceManager) extend() {
+func (m *Manager) extend() {
 	switch {
 	case !m.ready.Load():
-		m.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=no pass has concluded anything yet", (3 * m.every).Microseconds()))
+		m.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=no pass has concluded anything yet", (3 * m.Every).Microseconds()))
 	case m.fed:
-		m.tell(systemd.SdNotifyWatchdog)
+		m.tell(daemon.SdNotifyWatchdog)
 	}
 }
 
-// watch extends the timeouts in place of a loop that a shortage of memory holds up, until ctx ends.
-func (m *serviceManager) watch(ctx context.Context, read func() strain) {
-	tick := time.NewTicker(m.every / 2)
+// Watch extends the timeouts in place of a loop that a shortage of memory holds up, until ctx ends.
+func (m *Manager) Watch(ctx context.Context) { m.watch(ctx, openStrain(nodefs.FS{})) }
+
+func (m *Manager) watch(ctx context.Context, read func() strain) {
+	tick := time.NewTicker(m.Every / 2)
 	defer tick.Stop()
 	logged := false
 	for at, former := time.Now(), read(); ; {
@@ -97,8 +101,8 @@ func (m *serviceManager) watch(ctx context.Context, read func() strain) {
 		passed, grown := now.Sub(at), strain{counted.faults - former.faults, counted.waited - former.waited}
 		at, former = now, counted
 		silent := now.Sub(m.began) - time.Duration(m.reported.Load())
-		if !excused(silent, m.every, passed, grown) {
-			logged = logged && silent > m.every
+		if !excused(silent, m.Every, passed, grown) {
+			logged = logged && silent > m.Every
 			continue
 		}
 		m.extend()
@@ -116,11 +120,12 @@ func excused(silent, every, passed time.Duration, grown strain) bool {
 		(time.Duration(grown.faults)*time.Second >= passed || grown.waited >= passed/10)
 }
 
-func (m *serviceManager) stopping() { m.tell(systemd.SdNotifyStopping + "\nSTATUS=ending") }
+// Stopping reports that the daemon ends.
+func (m *Manager) Stopping() { m.tell(daemon.SdNotifyStopping + "\nSTATUS=ending") }
 
 // tell sends a message. Only the first failure is logged.
-func (m *serviceManager) tell(state string) {
-	if _, err := systemd.SdNotify(false, state); err != nil {
+func (m *Manager) tell(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		m.fail.Do(func() { m.log.Error("service manager not notified", "error", err) })
 	}
 }
