@@ -129,8 +129,8 @@ func (l *Loop) nodeEvent(eventType, reason, message string) {
 	}
 }
 
-// mayTake reports whether a pod may be evicted for t now. If not, and a victim of a soft threshold
-// is terminating, a hard t shortens that pod's grace period.
+// mayTake reports whether a pod may be evicted for t now. If not, and a victim is terminating, a hard t may
+// shorten that pod's grace period.
 func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
 	if l.Settings.asKubelet() {
 		return true
@@ -145,7 +145,7 @@ func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
 		v = l.victims.Relief.Judge(t, o)
 	}
 	if !v.Go {
-		l.victims.Shorten(t)
+		l.victims.Shorten(t, o)
 	}
 	return v.Go
 }

@@ -302,6 +302,23 @@ func TestRoundsWithAFigureThatLags(t *testing.T) {
 	}
 }
 
+// A hog had the rest of the memory within its grace period of a second, and the kernel's OOM killer was first.
+func TestAVictimHasNoGraceOnceMemoryIsExhausted(t *testing.T) {
+	for left, want := range map[int64][]string{gi / 4: {"0s kill big grace 1"}, gi/4 - 1: {"0s kill big grace 1", "100ms kill big grace 0"}} {
+		story(t, func(t *testing.T, n *node) {
+			n.runtime.dies["uid-big"] = time.Second
+			n.start(settings(t, hard("1Gi")))
+			n.memory.falls(gi - 1)
+			n.after(100 * time.Millisecond)
+			n.memory.falls(left)
+			n.after(700 * time.Millisecond)
+			if got := n.did.kills(); !slices.Equal(got, want) {
+				t.Errorf("%d bytes left: %q, want %q", left, got, want)
+			}
+		})
+	}
+}
+
 // The victim of a hard threshold goes on growing until it ends. What it takes comes
 // back with it, and no other pod goes for that, nor for one that cannot be measured again.
 func TestAVictimThatGrowsWhileItEndsCostsNobodyElse(t *testing.T) {
@@ -325,8 +342,12 @@ func TestAVictimThatGrowsWhileItEndsCostsNobodyElse(t *testing.T) {
 				n.memory.measure = c.measure
 				n.memory.falls(gi - 1 - 2500*mi)
 				n.after(700 * time.Millisecond)
-				if got := n.did.kills(); len(got) != c.want {
-					t.Errorf("%q while big is ending, want %d", got, c.want)
+				victims := map[string]bool{}
+				for _, kill := range n.did.kills() { // again with a shorter grace period
+					victims[strings.Fields(kill)[2]] = true
+				}
+				if len(victims) != c.want {
+					t.Errorf("%v while big is ending, want %d", victims, c.want)
 				}
 			})
 		})

@@ -334,7 +334,7 @@ func (s *story) verdict(line func(string, ...any), t Threshold, o eviction.Obser
 	line("%s waits for the %s of %s, %d of %d are back, until %s", t, v.Wait.For, strings.Join(v.Wait.Victims, ", "),
 		v.Wait.CameBack, v.Wait.Expected, v.Wait.Until.Sub(storyStart))
 	for _, name := range slices.Sorted(maps.Keys(s.soft)) {
-		if Shortens(t, false, int64(s.soft[name]/time.Second)) {
+		if _, cut := ShorterGrace(t, eviction.Observation{}, false, int64(s.soft[name]/time.Second)); cut {
 			line("the grace of %s is cut to %ds", name, HardGraceSeconds)
 			s.ledger = s.ledger.Shortened(name, HardGraceSeconds*time.Second, now)
 			delete(s.soft, name)

@@ -93,7 +93,7 @@ func (e ending) run(ctx context.Context) {
 	}
 }
 
-// kill kills with the victim's grace period, and again with the shortest one if Shorten asks for it
+// kill kills with the victim's grace period, and again with a shorter one if Shorten asks for it
 // meanwhile. The runtime uses the earlier deadline of the two.
 func (e ending) kill(ctx context.Context) error {
 	first := make(chan error, 1)
@@ -101,8 +101,8 @@ func (e ending) kill(ctx context.Context) error {
 	select {
 	case err := <-first:
 		return err
-	case <-e.victim.shorten:
-		return e.killer.Kill(ctx, e.victim.shortest())
+	case seconds := <-e.victim.shorten:
+		return e.killer.Kill(ctx, e.victim.within(seconds))
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *Set) Start(v Victim) *Victim {
 // add adds a victim. It drops old victims that are neither shown nor matter, and the details of
 // those that have ended.
 func (s *Set) add(v *Victim) *Victim {
-	v.shorten = make(chan struct{})
+	v.shorten = make(chan int64, 1)
 	now, old := time.Now(), max(0, len(s.victims)+1-maxHistory)
 	matter := slices.DeleteFunc(slices.Clone(s.victims[:old]), func(v *Victim) bool { return !v.matters(now) })
 	for _, v := range matter {
@@ -254,20 +254,22 @@ func (s *Set) forgetKill(uid string) {
 	}
 }
 
-// Shorten kills victims of soft thresholds at once when a hard t is met: a grace period may be
-// shortened, never lengthened.
-func (s *Set) Shorten(t policy.Threshold) {
+// Shorten kills victims of soft thresholds at once when a hard t is met, and all when memory is
+// exhausted: a grace period may be shortened, never lengthened.
+func (s *Set) Shorten(t policy.Threshold, o eviction.Observation) {
 	for uid, v := range s.Ending() {
-		if v.DryRun || v.shorten == nil || !policy.Shortens(t, v.Hard, v.GraceSeconds) {
+		seconds, cut := policy.ShorterGrace(t, o, v.Hard, v.GraceSeconds)
+		if v.DryRun || v.shorten == nil || !cut {
 			continue
 		}
-		s.Log.Warn("hard threshold met while the victim of a soft one is dying, shortening its grace period", "pod", v.Name, "uid", uid,
-			"signal", t.Signal, "from", v.GraceSeconds, "to", policy.HardGraceSeconds)
-		shortest := v.shortest()
+		s.Log.Warn("hard threshold met while a victim is dying, shortening its grace period", "pod", v.Name, "uid", uid,
+			"signal", t.Signal, "available", o.Available, "from", v.GraceSeconds, "to", seconds)
+		shortest := v.within(seconds)
 		if err := s.Journal.SaveKill(shortest.Journaled()); err != nil {
 			s.Log.Error("shortened grace period is not in the journal", "pod", v.Name, "uid", uid, "error", err)
 		}
-		s.Relief.ledger = s.Relief.ledger.Shortened(uid, policy.HardGraceSeconds*time.Second, s.Moment())
+		s.Relief.ledger = s.Relief.ledger.Shortened(uid, time.Duration(seconds)*time.Second, s.Moment())
+		v.shorten <- seconds
 		close(v.shorten)
 		v.shorten = nil
 	}

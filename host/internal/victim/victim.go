@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -96,8 +95,8 @@ type Victim struct {
 	// cleaning: its volumes are still being removed. leftover: it has finished and may have left
 	// something behind.
 	cleaning, leftover bool
-	// shorten is closed to kill the pod with the shortest grace period; nil once it was.
-	shorten chan struct{}
+	// shorten gets a shorter grace period in seconds, once, and is closed; then it is nil.
+	shorten chan int64
 }
 
 // New returns a pod as a victim of s, with a grace period of at most graceOverrideSeconds.
@@ -131,9 +130,9 @@ func (v *Victim) matters(now time.Time) bool {
 	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor
 }
 
-// shortest returns v with the shortest grace period.
-func (v Victim) shortest() Victim {
-	v.GraceSeconds, v.GraceOverrideSeconds = policy.HardGraceSeconds, policy.HardGraceSeconds
+// within returns v with another grace period.
+func (v Victim) within(seconds int64) Victim {
+	v.GraceSeconds, v.GraceOverrideSeconds = seconds, seconds
 	return v
 }
 
