@@ -167,19 +167,12 @@ func nextLook(since time.Duration) time.Duration {
 	return min(max(since/4, soonest), latest)
 }
 
-// exhausted divides a hard threshold of memory.available: what is left below that part of it does not last
-// for a second more, or the node stalls already. A kernel's OOM kill has no grace period either.
-const exhausted = 4
-
 // ShorterGrace returns the grace period in seconds to which that of a victim that is ending is cut because a
-// hard t is met and no other pod may go yet, and whether it is. hard: it went for a hard threshold itself.
+// hard t is met and no other pod may go yet, and whether it is. hard: it went for a hard threshold itself. Below
+// a quarter of a threshold of memory.available it has none: the rest of the memory would not last for it.
 func ShorterGrace(t Threshold, o eviction.Observation, hard bool, graceSeconds int64) (seconds int64, cut bool) {
-	switch value := t.Value.Of(o.Capacity); {
-	case !t.Hard():
-		return 0, false
-	case t.Signal == eviction.MemoryAvailable && o.State == eviction.Observed && o.Available < value.Value()/exhausted:
-		return 0, graceSeconds > 0
-	default:
-		return HardGraceSeconds, !hard && graceSeconds > HardGraceSeconds
+	if value := t.Value.Of(o.Capacity); t.Signal == eviction.MemoryAvailable && o.State == eviction.Observed && o.Available < value.Value()/4 {
+		return 0, t.Hard() && graceSeconds > 0
 	}
+	return HardGraceSeconds, t.Hard() && !hard && graceSeconds > HardGraceSeconds
 }
