@@ -40,6 +40,7 @@ DEMO_CONFIG ?=
 DEMO_PODS   ?=
 DEMO_KEEP   ?=
 CROSSINGS   ?= 20
+THRASH      ?= 1
 RUNS        ?= 5
 EVICTIONS   ?= 30
 PARITY      ?= 10s
@@ -86,7 +87,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests node-rank python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
+.PHONY: help build image manifests node-rank python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -208,6 +209,10 @@ e2e-disks: $(GOTESTSUM) build $(CONTAINERD)/containerd
 e2e-guest: $(GOTESTSUM) stage $(NFPM) ## evictd as a unit on a node with systemd, cgroup v2 and containerd, in User-Mode Linux: both cgroup drivers
 	@test/harness/stack/install.sh --uml --guest
 	@export EVICTD_TEST_NODE=1 EVICTD_NFPM=$(NFPM); $(call gotest,standard-verbose,./test/suites/guest,-timeout 60m)
+
+thrash: $(GOTESTSUM) build ## who is first on a node that thrashes: evictd, earlyoom, systemd-oomd or the kernel, THRASH (1) times each
+	@test/harness/stack/install.sh --uml --guest
+	@export EVICTD_TEST_NODE=1 EVICTD_THRASH=$(THRASH); $(call gotest,standard-verbose,./test/suites/guest,-timeout 6h -run '^TestThrash$$')
 
 e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes K8S (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh
