@@ -164,15 +164,16 @@ func (r thrash) boot(t *testing.T, m uml.Machine) (out thrashed) {
 func writeThrashed(t *testing.T, all []thrashed) {
 	t.Helper()
 	type row struct {
-		Name   string
-		Values map[string]float64
+		of         thrash
+		Name, Peer string
+		Values     map[string]float64
 	}
 	var rows []row
+	find := func(of thrash) int { return slices.IndexFunc(rows, func(r row) bool { return r.of == of }) }
 	for _, r := range all {
-		name := r.String()
-		at := slices.IndexFunc(rows, func(r row) bool { return r.Name == name })
+		at := find(r.thrash)
 		if at < 0 {
-			at, rows = len(rows), append(rows, row{name, map[string]float64{}})
+			at, rows = len(rows), append(rows, row{r.thrash, r.String(), "", map[string]float64{}})
 		}
 		v := rows[at].Values
 		v["runs"]++
@@ -186,8 +187,13 @@ func writeThrashed(t *testing.T, all []thrashed) {
 			v["end_s"] = max(v["end_s"], r.GoneSeconds-r.CrossedSeconds)
 		}
 	}
+	for i, r := range rows {
+		if peer := find(thrash{By: "earlyoom", RateMiB: r.of.RateMiB, Hot: r.of.Hot}); peer >= 0 && r.of.By == "evictd" {
+			rows[i].Peer, r.Values["ratio"] = "earlyoom's gap", r.Values["gap_s"]/rows[peer].Values["gap_s"]
+		}
+	}
 	text, err := json.Marshal(map[string]any{
-		"title": "A node that thrashes: a hog grows without a limit, s",
+		"title": "A node that thrashes: a hog grows without a limit, seconds",
 		"rows":  rows,
 		"notes": []string{
 			fmt.Sprintf("%d MiB, one CPU, cgroup v2, a disk of %d MiB and %d requests a second, in User-Mode Linux. Two pods have 24 MiB of data in use, hot ones 200 MiB. The hog fills the memory up to %d MiB, then grows at its rate in MiB/s.", thrashMemoryMiB, diskBytesPerSecond>>20, diskRequestsPerSecond, leaveMiB),

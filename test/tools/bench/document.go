@@ -13,19 +13,33 @@ import (
 	"time"
 )
 
-// guestFile has the figures of the last make e2e-guest, below the directory of the programs.
-const guestFile = "test/guest.json"
-
-// guestPart returns the figures of a cgroup v2 node in a guest, nil without a run of its tests.
-func guestPart(bin string) (*part, error) {
-	text, err := os.ReadFile(filepath.Join(bin, guestFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	p := &part{Columns: []column{
+// guests are the parts of guests, by the file below the directory of the programs that has the figures of their last run.
+var guests = []struct {
+	file    string
+	columns []column
+}{
+	{"test/guest.json", []column{ // make e2e-guest
 		{"ratio", "ratio", 2}, {"chosen_ms", "chosen", 0}, {"term_ms", "SIGTERM", 0}, {"ended_ms", "process ended", 0}, {"back_ms", "memory back", 0}, {"pss_kib", "PSS KiB", 0},
-	}}
-	return p, errors.Join(err, json.Unmarshal(text, p))
+	}},
+	{"test/thrash.json", []column{ // make thrash
+		{"ratio", "ratio", 2}, {"runs", "runs", 0}, {"first", "first", 0}, {"gap_s", "gap", 1}, {"gone_s", "gone", 1}, {"end_s", "end", 1}, {"faults", "major faults", 0},
+	}},
+}
+
+// guestParts returns the figures of guests, of those that have run.
+func guestParts(bin string) (parts []*part, err error) {
+	for _, g := range guests {
+		text, unread := os.ReadFile(filepath.Join(bin, g.file))
+		if errors.Is(unread, fs.ErrNotExist) {
+			continue
+		}
+		p := &part{Columns: g.columns}
+		if bad := errors.Join(unread, json.Unmarshal(text, p)); bad != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", g.file, bad))
+		}
+		parts = append(parts, p)
+	}
+	return parts, err
 }
 
 // document writes all parts as a document with a picture of the ratios beside it.

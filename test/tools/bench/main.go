@@ -118,11 +118,11 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		}
 		done = append(done, table)
 	}
-	if guest, err := guestPart(bin); err != nil {
-		return fmt.Errorf("%s: %w", guestFile, err)
-	} else if guest != nil {
-		done = append(done, guest)
+	guests, err := guestParts(bin)
+	if err != nil {
+		return err
 	}
+	done = append(done, guests...)
 	if markdown != "" {
 		err = document(markdown, machine, done)
 	}
