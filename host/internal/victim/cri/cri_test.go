@@ -623,12 +623,13 @@ func TestProcessesThatCannotBeReleasedDoNotHoldUpTheRest(t *testing.T) {
 	}
 }
 
-// The processes of a container whose cgroup is elsewhere were left alone without a word.
+// The processes of a container whose cgroup is elsewhere were left alone without a word. One whose pod had been
+// killed was reported while a slow runtime still listed it.
 func TestAContainerWhoseCgroupIsNotFoundIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
-		found bool
-		want  int
-	}{"elsewhere": {false, 1}, "where it should be": {true, 0}} {
+		found, dead bool
+		want        int
+	}{"elsewhere": {want: 1}, "where it should be": {found: true}, "its pod has no process": {dead: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := fakecri.New()
 			added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "a"}, {Name: "b"}}})
@@ -640,7 +641,10 @@ func TestAContainerWhoseCgroupIsNotFoundIsTold(t *testing.T) {
 			reached := make(chan struct{})
 			s.Inject(fakecri.StopContainer, fakecri.Fault{Until: reached})
 			log := slog.New(slog.NewTextHandler(lines(logged), nil))
-			k := New(Options{Runtime: s.Client(), Log: log, Processes: cgroupsOf(t, cgroups)})
+			lister := criclient.NewLister(s.Client(), func() (map[string]func() nodefs.PodProcesses, error) {
+				return map[string]func() nodefs.PodProcesses{"u": func() nodefs.PodProcesses { return nodefs.PodProcesses{Running: !c.dead} }}, nil
+			})
+			k := New(Options{Runtime: s.Client(), Lister: lister, Log: log, Processes: cgroupsOf(t, cgroups)})
 			killed := make(chan error, 1)
 			go func() { killed <- k.Kill(t.Context(), with(parts([]string{added.SandboxID}, added.ContainerIDs), 1)) }()
 			time.AfterFunc(1500*time.Millisecond, func() { close(reached) })

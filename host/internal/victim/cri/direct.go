@@ -88,10 +88,11 @@ func (k *Killer) awaitDeath(ctx context.Context, uid string) bool {
 	}
 }
 
-// tellUnfound logs a running container whose cgroup was not found.
+// tellUnfound logs a running container whose cgroup was not found, unless the pod has no process: a runtime that
+// is slow may list one that was killed.
 func (k *Killer) tellUnfound(ctx context.Context, v victim.Victim, id string) {
 	_, err := hang.Do(ctx.Done(), func() (struct{}, error) { return struct{}{}, k.Processes.Find(container(v, id)) }, nil)
-	if !errors.Is(err, nodefs.ErrGone) || k.exited(ctx, id) || ctx.Err() != nil {
+	if !errors.Is(err, nodefs.ErrGone) || k.Lister.Ended(ctx, v.UID) || k.exited(ctx, id) || ctx.Err() != nil {
 		return
 	}
 	if _, another := k.unfound.LoadOrStore(v.UID, nil); !another {
