@@ -101,9 +101,9 @@ func (c *controller) settle() {
 const startSlotLimit = time.Second
 
 // grantStarts staggers the starts of plugins, because on a slow machine simultaneous starts all
-// miss their time limits. As many plugins start at a time as there are CPUs, each
-// when its file is complete, or at the host's start at once: the one for memory first, which runs out
-// fastest, then the other built-in ones.
+// miss their time limits. As many plugins start at a time as there are CPUs, each when its file is
+// complete, or at the host's start at once: the one for memory first, which runs out fastest, then the
+// other built-in ones.
 func (c *controller) grantStarts() {
 	free := c.slots
 	var waiting []*plugin

@@ -46,17 +46,22 @@ type thrash struct {
 	Hot bool
 	// Protected: the drop-ins of `evictd protect-node` are in force.
 	Protected bool
+	// Killed: evictd gets SIGKILL as the hog begins to grow.
+	Killed bool
 }
 
 func (r thrash) String() string {
-	pods, path := "calm", ""
+	pods, path, killed := "calm", "", ""
 	if r.Hot {
 		pods = "hot"
 	}
 	if r.Protected {
 		path = "protected"
 	}
-	return strings.Join(strings.Fields(fmt.Sprintf("%s %s at %d %s %s", cmp.Or(r.By, "kernel"), r.Threshold, r.RateMiB, pods, path)), " ")
+	if r.Killed {
+		killed = "killed"
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s at %d %s %s %s", cmp.Or(r.By, "kernel"), r.Threshold, r.RateMiB, pods, path, killed)), " ")
 }
 
 // A thrashed is what became of a run. Times are from the moment when the hog had left leaveMiB.
@@ -74,6 +79,8 @@ type thrashed struct {
 	AvailableMiB int
 	// Others are calm pods that did not survive.
 	Others []string
+	// PluginsSeconds is when an evictd that was killed had its memory plugin again, from its new start.
+	PluginsSeconds float64
 }
 
 // thrashFile has the results of the last TestThrash, for the document of make bench.
@@ -277,6 +284,10 @@ func TestGuestThrash(t *testing.T) {
 	must(t, sampler.Start())
 	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", sampler.Process.Pid), []byte("-1000"), 0o644))
 	must(t, pods["hog"].Exec(t.Context(), "main", fmt.Sprintf("(exec /bin/thrash hog %d 60 %d >/data/hog.log 2>&1) </dev/null >/dev/null 2>&1 &", leaveMiB, out.RateMiB)))
+	if out.Killed {
+		eventually(t, "the hog has begun to grow", func() bool { return len(readNumbers(t, "/data/hog.log")) > 0 })
+		sh(t, "busybox kill -KILL "+evictors[0])
+	}
 	gone := out.awaitHog(t)
 	time.Sleep(8 * time.Second) // the node recovers
 	must(t, sampler.Process.Signal(unix.SIGTERM))
@@ -287,6 +298,14 @@ func TestGuestThrash(t *testing.T) {
 		}
 	}
 	out.evaluate(t, gone)
+	if out.Killed {
+		since := func(line string) (seconds float64) {
+			_, err := fmt.Sscanf(sh(t, "journalctl -u evictd -o short-monotonic --no-pager | grep "+line+" | tail -n 1"), "[%f]", &seconds)
+			must(t, err)
+			return seconds
+		}
+		out.PluginsSeconds = since(`'"plugin started","plugin":"memory"'`) - since("'Starting evictd'")
+	}
 	text, err := json.Marshal(out)
 	must(t, err)
 	t.Logf("kernel:\n%s", sh(t, "dmesg | grep -iE 'oom-kill|killed process' || :"))
