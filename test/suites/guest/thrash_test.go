@@ -91,7 +91,11 @@ func everyThrash() (runs []thrash) {
 	for _, hot := range []bool{false, true} {
 		for _, rate := range []int{5, 20, 60} {
 			for _, r := range []thrash{
-				{}, {By: "earlyoom"}, {By: "oomd"}, {By: "evictd", Threshold: "100Mi"}, {By: "evictd", Threshold: "100Mi", Protected: true},
+				{},
+				{By: "earlyoom"},
+				{By: "oomd"},
+				{By: "evictd", Threshold: "100Mi"},
+				{By: "evictd", Threshold: "100Mi", Protected: true},
 				{By: "evictd", Threshold: "5%", Protected: true},
 			} {
 				r.RateMiB, r.Hot = rate, hot
