@@ -24,6 +24,13 @@ func (n *node) packaged(t *testing.T) {
 	n.start(t, "packaged", 0)
 	sh(t, "evictd check && systemctl enable --now evictd")
 	awaitUp(t, "pid")
+	sh(t, "evictd protect-node --write")
+	protected := func(t *testing.T) string {
+		return sh(t, "cd /sys/fs/cgroup/system.slice; cat memory.min containerd.service/memory.min containerd.service/cpu.weight")
+	}
+	if got := protected(t); strings.HasPrefix(got, "0\n") || strings.Contains(got, "\n0\n") || !strings.HasSuffix(got, "\n1000") {
+		t.Errorf("after protect-node --write memory.min of system.slice and containerd, and its CPU weight are\n%s", got)
+	}
 	n.press(t, "for i in $(seq 200); do sleep 100000 & done; wait")
 	var killed eviction
 	eventually(t, "a kill is under way", func() bool {
@@ -44,10 +51,11 @@ func (n *node) packaged(t *testing.T) {
 	n.end(t)
 	t.Logf("%s", sh(t, "apt-get purge -y evictd 2>&1"))
 	for what, left := range map[string]string{
-		"processes": strings.Join(processes(t, "evictd", "builtin"), " "),
-		"users":     sh(t, "grep evictd /etc/passwd /etc/group || :"),
-		"cgroups":   sh(t, "find /sys/fs/cgroup -name '*evictd*' ! -path '*evictd-stack*'"),
-		"mounts":    sh(t, "grep evictd /proc/mounts || :"),
+		"processes":  strings.Join(processes(t, "evictd", "builtin"), " "),
+		"protection": strings.TrimPrefix(protected(t), "0\n0\n100"),
+		"users":      sh(t, "grep evictd /etc/passwd /etc/group || :"),
+		"cgroups":    sh(t, "find /sys/fs/cgroup -name '*evictd*' ! -path '*evictd-stack*'"),
+		"mounts":     sh(t, "grep evictd /proc/mounts || :"),
 	} {
 		if left != "" {
 			t.Errorf("%s left by the package:\n%s", what, left)
