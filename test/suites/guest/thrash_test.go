@@ -428,10 +428,15 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 			r.MajorFaults, r.LeastMiB = int(row[faults]-first[faults]), min(r.LeastMiB, int(row[pages]>>8))
 		}
 	}
+	last := zero
 	for _, row := range readNumbers(t, "/run/service.log") {
 		if row[0] > zero {
-			r.GapSeconds = max(r.GapSeconds, float64(row[1])/1000)
+			last, r.GapSeconds = row[0], max(r.GapSeconds, float64(row[1])/1000)
 		}
+	}
+	const line = 1000 // it writes one each second
+	if silent := monotonicMS(t) - last; silent > 2*line {
+		r.GapSeconds = max(r.GapSeconds, float64(silent)/1000)
 	}
 }
 
