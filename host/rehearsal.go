@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/shared/memlock"
 )
 
 const (
@@ -17,8 +16,8 @@ const (
 	firstPassLook = 100 * time.Millisecond
 )
 
-// A rehearsal keeps in memory what an eviction needs: on a node that thrashes, neither a decision nor a kill
-// waits for pages of evictd.
+// A rehearsal has a pod chosen without an effect. That touches what a choice needs in evictd, which has locked
+// its pages, and in the plugins: on a node that thrashes it is in memory.
 type rehearsal struct {
 	// concluded reports whether a pass has concluded something.
 	concluded func() bool
@@ -29,20 +28,15 @@ type rehearsal struct {
 	log    *slog.Logger
 }
 
-// run locks the program and its memory after the first pass. Then it has a pod chosen without an effect, again
-// after each reload and with new plugins: that touches, and so locks, what a choice needs here and in the
-// plugins.
+// run rehearses after the first pass, and again after each reload and with new plugins.
 func (r rehearsal) run(ctx context.Context) {
 	look := time.NewTicker(firstPassLook)
 	defer look.Stop()
 	for rehearsed := ""; ; {
 		if r.concluded() {
-			if rehearsed == "" {
-				r.lock()
-				look.Reset(rehearsalInterval)
-			}
 			if now := r.cast(); now != rehearsed {
 				rehearsed = now
+				look.Reset(rehearsalInterval)
 				if err := r.choose(ctx); err != nil && ctx.Err() == nil {
 					r.log.Debug("choice not rehearsed", "error", err)
 				}
@@ -53,16 +47,6 @@ func (r rehearsal) run(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-	}
-}
-
-func (r rehearsal) lock() {
-	if err := memlock.Touched(); err != nil {
-		r.log.Warn("pages of evictd not locked in memory, it may be too late on a node that thrashes", "error", err)
-		return
-	}
-	if err := memlock.Program(); err != nil {
-		r.log.Warn("program of evictd not locked in memory", "error", err)
 	}
 }
 

@@ -56,7 +56,7 @@ func serve(p Plugin) error {
 	if err := leaveWithHost(); err != nil {
 		return err
 	}
-	_ = memlock.Touched() // the host says so where it is refused
+	_ = memlock.All() // the host says so where it is refused
 	debug.SetGCPercent(gcPercent)
 
 	// go-plugin prints the handshake to os.Stdout and then redirects both streams to the host's

@@ -4,6 +4,7 @@
 package memlock
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,22 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Touched locks the pages that the process has touched, and each other one once it touches it.
-// MCL_ONFAULT limits the cost to those, instead of the whole address space. The error says why it
-// does nothing: under a limit a later growth of the heap would fail.
-func Touched() error {
+// All locks the pages that the process has touched, and each other one once it touches it. MCL_ONFAULT
+// limits the cost to those, instead of the whole address space. Of the program it reads and locks all:
+// code that has never run, such as that of a kill, does not wait for the disk either. The error says why
+// it does nothing: under a limit a later growth of the heap would fail.
+func All() error {
 	if err := Refused(); err != nil {
 		return err
 	}
-	return unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
+	return errors.Join(unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT), lockProgram())
 }
 
-// Program reads the whole program into memory and locks it: code that has never run, such as that of a
-// kill, does not wait for the disk either.
-func Program() error {
-	if err := Refused(); err != nil {
-		return err
-	}
+func lockProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ func TestTheWholeProgramIsLocked(t *testing.T) {
 	if err := Refused(); err != nil {
 		t.Skip(err)
 	}
-	if err := Program(); err != nil {
+	if err := All(); err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.Readlink("/proc/self/exe")

@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/logbuffer"
 	"github.com/evictd/evictd/host/internal/systemd"
+	"github.com/evictd/evictd/shared/memlock"
 )
 
 // logLevel is the level of the daemon's log, which a reload may change.
@@ -105,6 +106,10 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 // run runs the daemon: it makes a manager of cfg and runs it until ctx ends. Each value of hups
 // reloads the configuration, completely or not at all.
 func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {
+	// Before all else: under pressure the kernel takes back what the start has read so far.
+	if err := memlock.All(); err != nil {
+		log.Warn("pages of evictd not locked in memory, it may be too late on a node that thrashes", "error", err)
+	}
 	o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}
 	manager := systemd.NewManager(log)
 	if manager != nil {
