@@ -203,11 +203,33 @@ func (p *Pod) WaitGone(ctx context.Context) error {
 	return nil
 }
 
+// awaitExits waits until the runtime has noticed the end of containers without processes: containerd 1.6 cannot stop
+// one whose shim is just ending ("failed to kill container ...: ttrpc: closed").
+func (p *Pod) awaitExits(ctx context.Context) error {
+	return poll(ctx, time.Millisecond, func() (bool, error) {
+		for name, id := range p.ContainerIDs {
+			list, err := p.stack.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
+			if err != nil {
+				return false, err
+			}
+			for _, c := range list.GetContainers() {
+				if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING && len(p.ContainerProcesses(name)) == 0 {
+					return false, nil
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
 // Remove stops and removes the pod, its manifest and its cgroup.
 func (p *Pod) Remove(ctx context.Context) error {
 	if err := os.Remove(p.Manifest); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove pod %s: %w", p.Key(), err)
 	}
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_ = p.awaitExits(soon) // a runtime that never notices is left to the stop, which has the error
 	if _, err := p.stack.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.SandboxID}); err != nil {
 		return fmt.Errorf("stop pod %s: %w", p.Key(), err)
 	}
