@@ -37,7 +37,7 @@ func openStrain(fs nodefs.FS) (read func() strain) {
 	return func() (s strain) {
 		var usage unix.Rusage
 		_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // fails for a bad address alone
-		s.faults = usage.Majflt
+		s.faults = int64(usage.Majflt)               //nolint:unconvert // int32 on 386
 		if file != nil {
 			text, _ := file.Read(&b)
 			_, text, _ = bytes.Cut(text, []byte(w.before))
