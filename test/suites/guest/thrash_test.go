@@ -69,7 +69,7 @@ type thrashed struct {
 	thrash
 	// Ended names the one that ended the hog: By, kernel, or "no one".
 	Ended string
-	// GoneSeconds is when the hog was gone, CrossedSeconds when the threshold was crossed, 0 for never.
+	// GoneSeconds is when the hog was gone, CrossedSeconds since when the threshold was met then, 0 for never.
 	GoneSeconds, CrossedSeconds float64
 	// GapSeconds is the longest time in which a service had no round through its data.
 	GapSeconds float64
@@ -418,7 +418,9 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 		// As the kubelet has it: what the kernel itself uses is not used.
 		available := int(min(row[free]<<10, row[total]<<10-row[anon]-row[file]+row[inactive]) >> 20)
 		r.AvailableMiB = min(r.AvailableMiB, available)
-		if r.CrossedSeconds == 0 && available < threshold {
+		if ended := gone > 0 && row[ms] >= gone; !ended && available >= threshold {
+			r.CrossedSeconds = 0
+		} else if !ended && r.CrossedSeconds == 0 {
 			r.CrossedSeconds = since(row[ms])
 		}
 		if row[kills] > first[kills] && (gone == 0 || row[ms] <= gone+50) {
