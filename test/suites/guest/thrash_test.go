@@ -69,7 +69,7 @@ type thrashed struct {
 	thrash
 	// Ended names the one that ended the hog: By, kernel, or "no one".
 	Ended string
-	// GoneSeconds is when the hog was gone, CrossedSeconds since when the threshold was met then, 0 for never.
+	// GoneSeconds is when the hog was gone, CrossedSeconds since when the threshold had been met, 0 for never.
 	GoneSeconds, CrossedSeconds float64
 	// GapSeconds is the longest time in which a service had no round through its data.
 	GapSeconds float64
@@ -410,6 +410,7 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	r.AvailableMiB, r.LeastMiB = thrashMemoryMiB, thrashMemoryMiB
 	const ms, total, free, anon, file, inactive, kills, faults, pages = 0, 1, 2, 3, 4, 5, 6, 10, 11 // columns of the samples
 	var first []int64
+	met := false
 	for _, row := range readNumbers(t, "/run/samples") {
 		if row[ms] < zero {
 			first = row
@@ -418,11 +419,11 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 		// As the kubelet has it: what the kernel itself uses is not used.
 		available := int(min(row[free]<<10, row[total]<<10-row[anon]-row[file]+row[inactive]) >> 20)
 		r.AvailableMiB = min(r.AvailableMiB, available)
-		if ended := gone > 0 && row[ms] >= gone; !ended && available >= threshold {
-			r.CrossedSeconds = 0
-		} else if !ended && r.CrossedSeconds == 0 {
+		short := available < threshold
+		if short && !met && (gone == 0 || row[ms] < gone) {
 			r.CrossedSeconds = since(row[ms])
 		}
+		met = short
 		if row[kills] > first[kills] && (gone == 0 || row[ms] <= gone+50) {
 			r.Ended = "kernel"
 		}

@@ -104,7 +104,10 @@ func ratios(parts []*part) string {
 			if !has {
 				continue
 			}
-			label := fmt.Sprintf("%s, %d pods / %s", r.Name, r.Pods, r.Peer)
+			label := r.Name + " / " + r.Peer
+			if r.Pods > 0 {
+				label = fmt.Sprintf("%s, %d pods / %s", r.Name, r.Pods, r.Peer)
+			}
 			fmt.Fprintf(&bars, `<text x="%d" y="%d" text-anchor="end">%s</text><rect x="%d" y="%d" width="%.0f" height="%d" fill="#4878a8"/><text x="%.0f" y="%d">%.2f</text>`+"\n",
 				left-6, y+text-2, html.EscapeString(label), left, y, min(ratio, mostRatio)*unit, text, left+min(ratio, mostRatio)*unit+4, y+text-2, ratio)
 			y += line
