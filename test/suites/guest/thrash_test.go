@@ -208,7 +208,7 @@ func writeThrashed(t *testing.T, all []thrashed) {
 		"rows":  rows,
 		"notes": []string{
 			fmt.Sprintf("%d MiB, one CPU, cgroup v2, a disk of %d MiB and %d requests a second, in User-Mode Linux. Two pods have 24 MiB of data in use, hot ones 200 MiB. The hog fills the memory up to %d MiB, then grows at its rate in MiB/s.", thrashMemoryMiB, diskBytesPerSecond>>20, diskRequestsPerSecond, leaveMiB),
-			"First: not the kernel's OOM killer. Gap: the longest time in which a service had no round through its 40 MiB. Gone: when the hog was, from the beginning of its growth; end: from the crossing of the threshold. Each is the worst of its runs.",
+			"First: not the kernel's OOM killer. Gap: the longest time in which a service had no round through its 40 MiB. Gone: when the hog was, from the beginning of its growth; end: from the crossing of the threshold. Each is the worst of its runs. With protection 5 % lies below the cache that is protected, and is never met.",
 		},
 	})
 	must(t, err)
