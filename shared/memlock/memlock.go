@@ -13,15 +13,20 @@ import (
 )
 
 // All locks the pages that the process has touched, and each other one once it touches it. MCL_ONFAULT
-// limits the cost to those, instead of the whole address space. Of the program it reads and locks all:
-// code that has never run, such as that of a kill, does not wait for the disk either. The error says why
-// it does nothing: under a limit a later growth of the heap would fail.
+// limits the cost to those, instead of the whole address space. Of the program it reads and locks all,
+// up to mostProgram: code that has never run, such as that of a kill, does not wait for the disk either.
+// The error says what is not locked. Under a limit All locks nothing: a later growth of the heap would
+// fail.
 func All() error {
 	if err := Refused(); err != nil {
 		return err
 	}
 	return errors.Join(unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT), lockProgram())
 }
+
+// mostProgram bounds in bytes what is locked of a program's code, and of its constants: a vendor's plugin
+// has 256 MiB at most, with all others.
+const mostProgram = 48 << 20
 
 func lockProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
@@ -32,6 +37,7 @@ func lockProgram() error {
 	if err != nil {
 		return err
 	}
+	locked := 0
 	for line := range strings.Lines(string(maps)) {
 		var from, to uintptr
 		var mode string
@@ -41,14 +47,18 @@ func lockProgram() error {
 		if !strings.HasSuffix(line, " "+program+"\n") || strings.Contains(mode, "w") {
 			continue
 		}
-		if _, _, errno := unix.Syscall(unix.SYS_MLOCK, from, to-from, 0); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_MLOCK, from, min(to-from, mostProgram), 0); errno != 0 {
 			return fmt.Errorf("lock %s at %x: %w", program, from, errno)
 		}
+		locked++
+	}
+	if locked == 0 {
+		return fmt.Errorf("/proc/self/maps: no mapping of %s", program)
 	}
 	return nil
 }
 
-// Refused is why the process may not lock its memory, nil if it may.
+// Refused returns why the process may not lock its memory, nil if it may.
 func Refused() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {

@@ -94,6 +94,6 @@ func tryCPU(_ context.Context, n *node, f *Findings) {
 // tryLockedMemory warns of a process that may not keep its pages in memory.
 func tryLockedMemory(_ context.Context, _ *node, f *Findings) {
 	if err := memlock.Refused(); err != nil {
-		f.add(Warning, "pages of evictd may not be locked in memory: %v; on a node that thrashes it would wait for them and the kernel's OOM killer be first", err)
+		f.add(Warning, "pages of evictd may not be locked in memory: %v; on a node that thrashes evictd waits for them, and the kernel's OOM killer is first", err)
 	}
 }

@@ -2,7 +2,6 @@ package plugindir
 
 import (
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -71,7 +70,7 @@ func (p *program) check(path string, looked ID, pin string) error {
 	if IDOf(info) != looked {
 		return fmt.Errorf("%w: %s changes", ErrIncomplete, path)
 	}
-	readAhead(p.File)
+	readAhead(p.File, info.Size())
 	if pin == "" {
 		return nil
 	}
@@ -81,20 +80,12 @@ func (p *program) check(path string, looked ID, pin string) error {
 // mostReadAhead bounds in bytes what is read ahead of a program, as memory may be short.
 const mostReadAhead = 32 << 20
 
-// readAhead makes the kernel begin to read what an ELF file loads. On a busy disk each page fault of
+// readAhead makes the kernel begin to read a program of so many bytes. On a busy disk each page fault of
 // the start would wait for a request of its own, one after the other: 190 in the built-in plugins.
 // For each call the kernel reads as much as the largest request of the disk, at least 128 KiB.
-func readAhead(file *os.File) {
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return // a script, or the kernel will say so
-	}
-	end := int64(0)
-	for _, p := range f.Progs {
-		end = max(end, int64(p.Off+p.Filesz))
-	}
+func readAhead(file *os.File, size int64) {
 	for _, piece := range [...]int64{1 << 20, 128 << 10} {
-		for at := int64(0); at < min(end, mostReadAhead); at += piece {
+		for at := int64(0); at < min(size, mostReadAhead); at += piece {
 			_ = unix.Fadvise(int(file.Fd()), at, piece, unix.FADV_WILLNEED)
 		}
 	}
