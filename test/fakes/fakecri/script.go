@@ -115,6 +115,17 @@ func (s *Server) Calls(of ...Method) []Call {
 	return out
 }
 
+// Stopped returns the containers that StopContainer was called for, each once: a kill whose grace period is
+// shortened calls it again.
+func (s *Server) Stopped() (ids []string) {
+	for _, c := range s.Calls(StopContainer) {
+		if !slices.Contains(ids, c.ID) {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
 // Await waits until there were n calls of a method, or ctx ends.
 func (s *Server) Await(ctx context.Context, m Method, n int) error {
 	for {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/fakes/broken/fault"
-	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
 )
@@ -182,8 +181,8 @@ func (c cell) awaitEviction(t *testing.T, w *world, d *daemon.Daemon) {
 			t.Errorf("%s is gone, which must not go", name)
 		}
 	}
-	if n := len(w.runtime.Calls(fakecri.StopContainer)); n != 1 {
-		t.Errorf("%d containers were stopped, want one", n)
+	if stopped := w.runtime.Stopped(); len(stopped) != 1 {
+		t.Errorf("containers %q were stopped, want one", stopped)
 	}
 }
 

@@ -113,8 +113,8 @@ func (w *world) pressure() { w.node.SetAvailable(gib / 4) }
 // relief takes it back.
 func (w *world) relief() { w.node.SetAvailable(6 * gib) }
 
-// kills counts the calls that end containers.
-func (w *world) kills() int { return len(w.runtime.Calls(fakecri.StopContainer)) }
+// kills counts the containers that were stopped.
+func (w *world) kills() int { return len(w.runtime.Stopped()) }
 
 // gone waits until a pod runs no more.
 func (w *world) gone(name string, within time.Duration) {
