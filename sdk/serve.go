@@ -35,14 +35,24 @@ const gcPercent = 200
 // The process exits at once when the host dies, shuts down gracefully on SIGTERM and ignores
 // SIGINT, which a terminal sends to the host's children too. Serve locks the memory that the
 // process has touched, if it may.
+//
+// If EVICTD_PLUGIN_SOCKET is set, another program has started the process, such as a pod of its
+// own: it listens there, hosts come and go, and it ends on SIGTERM or SIGINT.
 func Serve(p Plugin) {
+	slog.SetDefault(logger)
+	if path := os.Getenv(socketVariable); path != "" {
+		if err := serveSocket(p, path); err != nil {
+			logger.Error("plugin cannot be served", "plugin", p.Name, "socket", path, "error", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv(wire.Handshake.MagicCookieKey) != wire.Handshake.MagicCookieValue {
-		_, _ = fmt.Fprintf(os.Stderr, "%s is a plugin that evictd starts: put it into evictd's plugin directory (/usr/libexec/evictd/plugins by default) instead of running it.\n",
-			filepath.Base(os.Args[0]))
+		_, _ = fmt.Fprintf(os.Stderr, "%s is a plugin that evictd starts: put it into evictd's plugin directory (/usr/libexec/evictd/plugins by default) instead of running it, or set %s to a socket there.\n",
+			filepath.Base(os.Args[0]), socketVariable)
 		os.Exit(1)
 	}
 	signal.Ignore(syscall.SIGINT)
-	slog.SetDefault(logger)
 	if err := serve(p); err != nil {
 		logger.Error("plugin cannot be served", "plugin", p.Name, "error", err)
 		os.Exit(1)

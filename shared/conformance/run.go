@@ -64,6 +64,18 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 	})
 }
 
+// Socket checks a plugin that another program has started and that listens on a socket. It makes the same checks as
+// Binary, except those of the start and the end. The plugin gets made-up configurations: it should serve no host.
+func Socket(ctx context.Context, path string, o Options) (Report, error) {
+	return prepared(ctx, o, func(ctx context.Context, r *run) {
+		r.connect = func(ctx context.Context) (*check.Target, error) { return lifecycle.Attach(ctx, &r.setup, path) }
+		r.calls(ctx)
+		if r.plugin != nil {
+			r.together(ctx, "", lifecycle.AttachedGroup(&r.leftovers))
+		}
+	})
+}
+
 // Value checks a plugin that is served in this process. It makes the same checks as Binary,
 // except those of the process. A method that panics fails its check.
 func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {

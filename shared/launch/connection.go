@@ -29,17 +29,25 @@ func (p *Process) Connect(ctx context.Context, socket string, security credentia
 	if err != nil {
 		return nil, err
 	}
-	cc.Connect()
-	for state := cc.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = cc.GetState() {
-		if !cc.WaitForStateChange(ctx, state) {
-			_ = cc.Close()
-			return nil, context.Cause(ctx)
-		}
+	if err := established(ctx, cc); err != nil {
+		_ = cc.Close()
+		return nil, err
 	}
 	c := &Conn{ClientConn: cc}
 	printed := paced(p.over, p.command.Stderr)
 	c.following.Go(func() { followPrinted(context.WithoutCancel(ctx), cc, printed) })
 	return c, nil
+}
+
+// established returns when the first attempt to connect has succeeded or failed.
+func established(ctx context.Context, cc *grpc.ClientConn) error {
+	cc.Connect()
+	for state := cc.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = cc.GetState() {
+		if !cc.WaitForStateChange(ctx, state) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // Close ends the connection and all calls.
@@ -50,15 +58,17 @@ func (c *Conn) Close() {
 
 // Dial returns another connection to a plugin that is ready, made at the first call.
 func Dial(socket string, security credentials.TransportCredentials) (*grpc.ClientConn, error) {
+	return dial(security, func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) })
+}
+
+func dial(security credentials.TransportCredentials, open func(context.Context) (net.Conn, error), more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	// Not gRPC's unix: scheme, which parses URLs: the plugin chooses the path.
-	return grpc.NewClient("passthrough:plugin", append(wire.DialOptions(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}),
+	return grpc.NewClient("passthrough:plugin", append(append(wire.DialOptions(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return open(ctx) }),
 		grpc.WithTransportCredentials(security),
 		grpc.WithAuthority("localhost"),
 		grpc.WithDisableServiceConfig(),
-	)...)
+	), more...)...)
 }
 
 // followPrinted reads go-plugin's stream of printed output until the connection ends. A

@@ -37,6 +37,15 @@ func credential(userName, groupName string) (*syscall.Credential, error) {
 	return c, nil
 }
 
+// UserID returns the ID of a user of this machine, given by name or number.
+func UserID(name string) (uint32, error) {
+	uid, _, _, err := lookUpUser(name)
+	if err != nil {
+		return 0, fmt.Errorf("user: %q: %w", name, err)
+	}
+	return uid, nil
+}
+
 // lookUpUser returns the IDs of a user. listed: it is in /etc/passwd and so has a group.
 func lookUpUser(name string) (uid, gid uint32, listed bool, err error) {
 	u, err := user.Lookup(name)

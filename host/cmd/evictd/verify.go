@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os/signal"
@@ -24,6 +25,7 @@ type verification struct {
 	sandboxFlags
 
 	configFile       string
+	socket           string
 	asJSON, autoMTLS bool
 }
 
@@ -31,25 +33,36 @@ type verification struct {
 func newVerify() *cobra.Command {
 	var v verification
 	cmd := &cobra.Command{
-		Use:   "verify BINARY",
+		Use:   "verify BINARY|--socket PATH",
 		Short: "Check that a plugin keeps the contract",
 		Long: "Start BINARY, a plugin in any language, as the daemon would and check that it keeps the contract:\n" +
 			"handshake, deadlines, bounds, idempotence, concurrency, garbage in, an orderly end. It is called with\n" +
 			"made-up pods; nothing is evicted, no daemon is needed, nor root unless the plugin needs it.\n" +
 			"It runs with all the rights of the caller, and without limits. With --user or --memory-limit\n" +
 			"it is confined as the daemon confines a custom plugin: no capabilities, and the limits that are usual.\n" +
+			"With --socket a plugin is checked that another program has started and that listens there: it gets made-up\n" +
+			"configurations, so it should not serve a daemon.\n" +
 			"Exit code 1 is a plugin that fails a check, 2 a wrong command line.",
 		Example: "  evictd plugins verify ./my-plugin\n" +
 			"  evictd plugins verify ./my-plugin --user nobody --memory-limit 64Mi\n" +
-			"  evictd plugins verify /usr/libexec/evictd/plugins/disk --config disk.yaml --reclaim",
+			"  evictd plugins verify /usr/libexec/evictd/plugins/disk --config disk.yaml --reclaim\n" +
+			"  evictd plugins verify --socket /tmp/my-plugin.sock",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			switch {
+			case v.socket != "" && len(args) > 0:
+				return fmt.Errorf("got an executable and --socket %s, want one of them", v.socket)
+			case v.socket == "" && len(args) != 1:
 				return fmt.Errorf("got %d arguments, want one: the executable of a plugin, such as ./my-plugin", len(args))
 			}
 			return nil
 		},
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if v.socket != "" {
+			return v.run(cmd, v.socket, conformance.Socket)
+		}
+		return v.run(cmd, args[0], conformance.Binary)
+	}
 	flags := cmd.Flags()
 	flags.StringVar(&v.configFile, "config", "", "file with the plugin's own configuration, YAML or JSON: what stands under plugins.NAME.config of the daemon's")
 	flags.BoolVar(&v.Reclaim, "reclaim", false, "also run the plugin's reclaim steps: they free what they free on this machine")
@@ -58,12 +71,16 @@ func newVerify() *cobra.Command {
 	flags.BoolVar(&v.autoMTLS, "auto-mtls", true, "talk over TLS, as the daemon does unless plugins.NAME.autoMTLS is false")
 	flags.DurationVar(&v.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
 	flags.StringSliceVar(&v.Only, "only", nil, "groups of checks to run after those of describe, to look again at what failed: "+strings.Join(conformance.Groups(), ", "))
+	flags.StringVar(&v.socket, "socket", "", "socket of a plugin that runs already, in place of BINARY")
 	v.add(flags)
+	for _, ofStart := range []string{"user", "memory-limit", "auto-mtls"} {
+		cmd.MarkFlagsMutuallyExclusive("socket", ofStart)
+	}
 	return cmd
 }
 
 // run checks the plugin and prints the result.
-func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
+func (v *verification) run(cmd *cobra.Command, plugin string, check func(context.Context, string, conformance.Options) (conformance.Report, error)) (err error) {
 	v.NoTLS = !v.autoMTLS
 	if v.Timeout <= 0 {
 		return fmt.Errorf("--timeout is %s, want more than 0", v.Timeout)
@@ -82,7 +99,7 @@ func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 	// When interrupted, it still ends what it has started.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	report, err := conformance.Binary(ctx, binary, v.Options)
+	report, err := check(ctx, plugin, v.Options)
 	if err != nil {
 		return err
 	}
@@ -95,7 +112,7 @@ func (v *verification) run(cmd *cobra.Command, binary string) (err error) {
 		return err
 	}
 	if n := report.Count(conformance.Failed); n > 0 {
-		return failure{fmt.Errorf("%s fails %d of %d checks", binary, n, len(report.Checks))}
+		return failure{fmt.Errorf("%s fails %d of %d checks", plugin, n, len(report.Checks))}
 	}
 	return nil
 }

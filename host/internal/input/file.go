@@ -134,6 +134,8 @@ func Kind(m fs.FileMode) string {
 		return "pipe"
 	case m&fs.ModeSocket != 0:
 		return "socket"
+	case m&fs.ModeSymlink != 0:
+		return "symbolic link"
 	default:
 		return "device"
 	}

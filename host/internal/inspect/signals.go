@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +80,8 @@ func CheckPluginDir(dir string) error {
 		return nil //nolint:nilerr // see above
 	}
 	for _, name := range plugins {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		path, socket := plugindir.Path(dir, name)
+		if info, err := os.Stat(path); err == nil && (socket || info.Mode().IsRegular() && info.Mode()&0o111 != 0) {
 			return nil
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -174,9 +173,6 @@ func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 	for _, p := range c.sorted() {
 		s.plugins = append(s.plugins, p.status())
 		s.logs = append(s.logs, p.log)
-		if !c.insiders.has(p.Name, p.file.ID) {
-			s.plugins[len(s.plugins)-1].Path = filepath.Join(c.Dir, p.Name)
-		}
 	}
 	return s
 }

@@ -32,10 +32,15 @@ func connect(ctx context.Context, log *output.Log, s *sandbox.Sandbox, path stri
 	if err == nil {
 		return c, nil
 	}
+	return nil, errors.Join(unready(err, timeout), c.close(0))
+}
+
+// unready names the deadline if err is that it was missed.
+func unready(err error, timeout time.Duration) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not ready within %s: %w", timeout, err)
+		return fmt.Errorf("not ready within %s: %w", timeout, err)
 	}
-	return nil, errors.Join(err, c.close(0))
+	return err
 }
 
 func (c *connection) open(ctx context.Context, log *output.Log, path string, mtls bool) (err error) {

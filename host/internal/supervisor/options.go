@@ -33,7 +33,9 @@ type Options struct {
 	// ExpectBuiltins: a built-in plugin that is missing in Dir is an error. Otherwise its signals
 	// are disabled.
 	ExpectBuiltins bool
-	Log            *slog.Logger
+	// trial: a plugin on a socket is not configured, since it may serve a daemon.
+	trial bool
+	Log   *slog.Logger
 	// Metrics may be nil.
 	Metrics Metrics
 }

@@ -26,6 +26,9 @@ func Check(o Options) (errs []error, warnings []string) {
 			continue
 		}
 		err := checkPlugin(o, name)
+		if _, socket := plugindir.Path(o.Dir, name); socket && startPolicyFor(o.Settings, name).confines() {
+			warnings = append(warnings, fmt.Sprintf("plugin %s: it is a socket, so that capabilities, limits, group and autoMTLS have no effect: they are those of its own pod", name))
+		}
 		switch {
 		case err == nil:
 		case errors.Is(err, plugindir.ErrIncomplete), errors.Is(err, errNoPlugin):
@@ -42,7 +45,12 @@ var errNoPlugin = errors.New("is refused")
 
 // checkPlugin makes the checks that precede a start.
 func checkPlugin(o Options, name string) error {
-	path := filepath.Join(o.Dir, name)
+	path, socket := plugindir.Path(o.Dir, name)
+	policy := startPolicyFor(o.Settings, name)
+	if socket {
+		_, err := policy.checkSocket(name, path)
+		return err
+	}
 	looked, err := plugindir.Identify(path)
 	if err != nil {
 		return err
@@ -54,7 +62,6 @@ func checkPlugin(o Options, name string) error {
 		}
 		return err
 	}
-	policy := startPolicyFor(o.Settings, name)
 	if err := cmp.Or(policy.checkPin(name), policy.Possible()); err != nil {
 		return err
 	}

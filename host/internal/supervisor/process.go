@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/client"
@@ -51,6 +50,7 @@ type start struct {
 	version
 	client.Config
 
+	trial      bool
 	log        *output.Log
 	host       eviction.Host
 	configure  eviction.ConfigureRequest
@@ -98,6 +98,9 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 		return nil, err
 	}
 	s.Ending = r.crashed
+	if limits := r.confinement(); limits != nil && limits.Outside {
+		s.Configured = s.trial
+	}
 	p := &process{running: r, version: s.version, client: client.New(s.Config), gone: make(chan struct{})}
 	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
 	p.Instance = registry.NewInstance(s.Name, s.generation, r.pid(), p.client.Plugin())
@@ -127,16 +130,19 @@ type processes struct {
 func (l *processes) look() (map[string]plugindir.File, error) { return plugindir.Look(l.dir) }
 
 func (l *processes) complete(ctx context.Context, name string) (plugindir.ID, error) {
-	path := filepath.Join(l.dir, name)
+	path, socket := plugindir.Path(l.dir, name)
 	file, err := plugindir.Complete(ctx, path)
-	if err == nil {
+	if err == nil && !socket {
 		_, err = plugindir.Executable(path)
 	}
 	return file, err
 }
 
 func (l *processes) launch(ctx context.Context, s start) (running, error) {
-	path := filepath.Join(l.dir, s.Name)
+	path, socket := plugindir.Path(l.dir, s.Name)
+	if socket {
+		return attach(ctx, s, path)
+	}
 	resolved, err := plugindir.Executable(path) // Check again: it may have waited for long.
 	if err != nil {
 		return nil, err
@@ -179,4 +185,6 @@ func (c *connection) crashed() string {
 	return c.proc.Ending()
 }
 
-func (c *connection) confinement() *Confinement { return &Confinement{c.pinned, c.sandbox.Status()} }
+func (c *connection) confinement() *Confinement {
+	return &Confinement{Pinned: c.pinned, Status: c.sandbox.Status()}
+}

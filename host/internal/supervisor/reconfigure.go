@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -23,7 +24,7 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := checkPolicies(settings); err != nil {
+	if err := checkPolicies(s.control.Dir, settings); err != nil {
 		return err
 	}
 	var (
@@ -69,13 +70,18 @@ func (s *Supervisor) Reassign(a registry.Assignment) {
 }
 
 // checkPolicies returns errors in settings with which no process could start.
-func checkPolicies(all map[string]Settings) error {
+func checkPolicies(dir string, all map[string]Settings) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if all[name].Disabled {
 			continue
 		}
-		if err := startPolicyFor(all, name).Possible(); err != nil {
+		policy := startPolicyFor(all, name)
+		err := policy.Possible()
+		if _, socket := plugindir.Path(dir, name); socket {
+			_, err = policy.users(name)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
 	}

@@ -52,6 +52,8 @@ type Status struct {
 type Confinement struct {
 	// Pinned: its file has the required hash.
 	Pinned bool `json:"pinned"`
+	// Outside: another program has started it, evictd sets no limits. Only User is known.
+	Outside bool `json:"outside,omitempty"`
 	sandbox.Status
 }
 
@@ -97,6 +99,7 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 
 func (p *plugin) status() Status {
 	st := p.Status
+	st.Path = p.file.Path
 	st.Restarts = max(0, p.starts-1)
 	if p.reason != nil {
 		st.Reason = p.reason.Error()

@@ -52,6 +52,7 @@ func try(ctx context.Context, o Options, names []string, use func(*Supervisor)) 
 		return []error{err}
 	}
 	// No eviction waits for this.
+	o.trial = true
 	t := o.Timeouts.WithDefaults()
 	o.Timeouts.Start = t.Handshake + t.Describe + t.Configure
 	s, err := New(o)

@@ -50,6 +50,8 @@ type Config struct {
 	Doublings int
 	// Builtin plugins may relay the kubelet's figures.
 	Builtin bool
+	// Configured plugins keep the configuration that they have.
+	Configured bool
 	// Ending describes how the plugin's process has ended, after waiting briefly for that; "" if it
 	// has not. It is nil for an in-process plugin.
 	Ending func() string

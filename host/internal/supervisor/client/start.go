@@ -26,7 +26,7 @@ func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 	if c.remote.Configurer == nil && len(req.Config) > 0 {
 		return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
 	}
-	if c.remote.Configurer != nil {
+	if c.remote.Configurer != nil && !c.Configured {
 		err := c.ask(ctx, "configure", c.Timeouts.Configure, func(ctx context.Context) error {
 			return c.remote.Configurer.Configure(ctx, req)
 		})

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -55,11 +56,12 @@ func Names(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if name := e.Name(); pluginName(name) {
-			names = append(names, name)
+		if pluginName(e.Name()) {
+			names = append(names, nameOf(e.Name()))
 		}
 	}
-	return names, nil
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // pluginName reports whether a file of that name may be a plugin: temporary and backup files of
@@ -79,6 +81,8 @@ type File struct {
 	Dangling bool
 	// Fit: its permissions allow running it.
 	Fit bool
+	// Path is "" for an in-process plugin.
+	Path string
 }
 
 // Look returns the files in the plugin directory, by name.
@@ -89,10 +93,14 @@ func Look(dir string) (map[string]File, error) {
 	}
 	files := make(map[string]File, len(names))
 	for _, name := range names {
-		path := filepath.Join(dir, name)
+		path, socket := Path(dir, name)
 		id, err := Identify(path)
-		_, unfit := Executable(path)
-		files[name] = File{id, errors.Is(err, fs.ErrNotExist), unfit == nil}
+		f := File{ID: id, Dangling: errors.Is(err, fs.ErrNotExist), Path: path}
+		if !socket {
+			_, unfit := Executable(path)
+			f.Fit = unfit == nil
+		}
+		files[name] = f
 	}
 	return files, nil
 }

@@ -92,6 +92,9 @@ func whyOf(p supervisor.Status) string {
 			parts = append(parts, "replacement is starting")
 		}
 	}
+	if c := p.Confinement; c != nil && c.Outside {
+		parts = append(parts, "behind a socket, of uid "+c.User+": rights and limits are those of its own pod")
+	}
 	if p.Standby != nil {
 		parts = append(parts, "asked after all others until "+p.Standby.Until.Format(time.RFC3339)+": "+p.Standby.Reason)
 	}

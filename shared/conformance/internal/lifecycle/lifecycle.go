@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -37,15 +38,18 @@ type Leftovers struct {
 	Printed []string
 }
 
+// groupName is the name of the group in options.
+const groupName = "process"
+
 // Group checks the life of the process; its last checks judge the leftovers of the other groups.
 func Group(r *Starter, of *Leftovers) check.Group {
-	return check.Group{Name: "process", Unconfigured: true, Checks: []check.Check{
+	return check.Group{Name: groupName, Unconfigured: true, Checks: append([]check.Check{
 		{
 			Name: "by-hand", RPC: "(start)", Input: "no EVICTD_PLUGIN_COOKIE in the environment",
 			Expect: "an explanation on standard error and an exit status that is not 0, within 2s", Run: r.byHand,
 		},
-		{Name: "health", RPC: "grpc.health.v1.Health/Check", Input: `service "plugin"`, Expect: "SERVING", Run: r.onAnother(healthy)},
-		{Name: "unknown-rpc", RPC: "PluginService/FromTheFuture", Input: "an empty message", Expect: "UNIMPLEMENTED", Run: unknownRPC},
+		healthCheck(r.onAnother(healthy)),
+		unknownRPCCheck,
 		{Name: "tls-stranger", RPC: "(connect)", Input: "a client certificate that the host did not announce, and none", Expect: "no connection", Run: r.onAnother(unauthenticated)},
 		{
 			Name: "handshake-plain", RPC: "(handshake)", Input: "a host without AutoMTLS: no PLUGIN_CLIENT_CERT",
@@ -67,11 +71,17 @@ func Group(r *Starter, of *Leftovers) check.Group {
 			Name: "survivors", RPC: "(process)", Input: "the end of the processes so far",
 			Expect: "nobody who was started by them lives on", Run: func(ctx context.Context, _ *check.Target) error { return r.survivors(ctx) },
 		},
+		{Name: "stdout", RPC: "(process)", Input: "all calls", Expect: "nothing on standard output after the handshake", Run: of.nothingPrinted},
+	}, of.growth()...)}
+}
+
+// growth returns the checks of what the calls of all groups have left.
+func (of *Leftovers) growth() []check.Check {
+	return []check.Check{
 		{
 			Name: "idle", RPC: "(process)", Input: "no calls, after all those that were cancelled",
 			Expect: fmt.Sprintf("less than half of a processor within %s", settleTime), Run: of.none(func(g Growth) (string, bool) { return fmt.Sprintf("it computed on for %s", settleTime), g.Busy }),
 		},
-		{Name: "stdout", RPC: "(process)", Input: "all calls", Expect: "nothing on standard output after the handshake", Run: of.nothingPrinted},
 		{
 			Name: "descriptors", RPC: "(process)", Input: "all calls",
 			Expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors), Run: of.none(func(g Growth) (string, bool) {
@@ -84,7 +94,15 @@ func Group(r *Starter, of *Leftovers) check.Group {
 				return fmt.Sprintf("%d MiB more", g.RSSBytes>>20), g.RSSBytes > spareMemory
 			}),
 		},
-	}}
+	}
+}
+
+func healthCheck(run func(context.Context, *check.Target) error) check.Check {
+	return check.Check{Name: "health", RPC: "grpc.health.v1.Health/Check", Input: `service "plugin"`, Expect: "SERVING", Run: run}
+}
+
+var unknownRPCCheck = check.Check{
+	Name: "unknown-rpc", RPC: "PluginService/FromTheFuture", Input: "an empty message", Expect: "UNIMPLEMENTED", Run: unknownRPC,
 }
 
 func (r *Starter) byHand(_ context.Context, t *check.Target) error {
@@ -108,8 +126,10 @@ func (r *Starter) byHand(_ context.Context, t *check.Target) error {
 	return nil
 }
 
-func healthy(ctx context.Context, _ *check.Target, p *Process) error {
-	reply, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "plugin"})
+func healthy(ctx context.Context, _ *check.Target, p *Process) error { return serving(ctx, p.conn) }
+
+func serving(ctx context.Context, conn grpc.ClientConnInterface) error {
+	reply, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "plugin"})
 	if err == nil && reply.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		err = fmt.Errorf("status %s", reply.GetStatus())
 	}

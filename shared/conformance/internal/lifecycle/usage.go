@@ -29,9 +29,12 @@ const (
 	idleTime   = idleWindow / 2
 )
 
-// Usage implements check.Server. It reads from /proc.
-func (p *Process) Usage() check.Usage {
-	dir := fmt.Sprintf("/proc/%d", p.PID())
+// Usage implements check.Server.
+func (p *Process) Usage() check.Usage { return usageOf(p.PID()) }
+
+// usageOf reads from /proc.
+func usageOf(pid int) check.Usage {
+	dir := fmt.Sprintf("/proc/%d", pid)
 	entries, err := os.ReadDir(dir + "/fd")
 	if err != nil {
 		return check.Usage{}
@@ -44,7 +47,7 @@ func (p *Process) Usage() check.Usage {
 	stat := statOf(dir)
 	u.Threads = int(number(stat, 17))
 	scheduled(dir, &u)
-	u.Children = childrenOf(p.PID())
+	u.Children = childrenOf(pid)
 	return u
 }
 
