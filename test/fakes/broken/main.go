@@ -15,9 +15,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -61,11 +63,33 @@ func main() {
 	}
 	leaveWithHost()
 	b := &broken{Fault: s, before: map[eviction.Signal]eviction.Observation{}}
+	if path := os.Getenv("EVICTD_PLUGIN_SOCKET"); path != "" {
+		listenOn(path, b)
+		return
+	}
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  wire.Handshake,
 		VersionedPlugins: wire.ServerPlugins(b.plugin()),
 		GRPCServer:       b.server,
 	})
+}
+
+// listenOn serves b on a socket, which stays there at the end.
+func listenOn(path string, b *broken) {
+	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+	_ = os.Remove(aside)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: aside, Net: "unix"})
+	if err == nil {
+		listener.SetUnlinkOnClose(false)
+		err = errors.Join(os.Chmod(aside, 0o600), os.Rename(aside, path))
+	}
+	if err == nil {
+		s := b.server(nil)
+		wire.Register(s, b.plugin())
+		err = s.Serve(listener)
+	}
+	fmt.Fprintln(os.Stderr, "broken:", err)
+	os.Exit(1)
 }
 
 // tail reads the end of the program, where a fault may be appended.

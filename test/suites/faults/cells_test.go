@@ -14,6 +14,8 @@ const (
 	builtin = "built-in"
 	custom  = "custom"
 	only    = "only observer"
+	// A custom one that evictd has not started.
+	socket = "socket"
 )
 
 // The ways in which a cell may end.
@@ -61,12 +63,12 @@ func cells() []cell {
 		if f.Call == fault.Reclaim {
 			base = "trim"
 		}
-		all = append(all, newCell(custom, base, f.Call, f.Kind, f.Variant))
+		all = append(all, newCell(custom, base, f.Call, f.Kind, f.Variant), newCell(socket, base, f.Call, f.Kind, f.Variant))
 		if f.Call == fault.Describe || f.Call == fault.Configure || f.Call == fault.Observe {
 			all = append(all, newCell(only, "spare", f.Call, f.Kind, f.Variant))
 		}
 	}
-	for _, who := range []string{builtin, custom} {
+	for _, who := range []string{builtin, custom, socket} {
 		all = append(all, newCell(who, "memory", fault.Waited, fault.Slow, ""))
 	}
 	for _, base := range []string{"disk", "pid"} {
@@ -83,11 +85,11 @@ func cells() []cell {
 func newCell(who, base string, call fault.Call, kind fault.Kind, variant string) cell {
 	c := cell{who: who, Fault: fault.Fault{Base: base, Call: call, Kind: kind, Variant: variant}, outcome: evicted, victims: []string{greedy}}
 	switch {
-	case slices.Contains(fault.Plausible, variant) && (who != custom || base == "disk"):
+	case slices.Contains(fault.Plausible, variant) && (who != custom && who != socket || base == "disk"):
 		c.believed()
 	case who == builtin:
 		c.builtin()
-	case who == custom:
+	case who == custom, who == socket:
 		c.custom()
 	case who == only:
 		c.only()

@@ -86,10 +86,10 @@ func tables() string {
 		}
 	}
 	b.WriteString("\n## A built-in plugin, and a custom one beside it\n")
-	row := rows("built-in", "custom")
+	row := rows("built-in", "custom", "custom, on a socket")
 	for i, c := range all {
 		if c.who == builtin && (c.Base == "memory" || c.Call == fault.Reclaim) && i < len(all) {
-			row(c.Call, c.row(), find(builtin, "", c.Call, c.row()), find(custom, "", c.Call, c.row()))
+			row(c.Call, c.row(), find(builtin, "", c.Call, c.row()), find(custom, "", c.Call, c.row()), find(socket, "", c.Call, c.row()))
 		}
 	}
 	b.WriteString("\n## The only observer of a signal of its own\n")

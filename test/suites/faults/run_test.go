@@ -40,7 +40,7 @@ func (c cell) run(t *testing.T) (took time.Duration) {
 	if err := os.WriteFile(armed, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if c.who == custom && c.Call == fault.Observe {
+	if (c.who == custom || c.who == socket) && c.Call == fault.Observe {
 		c.awaitStrike(t) // else the built-in plugin, which is asked beside it, may be first
 	}
 	w.pressure(pressed)
@@ -88,8 +88,15 @@ func (c cell) install(t *testing.T, w *world) (pressed string) {
 	} else if pressed != "" {
 		daemon.Install(t, daemon.Build(t, pressed), filepath.Join(w.plugins, pressed))
 	}
-	if err := fault.Install(daemon.Build(t, "broken"), filepath.Join(w.plugins, name), c.Fault); err != nil {
+	program := filepath.Join(w.plugins, name)
+	if c.who == socket {
+		program = filepath.Join(t.TempDir(), name)
+	}
+	if err := fault.Install(daemon.Build(t, "broken"), program, c.Fault); err != nil {
 		t.Fatal(err)
+	}
+	if c.who == socket {
+		daemon.Outside(t, program, filepath.Join(w.plugins, name+".sock"))
 	}
 	return pressed
 }

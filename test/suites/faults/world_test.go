@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 // emptyWorld is a world without pods.
 func emptyWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, node: daemon.NewNode(t, 16*gib), runtime: fakecri.Start(t), manifests: t.TempDir(), plugins: t.TempDir(), volume: "{}", processes: map[string]chan struct{}{}}
+	w := &world{t: t, node: daemon.NewNode(t, 16*gib), runtime: fakecri.Start(t), manifests: t.TempDir(), plugins: daemon.RunDir(t), volume: "{}", processes: map[string]chan struct{}{}}
 	w.config = map[string]any{
 		"rootDir": w.node.Root, "runtimeEndpoint": w.runtime.Endpoint(), "podManifestDir": w.manifests, "pluginDir": w.plugins,
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -37,6 +38,9 @@ func Complete(ctx context.Context, path string) (ID, error) {
 		case <-ctx.Done():
 			return ID{}, ctx.Err()
 		}
+	}
+	if filepath.Ext(path) == socketSuffix {
+		return id, nil // CheckSocket looks what it is
 	}
 	// Non-blocking: it may have become a pipe.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
