@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,8 @@ func beAPlugin(fault string) {
 	if early := beforeHandshake[fault]; early != nil {
 		early()
 	}
-	if os.Getenv(wire.Handshake.MagicCookieKey) == "" {
+	socket := os.Getenv("EVICTD_PLUGIN_SOCKET")
+	if socket == "" && os.Getenv(wire.Handshake.MagicCookieKey) == "" {
 		if fault != "silent-by-hand" {
 			fmt.Fprintln(os.Stderr, "evictd starts this")
 		}
@@ -56,16 +58,17 @@ func beAPlugin(fault string) {
 	if fault == "major-9" {
 		plugins = map[int]plugin.PluginSet{9: plugins[wire.ProtocolMajor]}
 	}
-	if fault == "no-client-check" || fault == "no-health" {
-		serveByItself(plugins)
+	if socket != "" || fault == "no-client-check" || fault == "no-health" {
+		serveByItself(plugins, cmp.Or(socket, os.Getenv(plugin.EnvUnixSocketDir)+"/s"))
 		return
 	}
 	plugin.Serve(&plugin.ServeConfig{HandshakeConfig: wire.Handshake, VersionedPlugins: plugins, GRPCServer: wire.NewGRPCServer})
 }
 
 // serveByItself serves without TLS and health, in a handshake without go-plugin.
-func serveByItself(plugins map[int]plugin.PluginSet) {
-	listener, err := net.Listen("unix", os.Getenv(plugin.EnvUnixSocketDir)+"/s")
+func serveByItself(plugins map[int]plugin.PluginSet, socket string) {
+	_ = os.Remove(socket)
+	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		panic(err)
 	}

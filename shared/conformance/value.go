@@ -3,15 +3,14 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/conformance/internal/lifecycle"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -46,12 +45,7 @@ type connection struct{ *grpc.ClientConn }
 
 func (connection) Ended(time.Duration) string { return "" }
 
-// Usage returns the usage of this process.
-func (connection) Usage() check.Usage {
-	var self unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &self)
-	return check.Usage{Threads: runtime.NumGoroutine(), Ran: time.Duration(self.Utime.Nano() + self.Stime.Nano()), Shared: true}
-}
+func (connection) Usage() check.Usage { return lifecycle.OwnUsage() }
 
 func (connection) Printed() []string { return nil }
 

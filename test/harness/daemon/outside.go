@@ -18,11 +18,12 @@ type Outsider struct {
 	done chan struct{}
 }
 
-// Outside runs a plugin on a socket until the end of the test.
-func Outside(t testing.TB, program, socket string) *Outsider {
+// Outside runs a plugin on a socket until the end of the test, with more variables in its environment.
+func Outside(t testing.TB, program, socket string, more ...string) *Outsider {
 	t.Helper()
 	o := &Outsider{over: make(chan struct{}), done: make(chan struct{})}
-	o.start(t, program, socket)
+	env := append([]string{"EVICTD_PLUGIN_SOCKET=" + socket}, more...)
+	o.start(t, program, env)
 	go func() {
 		defer close(o.done)
 		for {
@@ -32,7 +33,7 @@ func Outside(t testing.TB, program, socket string) *Outsider {
 				return
 			case <-time.After(200 * time.Millisecond):
 			}
-			o.start(t, program, socket)
+			o.start(t, program, env)
 		}
 	}()
 	t.Cleanup(func() {
@@ -49,9 +50,9 @@ func Outside(t testing.TB, program, socket string) *Outsider {
 	return o
 }
 
-func (o *Outsider) start(t testing.TB, program, socket string) {
+func (o *Outsider) start(t testing.TB, program string, env []string) {
 	cmd := exec.Command(program)
-	cmd.Env = []string{"EVICTD_PLUGIN_SOCKET=" + socket}
+	cmd.Env = env
 	if err := child.Start(cmd); err != nil {
 		t.Errorf("start %s: %v", program, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +49,12 @@ func (a Attached) Ended(d time.Duration) string {
 }
 
 // Usage implements check.Server.
-func (a Attached) Usage() check.Usage { return usageOf(int(a.Pid)) }
+func (a Attached) Usage() check.Usage {
+	if int(a.Pid) == os.Getpid() {
+		return OwnUsage()
+	}
+	return usageOf(int(a.Pid))
+}
 
 // Printed implements check.Server: the output is not seen here.
 func (Attached) Printed() []string { return nil }

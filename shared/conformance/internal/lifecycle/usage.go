@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/conformance/internal/check"
 	"github.com/evictd/evictd/shared/conformance/internal/garbage"
@@ -31,6 +34,13 @@ const (
 
 // Usage implements check.Server.
 func (p *Process) Usage() check.Usage { return usageOf(p.PID()) }
+
+// OwnUsage returns the usage of this process.
+func OwnUsage() check.Usage {
+	var self unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &self)
+	return check.Usage{Threads: runtime.NumGoroutine(), Ran: time.Duration(self.Utime.Nano() + self.Stime.Nano()), Shared: true}
+}
 
 // usageOf reads from /proc.
 func usageOf(pid int) check.Usage {
