@@ -163,7 +163,8 @@ func (c *controller) judgeAssignment(r *registry.Registry) {
 	}
 }
 
-// judgeConflicts takes plugins out of service that define a signal differently from another one.
+// judgeConflicts takes plugins out of service that define a signal differently from one that
+// precedes them by name.
 func (c *controller) judgeConflicts(r *registry.Registry) {
 	for _, i := range r.Instances() {
 		err := r.Conflict(i)
