@@ -2,8 +2,8 @@ package supervisor
 
 import (
 	"fmt"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
@@ -60,57 +60,57 @@ func TestAnAssignmentSettlesWhoIsInCharge(t *testing.T) {
 	h.Reassign(ranks("rival-b"))
 
 	h.Reassign(nil)
-	eventually(t, "one that was not in charge has to go", func() bool { return h.plugin("rival-a").State == Refused })
-	if got := rankers(h.Pin()); got != "[rival-b memory]" {
-		t.Errorf("rankers %s, want the one to stay that was in charge", got)
+	if got := rankers(h.Pin()); got != "[rival-a rival-b memory]" {
+		t.Errorf("rankers %s, want the first by name in charge", got)
 	}
-	want(t, h.plugin("rival-a").Reason, `plugins "rival-a" and "rival-b" both offer rank memory.available`, `or assign["memory.available"].rank to one`)
-	roles("shadowed: custom before built-in", "out: refused", "in charge: custom before built-in")
-
-	h.Reassign(ranks("rival-a"))
-	eventually(t, "the assigned one is in charge", func() bool { return rankers(h.Pin()) == "[rival-a rival-b memory]" })
+	roles("shadowed: first by name", "in charge: first by name", "shadowed: first by name")
 }
 
 func TestAnAssignmentToNobody(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "memory", "rival-a", "rival-b", "good")
 	h := startHost(t, dir, assigning(ranks("rival-c")), plain("memory", "rival-a", "rival-b", "rival-c", "good"))
-	for _, name := range []string{"rival-a", "rival-b"} {
-		if s := h.plugin(name); s.State != Refused {
-			t.Errorf("%s is %s, want both refused as if nothing were assigned", name, s.State)
-		}
+	if got := rankers(h.Pin()); got != "[rival-a rival-b memory]" {
+		t.Errorf("rankers %s, want them as if nothing were assigned", got)
 	}
 	want(t, h.log.String(), `"msg":"assignment to a plugin has no effect","signal":"memory.available","capability":"rank","plugin":"rival-c","because":"it is not there"`)
-	if got := role(h.plugin("memory")); got != "in charge: only provider; assigned to rival-c, which is not there" {
+	if got := role(h.plugin("memory")); got != "shadowed: first by name; assigned to rival-c, which is not there" {
 		t.Errorf("memory is %s", got)
 	}
 	h.Reassign(ranks("good"))
-	if got := role(h.plugin("memory")); got != "in charge: only provider; assigned to good, which does not offer it" {
+	if got := role(h.plugin("memory")); got != "shadowed: first by name; assigned to good, which does not offer it" {
 		t.Errorf("memory is %s", got)
 	}
 	h.Reassign(ranks("rival-c"))
 	put(t, dir, "rival-c", "rival-c")
-	eventually(t, "all serve once it is there", func() bool { return rankers(h.Pin()) == "[rival-c rival-a rival-b memory]" })
+	eventually(t, "it is in charge once it is there", func() bool { return rankers(h.Pin()) == "[rival-c rival-a rival-b memory]" })
 }
 
-// What one plugin gives up another may have.
-func TestARefusedPluginServesWhenTheOtherGivesWay(t *testing.T) {
+func TestTheFirstByNameIsInCharge(t *testing.T) {
 	t.Parallel()
-	dir := installed(t, "memory", "rival-a")
-	h := startHost(t, dir, plain("memory", "rival-a", "rival-b"))
-	put(t, dir, "rival-b", "rival-b")
-	eventually(t, "the newcomer is refused", func() bool { return h.plugin("rival-b").State == Refused })
-	if got := rankers(h.Pin()); got != "[rival-a memory]" {
-		t.Errorf("rankers %s, want the incumbent", got)
-	}
-	put(t, dir, "rival-a", "fine")
-	eventually(t, "the other one has what the new version does not want", func() bool { return rankers(h.Pin()) == "[rival-b memory]" })
+	p := defaultRestartPolicy()
+	p.first, p.longest = time.Hour, 2*time.Hour // what crashes stays away
+	dir := installed(t, "memory", "rival-b")
+	h := startWithPolicy(t, p, dir)
+	second := h.plugin("rival-b").PID
 	put(t, dir, "rival-a", "rival-a")
-	eventually(t, "the next version comes too late", func() bool {
-		r := h.plugin("rival-a").Replacement
-		return r != nil && r.State == Refused && strings.Contains(r.Reason, "both offer rank memory.available")
-	})
-	if s := h.plugin("rival-a"); s.State != Running {
-		t.Errorf("rival-a is %s, want its former version to run", s.State)
+	eventually(t, "one that comes later takes charge", func() bool { return rankers(h.Pin()) == "[rival-a rival-b memory]" })
+	put(t, dir, "rival-a", "fine")
+	eventually(t, "the second one has what its next version does not offer", func() bool { return rankers(h.Pin()) == "[rival-b memory]" })
+	put(t, dir, "rival-a", "rival-a")
+	eventually(t, "it takes charge again", func() bool { return rankers(h.Pin()) == "[rival-a rival-b memory]" })
+	disable := func(is bool) {
+		if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"rival-a": {Disabled: is}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disable(true)
+	eventually(t, "the second one stands in for one that is disabled", func() bool { return rankers(h.Pin()) == "[rival-b memory]" })
+	disable(false)
+	eventually(t, "it is back", func() bool { return rankers(h.Pin()) == "[rival-a rival-b memory]" })
+	kill(t, h.plugin("rival-a").PID)
+	eventually(t, "the second one stands in for one that crashes", func() bool { return rankers(h.Pin()) == "[rival-b memory]" })
+	if s := h.plugin("rival-b"); s.PID != second {
+		t.Errorf("%+v, want rival-b left alone with process %d", s, second)
 	}
 }

@@ -26,7 +26,7 @@ const (
 // attempt begins to start a plugin, beside the serving process if there is one.
 func (c *controller) attempt(p *plugin) {
 	a := &attempt{seen: p.file.ID, version: version{policy: startPolicyFor(c.Settings, p.Name)}, began: time.Now(), mark: p.log.Mark()}
-	p.starting, p.changedFile, p.released = a, false, false
+	p.starting, p.changedFile = a, false
 	switch {
 	case p.serving != nil:
 		p.replacing(Starting, nil)
@@ -114,28 +114,20 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 		}
 		return func() { c.exited(p, proc) }
 	})
-	if p.first {
-		p.said = proc.Plugin
-	}
 	c.move(p, a, startup.LaunchSucceeds, errOutdated)
 }
 
-// admit puts the process of an attempt into service, replacing the serving one, or ends it. At the
-// host's start custom plugins wait for each other. The built-in ones serve at once: a missing
-// memory signal is worse than a missing ranker.
+// admit puts the process of an attempt into service, replacing the serving one, or ends it.
 func (c *controller) admit(p *plugin, a *attempt) {
 	proc := a.proc
 	if c.outdated(proc) {
 		c.move(p, a, startup.BecomesStale, errOutdated)
 		return
 	}
-	if !c.tried && !registry.Builtin(p.Name) {
-		return
-	}
 	if p.serving == nil {
 		p.said = proc.Plugin // The status also shows refused plugins.
 	}
-	if err := c.conflicts(p, proc.Instance); err != nil {
+	if err := c.registry().Conflict(proc.Instance); err != nil {
 		c.move(p, a, startup.ServiceDenied, plugindir.Refusal{Err: err})
 		return
 	}
@@ -162,10 +154,9 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	proc, former := a.proc, p.serving
 	c.move(p, a, startup.ServiceBegins, nil)
 	a.cancel()
-	less := p.registered != nil && !registry.SameOffers(p.registered, proc.Plugin)
 	p.serving, p.starting, p.Replacement = proc, nil, nil
-	p.said, p.registered, p.observes = proc.Plugin, proc.Plugin, proc.Plugin.Observes()
-	p.first, p.contender, p.late, p.swapPause = false, false, 0, swapPause
+	p.said, p.observes = proc.Plugin, proc.Plugin.Observes()
+	p.first, p.late, p.swapPause = false, 0, swapPause
 	proc.began = time.Now()
 	if _, refused := errors.AsType[plugindir.Refusal](p.lastError); refused || hostFault(p.lastError) {
 		p.lastError = nil // The cause no longer applies.
@@ -178,13 +169,11 @@ func (c *controller) serve(p *plugin, a *attempt) {
 		c.Log.Info("plugin replaced", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 		c.retire(p, former, nil, false)
+		c.released()
 	case !c.insiders.has(p.Name, proc.file):
 		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
 	}
 	c.Metrics.PluginUp(p.Name, true)
-	if less {
-		c.released()
-	}
 }
 
 // discard ends the process of an attempt that will not serve.
@@ -245,7 +234,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 	p.replacing(Refused, err)
 	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
 	switch {
-	case p.changedFile || p.released: // the next attempt starts at once
+	case p.changedFile: // the next attempt starts at once
 	case strained(err):
 		c.pause(p, p.swapPause)
 		p.swapPause = min(2*p.swapPause, mostSwapPause)

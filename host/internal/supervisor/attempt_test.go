@@ -30,6 +30,8 @@ type workshop struct {
 	// broken holds the errors of starts, by plugin; held the channels they wait for.
 	broken map[string]error
 	held   map[string]chan struct{}
+	// units holds the units in which plugins define acme.example/x; the others do not define it.
+	units map[string]string
 	// ends is closed when processes may end, nil for at once.
 	ends chan struct{}
 	// crash ends the latest process of a plugin.
@@ -109,7 +111,7 @@ func (w *workshop) complete(_ context.Context, name string) (plugindir.ID, error
 
 func (w *workshop) launch(ctx context.Context, s start) (running, error) {
 	w.mu.Lock()
-	broken, held := w.broken[s.Name], w.held[s.Name]
+	broken, held, unit := w.broken[s.Name], w.held[s.Name], w.units[s.Name]
 	w.mu.Unlock()
 	if held != nil {
 		<-held
@@ -117,16 +119,26 @@ func (w *workshop) launch(ctx context.Context, s start) (running, error) {
 	if broken != nil {
 		return nil, broken
 	}
-	r, err := insiders{s.Name: inside{rank: inOrder, configure: func(req eviction.ConfigureRequest) error {
+	p := inside{rank: inOrder, configure: func(req eviction.ConfigureRequest) error {
 		w.change(func() { w.reported[s.Name] = append(w.reported[s.Name], string(req.Config)) })
 		return nil
-	}}.plugin()}.launch(ctx, s)
+	}}.plugin()
+	if unit != "" {
+		p.Signals = append(p.Signals, defined(unit))
+	}
+	r, err := insiders{s.Name: p}.launch(ctx, s)
 	m := &mortal{running: r, exit: make(chan struct{}), ends: func() (ends chan struct{}) {
 		w.change(func() { ends = w.ends })
 		return ends
 	}}
 	w.change(func() { w.crash[s.Name] = m.end })
 	return m, err
+}
+
+// defined returns acme.example/x with a unit.
+func defined(unit string) eviction.SignalSpec {
+	const name = "acme.example/x"
+	return eviction.SignalSpec{Signal: name, Definition: &eviction.Definition{Unit: eviction.Unit(unit), Format: eviction.FormatDecimalSI, Resource: name, Condition: name}}
 }
 
 // A mortal is a plugin that can end.
@@ -175,40 +187,49 @@ func (w *workshop) want(name, what string, ok func(Status) bool) {
 
 func runs(s Status) bool { return s.State == Running }
 
-func TestContendersKeepEachOtherOutUntilOneIsAnother(t *testing.T) {
-	w := open(t, "a", "b", "memory")
-	for _, name := range []string{"a", "b"} {
-		w.want(name, "is refused", func(s Status) bool {
-			return s.State == Refused && strings.Contains(s.Reason, `plugins "a" and "b" both offer rank memory.available`)
-		})
+// Two plugins that define a signal differently cannot both serve.
+func TestTwoDefinitionsOfASignal(t *testing.T) {
+	refused := func(s Status) bool {
+		return s.State == Refused && strings.Contains(s.Reason, `plugins "a" and "b" define acme.example/x differently`)
 	}
-	w.want("memory", "serves", runs)
-	w.write("c")
+	w := openWith(t, func(w *workshop) { w.units = map[string]string{"a": "things", "b": "others"} }, "a", "b", "memory")
+	w.want("a", "serves, the first by name", runs)
+	w.want("b", "is refused", refused)
+	w.change(func() { delete(w.files, "a") })
 	again(w)
-	w.want("c", "serves: those that were found with each other do not count for it", runs)
-	w.change(func() { delete(w.files, "c") })
-	again(w)
-	w.want("c", "is gone", func(s Status) bool { return s.Name == "" })
-	for _, name := range []string{"a", "b"} {
-		w.want(name, "is still refused", func(s Status) bool { return s.State == Refused })
-	}
-	w.change(func() { w.broken["a"] = errors.New("rubbish") })
+	w.want("b", "serves when the other one is gone", runs)
 	w.write("a")
 	again(w)
-	w.want("b", "serves, the other one is another now", runs)
-	w.change(func() { delete(w.broken, "a") })
+	w.want("a", "serves again", runs)
+	w.want("b", "has to go for the first by name", refused)
+	w.change(func() { w.units["a"] = "others" })
 	w.write("a")
 	again(w)
-	w.want("a", "comes late", func(s Status) bool { return s.State == Refused })
-	if s := w.plugin("b"); s.State != Running {
-		t.Errorf("b is %s, want whoever was there first in place", s.State)
+	w.want("b", "serves beside a version that agrees with it", runs)
+	before := w.plugin("b")
+	w.change(func() { w.units["b"] = "things" })
+	w.write("b")
+	again(w)
+	w.want("b", "is not replaced by one that does not", func(s Status) bool {
+		return s.PID == before.PID && s.Generation == before.Generation && s.Replacement != nil && s.Replacement.State == Refused
+	})
+	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"b": {Shadow: true}}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("b", "is replaced as a shadow, which may define what it likes", func(s Status) bool { return runs(s) && s.Generation > before.Generation })
+	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want("b", "has to go when it is none any more", refused)
+	if s := w.plugin("a"); !runs(s) || s.Restarts > 0 {
+		t.Errorf("a: %+v, want it left alone", s)
 	}
 }
 
 // again has the directory looked at, as after a change in it.
 func again(w *workshop) { w.Supervisor.look() }
 
-// Custom plugins wait for each other at the start, and nobody waits for ever.
+// No plugin waits for another one at the start.
 func TestTheStartGoesOnWithoutAPluginThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
@@ -220,10 +241,7 @@ func TestTheStartGoesOnWithoutAPluginThatHangs(t *testing.T) {
 			t.Errorf("slow is %s, want it still started", s.State)
 		}
 		close(held)
-		w.want("slow", "comes after b, which was there first", func(s Status) bool { return s.State == Refused })
-		if s := w.plugin("b"); s.State != Running {
-			t.Errorf("b is %s, want it to serve on", s.State)
-		}
+		w.want("slow", "serves when it is ready", runs)
 	})
 }
 

@@ -64,18 +64,14 @@ func (c *catalog) replaced(p *plugin) {
 		c.Metrics.PluginStandby(p.Name, false)
 	}
 	p.slowness = client.Slowness{}
-	if p.contender {
-		p.contender = false
-		c.released()
-	}
 	p.wake()
 }
 
-// released retries plugins that may be able to serve now that others have left service.
+// released retries plugins that may be able to serve now that another one has left or was replaced.
 func (c *catalog) released() {
 	c.again = true
 	for _, p := range c.plugins {
-		p.released = true
+		p.changedFile = true
 		if p.State == Refused || p.Replacement != nil && p.Replacement.State == Refused {
 			p.resume()
 		}
@@ -122,19 +118,10 @@ func (c *catalog) outdated(proc *process) bool {
 	return !c.insiders.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
-// unregister removes the plugin's registration, which disables its signals.
-func (c *catalog) unregister(p *plugin) {
-	if p.registered != nil {
-		p.registered = nil
-		c.released()
-	}
-}
-
 // forget removes a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.Name)
 	c.Metrics.PluginGone(p.Name)
-	c.released()
 }
 
 // noteUndead records a process that could not be killed.
@@ -148,23 +135,6 @@ func (c *catalog) noteUndead(p *plugin, err error) {
 // request returns the configuration of a plugin.
 func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
-}
-
-// conflicts returns what prevents a plugin from serving: conflicts with registered plugins, and
-// with other contenders, of which none was there first.
-func (c *catalog) conflicts(p *plugin, mine *registry.Instance) error {
-	var errs []error
-	r := c.registry()
-	for _, other := range c.sorted() {
-		theirs := other.registered
-		if theirs == nil && p.contender && other.contender {
-			theirs = other.said
-		}
-		if other != p && theirs != nil && !c.Settings[other.Name].Disabled {
-			errs = append(errs, r.Conflict(&registry.Instance{Name: other.Name, Plugin: theirs}, mine))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // snapshot returns the current state with the registry r.

@@ -130,29 +130,12 @@ func TestCustomBeforeBuiltin(t *testing.T) {
 func TestTwoCustomPluginsForTheSame(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "memory", "rival-a", "rival-b"))
-	for _, name := range []string{"rival-a", "rival-b"} {
-		s := h.plugin(name)
-		if s.State != Refused {
-			t.Errorf("%s is %s, want both refused: none was there first", name, s.State)
-		}
-		want(t, s.Reason, `plugins "rival-a" and "rival-b" both offer rank memory.available`, "remove or disable the other")
+	if got := rankers(h.Pin()); got != "[rival-a rival-b memory]" {
+		t.Errorf("rankers %s, want the first by name in charge when the start is over, and the next behind it", got)
 	}
-	if s := h.plugin("memory"); s.State != Running {
-		t.Errorf("memory is %s, want it to run", s.State)
-	}
-	disable := func(name string) {
-		if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{name: {Disabled: true}}); err != nil {
-			t.Fatal(err)
+	for name, wanted := range map[string]string{"memory": "[observe measure reclaim]", "rival-a": "[rank]", "rival-b": "[]"} {
+		if got := fmt.Sprint(h.plugin(name).Signals[0].InCharge); got != wanted {
+			t.Errorf("%s is in charge of %s, want %s", name, got, wanted)
 		}
 	}
-	disable("rival-a")
-	eventually(t, "rival-b serves alone", func() bool { return h.plugin("rival-b").State == Running })
-	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the newcomer is refused", func() bool { return h.plugin("rival-a").State == Refused })
-	if s := h.plugin("rival-b"); s.State != Running {
-		t.Errorf("rival-b is %s, want the incumbent to stay", s.State)
-	}
-	want(t, h.plugin("rival-a").Reason, `"rival-a"`, `"rival-b"`)
 }

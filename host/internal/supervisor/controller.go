@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -32,12 +33,11 @@ type controller struct {
 	after  func(time.Duration, func()) *time.Timer
 	report func(func()) // calls a function in the loop, from the call of a plugin
 
-	// assigned is the registry with which the assignment was last checked.
-	assigned   *registry.Registry
-	generation uint64
-	// begun: the first starts have begun; tried: conflicts among the plugins found at the start are
-	// known; started: the start is over.
-	begun, tried, started bool
+	// ineffective holds the assignments without effect.
+	ineffective []registry.Ineffective
+	generation  uint64
+	// begun: the first starts have begun; started: the start is over.
+	begun, started bool
 	// failed holds the errors of in-process plugins that did not serve at the start.
 	failed []error
 }
@@ -73,7 +73,6 @@ func (c *controller) found(files map[string]plugindir.File) {
 func (c *controller) begin() {
 	c.begun = true
 	c.warnUnknown()
-	c.judgeAssignment(false)
 	outside := len(c.insiders) == 0
 	for name, p := range c.plugins {
 		p.first = c.unwanted(p) == ""
@@ -92,8 +91,10 @@ func (c *controller) settle() {
 			c.advance(p)
 		}
 		c.grantStarts()
+		r := c.registry()
+		c.judgeAssignment(r)
+		c.judgeConflicts(r)
 		c.judgeStart(false)
-		c.judgeAssignment(false)
 	}
 }
 
@@ -137,66 +138,45 @@ func startRank(name string) int {
 	return slices.Index(eviction.BuiltinSignals(), signals[0])
 }
 
-// judgeStart ends the trial at the host's start when each plugin was started once, and the start
-// when each serves or has failed. When overdue it proceeds without those that are not ready.
+// judgeStart ends the start when each plugin serves or has failed, or when it is overdue.
 func (c *controller) judgeStart(overdue bool) {
 	var late []string
 	for _, p := range c.sorted() {
-		if p.first && (p.starting == nil || p.starting.proc == nil) {
+		if p.first {
 			late = append(late, p.Name)
 		}
 	}
-	if overdue || len(late) == 0 {
-		c.endTrial()
-	}
 	if overdue && !c.started {
 		c.Log.Warn("plugin start timed out", "plugins", late, "waited", c.Timeouts.Start.String())
-		c.started = true
 	}
-	if !slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return p.first }) {
-		c.started = true
-	}
+	c.started = c.started || overdue || len(late) == 0
 }
 
-// endTrial makes the custom candidates contend: at the host's start none of them was there first,
-// and those that conflict do not serve. Later candidates conflict with plugins that already serve.
-func (c *controller) endTrial() {
-	if c.tried {
-		return
-	}
-	c.tried = true
-	candidates := slices.DeleteFunc(c.sorted(), func(p *plugin) bool {
-		return registry.Builtin(p.Name) || p.starting == nil || p.starting.Phase != startup.Trial
-	})
-	for _, p := range candidates {
-		p.contender, p.said = true, p.starting.proc.Plugin
-	}
-	for _, p := range candidates {
-		c.admit(p, p.starting)
-	}
-}
-
-// judgeAssignment checks the assignment after plugins have come or gone, or after it changed
-// (another). It logs once each assignment without effect, and takes plugins out of service that
-// only a former assignment allowed to serve together.
-func (c *controller) judgeAssignment(another bool) {
-	r := c.registry()
-	judged := c.assigned
-	c.assigned = r
-	former, ineffective := judged.Ineffective(), r.Ineffective()
-	if c.stopping || !another && slices.Equal(former, ineffective) {
-		return
-	}
-	for _, a := range ineffective {
-		if !slices.Contains(former, a) {
+// judgeAssignment logs once each assignment without effect.
+func (c *controller) judgeAssignment(r *registry.Registry) {
+	former := c.ineffective
+	c.ineffective = r.Ineffective()
+	for _, a := range c.ineffective {
+		if !c.stopping && !slices.Contains(former, a) {
 			c.Log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
 		}
 	}
-	for loser, why := range r.Conflicting(judged) {
-		c.takeOut(c.plugins[loser.Name], plugindir.Refusal{Err: why}, false)
+}
+
+// judgeConflicts takes plugins out of service that define a signal differently from one that
+// precedes them by name.
+func (c *controller) judgeConflicts(r *registry.Registry) {
+	for _, i := range r.Instances() {
+		err := r.Conflict(i)
+		if err == nil {
+			continue
+		}
+		p := c.plugins[i.Name]
+		if !c.started && c.insiders.has(p.Name, p.serving.file) {
+			c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
+		}
+		c.takeOut(p, plugindir.Refusal{Err: err}, false)
 	}
-	c.changed = true
-	c.released()
 }
 
 // advance takes the next step that brings a plugin to its wanted state.
@@ -245,7 +225,6 @@ func (c *controller) leave(p *plugin, to State) {
 		c.Metrics.PluginUp(p.Name, false)
 		c.retire(p, proc, nil, false)
 	}
-	c.unregister(p)
 	if proc != nil && to != Stopped {
 		r := c.registry()
 		alone := slices.DeleteFunc(proc.Plugin.Observes(), func(sig eviction.Signal) bool { return len(r.Providers(sig, eviction.CanObserve)) > 0 })
@@ -263,7 +242,8 @@ func (c *controller) left(p *plugin) {
 	p.resume()
 	p.life, p.first, p.ending = idle, false, nil
 	p.crashes = newCrashes(c.restartPolicy)
-	c.changed, c.again = true, true // even if it never served: the start must not wait for it
+	c.changed = true
+	c.released() // even if it never served: the start must not wait for it
 	switch {
 	case c.stopping:
 	case !p.there:
@@ -278,8 +258,7 @@ func (c *controller) takeOut(p *plugin, why error, unresponsive bool) {
 	proc := p.serving
 	p.serving, p.ending, p.Replacement = nil, proc, nil
 	p.resume()
-	// It has missed no change except for its file.
-	p.changedFile, p.released = proc.file != p.file.ID, false
+	p.changedFile = proc.file != p.file.ID // It has missed no other change.
 	p.enter(Starting, why)
 	c.changed = true
 	c.Metrics.PluginUp(p.Name, false)
@@ -328,12 +307,8 @@ func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 
 // exited records that a process has exited.
 func (c *controller) exited(p *plugin, proc *process) {
-	why := proc.died()
-	switch a := p.starting; {
-	case p.serving == proc:
-		c.takeOut(p, why, false)
-	case a != nil && a.proc == proc:
-		c.move(p, a, startup.ProcessExits, why)
+	if p.serving == proc {
+		c.takeOut(p, proc.died(), false)
 	}
 }
 
@@ -341,7 +316,6 @@ func (c *controller) exited(p *plugin, proc *process) {
 // last attempt did not see.
 func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool) {
 	state, wait := stateOf(why), time.Duration(0)
-	again := p.changedFile || state == Refused && p.released
 	switch state {
 	case Waiting:
 		wait = plugindir.Poll
@@ -350,7 +324,6 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 		}
 	case Refused:
 		wait = c.restartPolicy.window // The obstacle may have disappeared without an event.
-		c.unregister(p)
 	default:
 		if hostFault(why) {
 			wait = c.restartPolicy.hostFault
@@ -363,7 +336,7 @@ func (c *controller) rest(p *plugin, why error, ran time.Duration, crashed bool)
 		}
 	}
 	p.enter(state, why)
-	if again {
+	if p.changedFile {
 		p.crashes.forget()
 		return
 	}

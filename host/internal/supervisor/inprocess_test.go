@@ -152,14 +152,23 @@ func TestInsidePluginsThatCannotServe(t *testing.T) {
 	want(t, fmt.Sprint(err), "plugin nothing: signals is empty", "plugin picky: want a newer host")
 
 	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.color: unknown field") }}
-	s, err := InProcess(map[string]eviction.Plugin{
-		"memory": refuses.plugin(), "a": inside{rank: inOrder}.plugin(), "b": inside{rank: inOrder}.plugin(),
-	}, Options{Log: slog.New(slog.DiscardHandler)})
+	var s *Supervisor
+	late := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error {
+		eventually(t, "b serves", func() bool {
+			p := s.Pin()
+			defer p.Release()
+			return p.Named("b") != nil
+		})
+		return nil
+	}}
+	a, b := late.plugin(), inside{rank: inOrder}.plugin()
+	a.Signals, b.Signals = append(a.Signals, defined("things")), append(b.Signals, defined("others"))
+	s, err = InProcess(map[string]eviction.Plugin{"memory": refuses.plugin(), "a": a, "b": b}, Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, fmt.Sprint(s.Run(t.Context())),
-		"plugin memory: configure: plugin refused: config.color: unknown field", `plugin b: plugins "a" and "b" both offer rank memory.available`)
+		"plugin memory: configure: plugin refused: config.color: unknown field", `plugin b: plugins "a" and "b" define acme.example/x differently`)
 	select {
 	case <-s.Started():
 		t.Error("started, want it not to")

@@ -31,8 +31,8 @@ const (
 	// after repeated crashes.
 	Backoff     State = "backoff"
 	Quarantined State = "quarantined"
-	// Refused means that the file must not be run, or that the plugin conflicts with another one,
-	// or refuses the host or its configuration. It is retried after a change; one that refuses by
+	// Refused means that the file must not be run, or that the plugin defines a signal differently
+	// from another one, or refuses the host or its configuration. It is retried after a change; one that refuses by
 	// itself also from time to time, because its reason may be on the node.
 	Refused State = "refused"
 	// Disabled by configuration. Removed: the file is gone, and the process is ending. Stopped
@@ -107,16 +107,12 @@ type plugin struct {
 	// pause is the timer until the next attempt, which a change cuts short; nil if there is none.
 	pause *time.Timer
 	life  life
-	// changedFile: a change that neither the last attempt nor the serving process has seen;
-	// released: other plugins have left service.
-	changedFile, released bool
+	// changedFile: a change that neither the last attempt nor the serving process has seen.
+	changedFile bool
 	// first is set until the first attempt at the host's start is over.
 	first bool
-	// contender: found together with others at the host's start, and has not served since.
-	contender bool
-	// said is the plugin's last description of itself, registered the one it was admitted with,
-	// until it is unregistered.
-	said, registered *eviction.Plugin
+	// said is the plugin's last description of itself.
+	said *eviction.Plugin
 	// observes lists the signals that it observed when it last served, nil if it never did.
 	observes  []eviction.Signal
 	reason    error // for not running
@@ -140,7 +136,7 @@ type attempt struct {
 	began  time.Time
 	// seen identifies the file at the begin.
 	seen plugindir.ID
-	// proc is set from the phase trial on.
+	// proc is set from the phase launched on.
 	proc *process
 	// mark is the position in the plugin's output at the begin.
 	mark int

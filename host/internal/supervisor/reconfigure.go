@@ -63,8 +63,7 @@ var errEnded = errors.New("plugins have ended")
 func (s *Supervisor) Reassign(a registry.Assignment) {
 	s.call(func(c *controller) {
 		if !maps.EqualFunc(c.Assign, a, maps.Equal) {
-			c.Assign = a
-			c.judgeAssignment(true)
+			c.Assign, c.changed = a, true
 		}
 	})
 }
@@ -101,7 +100,7 @@ func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Se
 	former := c.Settings
 	c.Node, c.Settings = node, maps.Clone(settings)
 	if slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return former[p.Name].Shadow != settings[p.Name].Shadow }) {
-		c.judgeAssignment(true)
+		c.changed = true
 	}
 	for _, p := range c.plugins {
 		if p.serving != nil && !c.insiders.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {

@@ -45,20 +45,6 @@ func TestATimeoutAtTheStartIsNoCrash(t *testing.T) {
 	}
 }
 
-// A rival of a plugin that came to be another one stayed refused.
-func TestARivalIsFreeWhenTheOtherIsReplaced(t *testing.T) {
-	t.Parallel()
-	dir := installed(t, "rival-a", "rival-b")
-	h := startHost(t, dir)
-	for _, name := range []string{"rival-a", "rival-b"} {
-		if s := h.plugin(name); s.State != Refused {
-			t.Fatalf("%s is %s, want both refused", name, s.State)
-		}
-	}
-	put(t, dir, "rival-a", "exits")
-	eventually(t, "the other one serves", func() bool { return h.plugin("rival-b").State == Running })
-}
-
 // A file in the place of the sockets' directory counted as crashes of each plugin that
 // died then: in quarantine it stayed away long after the directory was whole again.
 func TestAHostWithoutItsDirectoryBringsNoPluginIntoQuarantine(t *testing.T) {

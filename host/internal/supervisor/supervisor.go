@@ -87,7 +87,7 @@ func newSupervisor(o Options, l launcher) *Supervisor {
 	s.control = &controller{
 		catalog:  &catalog{Options: o, plugins: map[string]*plugin{}, restartPolicy: defaultRestartPolicy()},
 		launcher: l, slots: runtime.GOMAXPROCS(0), slotLimit: startSlotLimit, asked: client.NewAsked(),
-		after: s.after, report: func(f func()) { s.call(func(*controller) { f() }) }, assigned: registry.New(nil, nil),
+		after: s.after, report: func(f func()) { s.call(func(*controller) { f() }) },
 	}
 	s.publish()
 	return s

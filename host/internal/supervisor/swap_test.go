@@ -112,7 +112,6 @@ func TestABrokenReplacementLeavesTheFormerOneRunning(t *testing.T) {
 		{"crashes-in-observe", "observe: the plugin crashed"},
 		{"hangs-in-observe", "observe: no answer within 200ms"},
 		{"observes-rubbish", "observe: invalid reply from plugin"},
-		{"rival-b", `plugins "good" and "rival-a" both offer rank memory.available`},
 	} {
 		h.call(func(ctl *controller) { // for the next process, not for the one that serves
 			if ctl.Timeouts.Observe = patient; c.as == "hangs-in-observe" {

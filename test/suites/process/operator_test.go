@@ -306,6 +306,20 @@ func TestACustomRankerIsInChargeAsSoonAsItIsThere(t *testing.T) {
 	wantAll(t, "evictd plugins", string(out), "rival", "memory", "rank", "observe")
 }
 
+func TestTheNextCustomRankerByNameStandsIn(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory", "rival-ranks-foreign", "rival-second")
+	d := w.startReady()
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--listen-address", d.Address()).CombinedOutput()
+	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, "rank rival-ranks-foreign first by name memory (shadowed), rival-second (shadowed)") {
+		t.Errorf("evictd plugins: %v, want the first by name in charge\n%s", err, out)
+	}
+	w.pressure()
+	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("ranker"); got != "rival-second" {
+		t.Errorf("ranked by %s, want rival-second", got)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	newWorld(t)
 	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "version").CombinedOutput()

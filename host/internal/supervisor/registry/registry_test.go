@@ -20,47 +20,61 @@ type nobody struct {
 }
 
 func TestConflict(t *testing.T) {
-	plugin := func(c eviction.Capability, signals ...eviction.SignalSpec) *eviction.Plugin {
-		p := eviction.Plugin{Signals: signals}
-		if c.Has(eviction.CanObserve) {
-			p.Observer = nobody{}
-		}
-		if c.Has(eviction.CanRank) {
-			p.Ranker = nobody{}
-		}
-		return &p
+	plugin := func(name, unit string) Plugin {
+		p := serving(name)
+		p.Said.Signals = []eviction.SignalSpec{{Signal: "a.example/x", Definition: &eviction.Definition{Unit: eviction.Unit(unit)}}}
+		return p
 	}
-	memory := eviction.SignalSpec{Signal: eviction.MemoryAvailable}
-	instance := func(name string, p *eviction.Plugin) *Instance { return &Instance{Name: name, Plugin: p} }
-	own := func(unit eviction.Unit) eviction.SignalSpec {
-		return eviction.SignalSpec{Signal: "a.example/x", Definition: &eviction.Definition{Unit: unit}}
-	}
-	observer, ranker := plugin(eviction.CanObserve, memory), plugin(eviction.CanRank, memory)
+	shadow := plugin("a", "u")
+	shadow.Shadow = true
+	rank := offer{eviction.MemoryAvailable, eviction.CanRank}
 	for name, c := range map[string]struct {
-		a, b     *Instance
-		assigned bool
-		want     string
+		running, other Plugin
+		want           string
 	}{
-		"custom beside built-in":      {instance("memory", ranker), instance("oldest", ranker), false, ""},
-		"different capabilities":      {instance("watcher", observer), instance("oldest", ranker), false, ""},
-		"two custom":                  {instance("youngest", ranker), instance("oldest", ranker), false, `"oldest" and "youngest" both offer rank memory.available`},
-		"two built-in":                {instance("memory", ranker), instance("pid", ranker), false, "both offer rank memory.available"},
-		"the same custom signal":      {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("u"))), false, ""},
-		"a custom signal, two senses": {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), false, "define a.example/x differently"},
-		"two custom, assigned":        {instance("youngest", ranker), instance("oldest", ranker), true, ""},
-		"two senses, assigned":        {instance("a", plugin(eviction.CanObserve, own("u"))), instance("b", plugin(eviction.CanRank, own("v"))), true, "define a.example/x differently"},
+		"the same offer":                    {serving("a", rank), serving("b", rank), ""},
+		"the same sense":                    {plugin("a", "u"), plugin("b", "u"), ""},
+		"two senses":                        {plugin("a", "u"), plugin("b", "v"), `plugins "a" and "b" define a.example/x differently`},
+		"two senses, but the first by name": {plugin("b", "u"), plugin("a", "v"), ""},
+		"another sense than it had before":  {plugin("a", "u"), plugin("a", "v"), ""},
+		"two senses, one of a shadow":       {shadow, plugin("b", "v"), ""},
 	} {
-		assignment := Assignment{}
-		for _, o := range offers(c.a.Plugin) {
-			if c.assigned {
-				assignment[o.signal] = map[string]string{o.capability.String(): c.a.Name}
+		err := New([]Plugin{c.running}, nil).Conflict(c.other.Instance)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Of several custom plugins the first by name is in charge, also of the layout, and the others
+// stand by before the built-in one.
+func TestTheFirstByNameIsInCharge(t *testing.T) {
+	observe := func(sig eviction.Signal) offer { return offer{sig, eviction.CanObserve} }
+	var plugins []Plugin
+	for _, name := range []string{"disk", "b", "a"} {
+		p := serving(name, observe(eviction.NodeFsAvailable), observe(eviction.MemoryAvailable))
+		p.Said.OwnsLayout = true
+		plugins = append(plugins, p)
+	}
+	for assigned, want := range map[string]string{"": "a b disk", "b": "b a disk", "disk": "disk a b"} {
+		r := New(plugins, Assignment{eviction.NodeFsAvailable: {"observe": assigned}})
+		for what, who := range map[string][]*Instance{"layout": r.Layouts(), "nodefs": r.Providers(eviction.NodeFsAvailable, eviction.CanObserve)} {
+			var names []string
+			for _, i := range who {
+				names = append(names, i.Name)
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%s, assigned to %q: %s, want %s", what, assigned, got, want)
 			}
 		}
-		err := New([]Plugin{{Name: c.a.Name, Said: c.a.Plugin}}, assignment).Conflict(c.a, c.b)
-		if (err == nil) != (c.want == "") {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		} else if err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %q, want %q in it", name, err, c.want)
+	}
+	for sig, want := range map[eviction.Signal]string{
+		eviction.NodeFsAvailable: "first by name", eviction.MemoryAvailable: "first by name; the built-in one is asked too, the worse figure counts",
+	} {
+		for _, s := range New(plugins, nil).Served("a", Layouts{Now: eviction.LayoutShared}) {
+			if s.Signal == sig && s.Roles[0].Why != want {
+				t.Errorf("%s: %q, want %q", sig, s.Roles[0].Why, want)
+			}
 		}
 	}
 }
@@ -87,7 +101,7 @@ func serving(name string, offers ...offer) Plugin {
 	return Plugin{Name: name, Said: p, Instance: NewInstance(name, 1, 1, p)}
 }
 
-// A shadow is in charge of nothing, is nobody's rival, and ranks for what it offers, by any
+// A shadow is in charge of nothing and ranks for what it offers, by any
 // name of the filesystem.
 func TestAShadowIsInChargeOfNothing(t *testing.T) {
 	rank := func(s eviction.Signal) offer { return offer{s, eviction.CanRank} }
@@ -100,9 +114,6 @@ func TestAShadowIsInChargeOfNothing(t *testing.T) {
 	}
 	if who := r.Providers(eviction.MemoryAvailable, eviction.CanObserve); len(who) != 0 {
 		t.Errorf("%s observes, want nobody", who[0].Name)
-	}
-	if err := r.Conflict(mine.Instance, rival.Instance); err != nil {
-		t.Errorf("conflict: %v", err)
 	}
 	if who := r.Shadows(eviction.LayoutShared, eviction.ImageFsAvailable); len(who) != 1 || who[0].Instance != mine.Instance || who[0].As != eviction.NodeFsAvailable {
 		t.Errorf("shadows %v, want mine, asked for nodefs.available", who)
@@ -147,21 +158,6 @@ func TestAnInstanceIsUsedWhileItIsPublishedOrPinned(t *testing.T) {
 	two.Release()
 	if !unused() || len(later.Instances()) != 0 {
 		t.Error("used, and no pass has it")
-	}
-}
-
-// What an assignment had let serve beside each other goes with it, but for whoever was
-// in charge.
-func TestWhoeverWasInChargeStays(t *testing.T) {
-	rank := offer{eviction.MemoryAvailable, eviction.CanRank}
-	plugins := []Plugin{serving("a", rank), serving("b", rank), serving("memory", rank)}
-	former := New(plugins, Assignment{eviction.MemoryAvailable: {"rank": "b"}})
-	if got := former.Conflicting(former); len(got) > 0 {
-		t.Errorf("%v conflict, want none as long as they are assigned", got)
-	}
-	losers := New(plugins, nil).Conflicting(former)
-	if len(losers) != 1 || losers[plugins[0].Instance] == nil {
-		t.Errorf("%v go, want a, which was not in charge", losers)
 	}
 }
 

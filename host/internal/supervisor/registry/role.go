@@ -208,16 +208,17 @@ func (r *Registry) unassignedWhy(name string, o offer, who []Provider) string {
 func (r *Registry) precedence(o offer, who []Provider) string {
 	slow := func(p Provider) bool { return r.slow[p.Instance] }
 	signal, _ := eviction.Builtin(o.signal)
+	why := "custom before built-in"
 	switch {
 	case len(who) == 1:
 		return "only provider"
 	case waitedFor(o.capability) && slices.ContainsFunc(who, slow) && !slow(who[0]):
 		return "others answer too slowly"
-	case o.capability == eviction.CanObserve && signal.FromKernel && !who[0].Builtin():
-		return "custom before built-in; both are asked, the worse figure counts"
 	case who[0].Builtin() == who[1].Builtin():
-		return "by name" // beside an assigned plugin that is not running
-	default:
-		return "custom before built-in"
+		why = "first by name"
 	}
+	if o.capability == eviction.CanObserve && signal.FromKernel && !who[0].Builtin() && who[len(who)-1].Builtin() {
+		why += "; the built-in one is asked too, the worse figure counts"
+	}
+	return why
 }

@@ -12,8 +12,8 @@ const (
 	// Ready waits for its turn to be launched.
 	Ready
 	Launching
-	// Trial has a process that can serve. At the host's start it waits for other plugins.
-	Trial
+	// Launched has a process that can serve.
+	Launched
 	// Configuring sends the process a newer configuration than it was started with.
 	Configuring
 	// Ending ends a process that will not serve.
@@ -22,7 +22,7 @@ const (
 	Over
 )
 
-var phaseNames = [...]string{"completing", "ready", "launching", "trial", "configuring", "ending", "over"}
+var phaseNames = [...]string{"completing", "ready", "launching", "launched", "configuring", "ending", "over"}
 
 // String implements fmt.Stringer.
 func (p Phase) String() string { return phaseNames[p] }
@@ -67,7 +67,6 @@ const (
 	// another plugin or refuses its configuration.
 	ServiceBegins
 	ServiceDenied
-	ProcessExits
 	BecomesStale
 	// Failed when nothing is left of the attempt.
 	Failed
@@ -75,7 +74,7 @@ const (
 
 var eventNames = [...]string{
 	"turnBegins", "turnEnds", "fileCompletes", "launchBegins", "launchSucceeds", "configureBegins", "configureSucceeds", "serviceBegins",
-	"serviceDenied", "processExits", "becomesStale", "failed",
+	"serviceDenied", "becomesStale", "failed",
 }
 
 // String implements fmt.Stringer.
@@ -89,7 +88,7 @@ const (
 	None Action = iota
 	// Cancel cancels the work outside the loop, whose result ends the attempt.
 	Cancel
-	// Admit puts the process into service as soon as possible.
+	// Admit puts the process into service.
 	Admit
 	// Discard ends the process.
 	Discard
@@ -125,16 +124,11 @@ func Next(s State, e Event) (State, Action) {
 			s.Phase = Ending
 			return s, Discard
 		}
-		s.Phase = Trial
+		s.Phase = Launched
 		return s, Admit
 	case ServiceDenied:
 		s.Phase = Ending
 		return s, Discard
-	case ProcessExits:
-		if s.Phase == Trial { // otherwise the work under way fails
-			s.Phase = Ending
-			return s, Discard
-		}
 	case BecomesStale:
 		return outdate(s)
 	case ServiceBegins:
@@ -150,7 +144,7 @@ func Next(s State, e Event) (State, Action) {
 func outdate(s State) (State, Action) {
 	s.Stale = true
 	switch s.Phase {
-	case Trial:
+	case Launched:
 		s.Phase = Ending
 		return s, Discard
 	case Ready:

@@ -37,13 +37,11 @@ func can(s State, e Event) bool {
 	case LaunchSucceeds:
 		return s.Phase == Launching
 	case ConfigureBegins, ServiceBegins:
-		return s.Phase == Trial
+		return s.Phase == Launched
 	case ConfigureSucceeds:
 		return s.Phase == Configuring
 	case ServiceDenied:
-		return s.Phase == Trial || s.Phase == Configuring
-	case ProcessExits:
-		return s.Phase >= Trial && s.Phase < Over
+		return s.Phase == Launched || s.Phase == Configuring
 	case Failed:
 		return s.Phase == Completing || s.Phase == Launching || s.Phase == Ending
 	case BecomesStale:
@@ -121,7 +119,7 @@ func TestEachAttemptEndsOnce(t *testing.T) {
 			switch {
 			case (do == Conclude) != (after.Phase == Over && s.Phase != Over && e != ServiceBegins):
 				t.Errorf("%s after %s is %s: %s", s, e, after, do)
-			case (s.Phase == Trial || s.Phase == Configuring) && after.Phase == Over && (e != ServiceBegins || s.Stale):
+			case (s.Phase == Launched || s.Phase == Configuring) && after.Phase == Over && (e != ServiceBegins || s.Stale):
 				t.Errorf("%s after %s is %s: its process is left or serves though another is wanted", s, e, after)
 			case (do == Discard) != (after.Phase == Ending && s.Phase != Ending):
 				t.Errorf("%s after %s is %s: its process is ended twice, or not", s, e, after)
