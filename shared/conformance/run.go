@@ -68,7 +68,8 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 // Binary, except those of the start and the end. The plugin gets made-up configurations: it should serve no host.
 func Socket(ctx context.Context, path string, o Options) (Report, error) {
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
-		r.connect = func(ctx context.Context) (*check.Target, error) { return lifecycle.Attach(ctx, &r.setup, path) }
+		since := time.Now()
+		r.connect = func(ctx context.Context) (*check.Target, error) { return lifecycle.Attach(ctx, &r.setup, path, since) }
 		r.calls(ctx)
 		if r.plugin != nil {
 			r.together(ctx, "", lifecycle.AttachedGroup(&r.leftovers))

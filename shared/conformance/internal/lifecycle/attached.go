@@ -19,12 +19,11 @@ import (
 // An Attached is a connection to a plugin that another program has started.
 type Attached struct{ *launch.Peer }
 
-// Attach connects to the plugin on a socket. One that has crashed gets the time of a handshake to come back.
-func Attach(ctx context.Context, s *check.Setup, socket string) (*check.Target, error) {
+// Attach connects to the plugin on a socket, which was called first at since. One that has crashed gets the time of a handshake to come back.
+func Attach(ctx context.Context, s *check.Setup, socket string, since time.Time) (*check.Target, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, eviction.HandshakeDeadline, fmt.Errorf("not ready within %s", eviction.HandshakeDeadline))
 	defer cancel()
 	for {
-		since := time.Now()
 		peer, err := launch.Attach(ctx, socket, func(unix.Ucred) error { return nil })
 		if err == nil {
 			return check.Open(ctx, s, Attached{peer}, wire.NewClient(peer), since)
