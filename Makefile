@@ -105,8 +105,8 @@ deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dis
 image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 	@for arch in $(PACKAGE_ARCHES); do $(MAKE) build GOARCH=$$arch; done
 	@mkdir -p dist
-	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./image $(IMAGE) $(COMMIT) $(CURDIR)/$(IMAGE_FILE) \
-		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=$(CURDIR)/bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
+	SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./deploy/image $(IMAGE) $(COMMIT) $(IMAGE_FILE) \
+		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
 
 manifests: $(HELM) ## plain manifests of the chart into deploy/
 	deploy/packages/manifests.sh $(HELM) deploy
