@@ -16,8 +16,11 @@ const drainMillis = 1000;
 // A HealthCheckResponse with the status SERVING.
 const serving = Buffer.from([0x08, 0x01]);
 
+// A call throws Refused to refuse, with a text for the operator.
+export class Refused extends Error {}
+
 // serve serves the given calls of PluginService until the host ends the process.
-// Each takes a request and returns the response, or throws an error to refuse.
+// Each takes a request and returns the response, or throws Refused.
 export function serve(calls) {
   if (process.env[cookie[0]] !== cookie[1]) {
     fail('this is a plugin that evictd starts: put it into evictd\'s plugin directory instead of running it');
@@ -62,8 +65,13 @@ function unary(calls) {
     try {
       response = answer(call.request);
     } catch (err) {
-      log('warn', 'call refused', { call: name, error: err.message });
-      callback({ code: grpc.status.FAILED_PRECONDITION, details: clip(err.message) });
+      if (err instanceof Refused) {
+        log('warn', 'call refused', { call: name, error: err.message });
+        callback({ code: grpc.status.FAILED_PRECONDITION, details: clip(err.message) });
+      } else {
+        log('error', 'call failed', { call: name, error: `${err}`, stack: err?.stack });
+        callback({ code: grpc.status.UNKNOWN, details: clip(`${err}`) });
+      }
       return;
     }
     callback(null, response);

@@ -1,5 +1,6 @@
 """What every plugin of evictd needs and that has nothing to do with what it does: the
-handshake, TLS, the log, and leaving in time. It follows docs/protocol.md."""
+handshake, TLS, the socket of a container, the log, and leaving in time. It follows
+docs/protocol.md."""
 
 import base64
 import concurrent.futures
@@ -11,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import traceback
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -35,9 +37,10 @@ def _messages():
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:
         pool.Add(file)
-    factory = message_factory.MessageFactory(pool)
+    # protobuf has the one from 4.22 on, and later no longer the other.
+    make = getattr(message_factory, "GetMessageClass", None) or message_factory.MessageFactory(pool).GetPrototype
     names = [m.name for file in files.file for m in file.message_type]
-    return {name: factory.GetPrototype(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in names}
+    return {name: make(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in names}
 
 
 messages = _messages()
@@ -84,16 +87,17 @@ def serve(**calls):
 def _unary(name, call):
     def answer(request, context):
         try:
-            return call(request)
+            return messages[name + "Response"].SerializeToString(call(request))
         except Refused as why:
             log("warn", "call refused", call=name, error=str(why))
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why)[:_MAX_ERROR_BYTES])
+        except Exception as wrong:
+            at = traceback.extract_tb(wrong.__traceback__)[-1]
+            error = f"{type(wrong).__name__}: {wrong} ({os.path.basename(at.filename)}:{at.lineno})"
+            log("error", "call failed", call=name, error=error, traceback=traceback.format_exc())
+            context.abort(grpc.StatusCode.UNKNOWN, error[:_MAX_ERROR_BYTES])
 
-    return grpc.unary_unary_rpc_method_handler(
-        answer,
-        request_deserializer=messages[name + "Request"].FromString,
-        response_serializer=messages[name + "Response"].SerializeToString,
-    )
+    return grpc.unary_unary_rpc_method_handler(answer, request_deserializer=messages[name + "Request"].FromString)
 
 
 def _listen(server):
