@@ -136,7 +136,6 @@ node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
 
 python-rank: ## the example plugin in Python into bin/
-	@mkdir -p bin
 	sdk/examples/python-rank/build.sh $(CURDIR)/bin/python-rank
 
 # Suites wait for processes of their own, which have no race detector: beside the packages.

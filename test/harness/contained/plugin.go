@@ -32,14 +32,14 @@ type Plugin struct {
 }
 
 // Start starts a plugin, in place of one whose socket is left, and describes it.
-func Start(t *testing.T, file string) *Plugin {
+func Start(t *testing.T, command ...string) *Plugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd-plugins-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p := &Plugin{Socket: filepath.Join(dir, "10-acme.sock"), cmd: exec.Command(file)}
+	p := &Plugin{Socket: filepath.Join(dir, "10-acme.sock"), cmd: exec.Command(command[0], command[1:]...)}
 	if err := os.WriteFile(p.Socket, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func (p *Plugin) End(t *testing.T, by os.Signal) string {
 }
 
 // Serves tests that a plugin serves at its socket as long as it runs.
-func Serves(t *testing.T, file, name string) {
+func Serves(t *testing.T, name string, command ...string) {
 	for by, signal := range map[string]os.Signal{"its runtime": syscall.SIGTERM, "a terminal": syscall.SIGINT} {
 		t.Run("ended by "+by, func(t *testing.T) {
-			p := Start(t, file)
+			p := Start(t, command...)
 			if p.Name != name || p.Ranker == nil {
 				t.Errorf("%+v, want %s, which ranks", p.Plugin, name)
 			}
@@ -107,7 +107,7 @@ func Serves(t *testing.T, file, name string) {
 		})
 	}
 	t.Run("with another in its place", func(t *testing.T) {
-		p := Start(t, file)
+		p := Start(t, command...)
 		if err := os.WriteFile(p.Socket+".other", nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

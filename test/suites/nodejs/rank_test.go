@@ -134,7 +134,7 @@ func TestThePluginKeepsTheContract(t *testing.T) {
 	}
 }
 
-func TestThePluginServesInAContainer(t *testing.T) { contained.Serves(t, plugin(t), "node-rank") }
+func TestThePluginServesInAContainer(t *testing.T) { contained.Serves(t, "node-rank", plugin(t)) }
 
 // The interpreter is the child, so the plugin is called node here.
 func TestThePluginLeavesWithTheHost(t *testing.T) {

@@ -79,8 +79,30 @@ func TestACopyOfTheExampleBuilds(t *testing.T) {
 	}
 }
 
+// The steps that evictd plugins new prints.
+func TestANewPluginInPythonPassesItsTestsAndKeepsTheContract(t *testing.T) {
+	plugin(t)
+	evictd, dir := daemon.Build(t, "evictd"), filepath.Join(t.TempDir(), "spot-first")
+	for _, command := range [][]string{
+		{evictd, "plugins", "new", "spot-first", "--python", "--dir", dir},
+		{interpreter, "-m", "unittest"},
+		{"sh", "build.sh", "bin/spot-first"},
+		{evictd, "plugins", "verify", "bin/spot-first"},
+	} {
+		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		if command[2] != "new" {
+			cmd.Dir = dir
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", command, err, out)
+		}
+	}
+	// As its Dockerfile starts it.
+	contained.Serves(t, "spot-first", interpreter, "-I", dir)
+}
+
 func TestThePluginInPythonServesInAContainer(t *testing.T) {
-	contained.Serves(t, plugin(t), "python-rank")
+	contained.Serves(t, "python-rank", plugin(t))
 }
 
 // What a call raised by mistake was "Exception calling application" and no more.
