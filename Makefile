@@ -105,8 +105,8 @@ deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dis
 image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 	@for arch in $(PACKAGE_ARCHES); do $(MAKE) build GOARCH=$$arch; done
 	@mkdir -p dist
-	cd deploy/packages && SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./image $(IMAGE) $(COMMIT) $(CURDIR)/$(IMAGE_FILE) \
-		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=$(CURDIR)/bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
+	SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) $(GO) run ./deploy/image $(IMAGE) $(COMMIT) $(IMAGE_FILE) \
+		$(foreach arch,$(PACKAGE_ARCHES),$(arch)=bin/$(if $(filter-out $(HOSTARCH),$(arch)),linux_$(arch)))
 
 manifests: $(HELM) ## plain manifests of the chart into deploy/
 	deploy/packages/manifests.sh $(HELM) deploy
@@ -136,7 +136,6 @@ node-rank: ## the example plugin in Node.js into bin/
 	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
 
 python-rank: ## the example plugin in Python into bin/
-	@mkdir -p bin
 	sdk/examples/python-rank/build.sh $(CURDIR)/bin/python-rank
 
 # Suites wait for processes of their own, which have no race detector: beside the packages.

@@ -24,6 +24,8 @@ const (
 	Disk Kind = "disk"
 	// Signal observes a custom signal and ranks pods for it.
 	Signal Kind = "signal"
+	// Python orders pods, and is no Go module.
+	Python Kind = "python"
 )
 
 // Options describe the module to write.
@@ -64,13 +66,16 @@ func (o Options) Validate() error {
 	case slices.Contains(builtins, o.Name):
 		errs = append(errs, fmt.Errorf("name %q: is that of a built-in plugin, whose file it would replace, want another", o.Name))
 	}
-	if o.Kind != Rank && o.Kind != Disk && o.Kind != Signal {
-		errs = append(errs, errors.New("kind: want one of --rank, --disk and --signal"))
+	if !slices.Contains([]Kind{Rank, Disk, Signal, Python}, o.Kind) {
+		errs = append(errs, errors.New("kind: want one of --rank, --disk, --signal and --python"))
+	}
+	if o.Kind == Python && (o.Module != "" || o.SDKDir != "") {
+		errs = append(errs, errors.New("--module, --sdk: are for a plugin in Go, want neither with --python"))
 	}
 	if o.Module != "" && !validModule(o.Module) {
 		errs = append(errs, fmt.Errorf("--module %.200q: want the path of a Go module of your own, such as \"example.com/%s\"", o.Module, o.Name))
 	}
-	if o.SDKDir == "" && !releaseForm.MatchString(o.Version) {
+	if o.Kind != Python && o.SDKDir == "" && !releaseForm.MatchString(o.Version) {
 		errs = append(errs, fmt.Errorf("this evictd is no release (version %q), so that Go cannot fetch its SDK: want --sdk with the directory of an evictd checkout", o.Version))
 	}
 	return errors.Join(errs...)

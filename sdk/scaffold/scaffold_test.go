@@ -51,6 +51,28 @@ func TestEveryModuleIsFormattedGo(t *testing.T) {
 	}
 }
 
+// The example's own name would be that of every plugin.
+func TestAPluginInPythonHasItsName(t *testing.T) {
+	m, err := Write(Options{Name: "spot-first", Kind: Python, Dir: filepath.Join(t.TempDir(), "x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, name := range m.Files {
+		content, err := os.ReadFile(filepath.Join(m.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named += strings.Count(string(content), "spot-first")
+		if text := string(content); strings.Contains(text, "python-rank") || strings.Contains(text, "[[.") {
+			t.Errorf("%s is not expanded:\n%s", name, text)
+		}
+	}
+	if named < 10 {
+		t.Errorf("named %d times", named)
+	}
+}
+
 func TestModuleOfARelease(t *testing.T) {
 	m, err := Write(Options{Name: "x", Kind: Rank, Module: "acme.example/evictd/x", Dir: filepath.Join(t.TempDir(), "y"), Version: "v1.2.3-rc.1"})
 	if err != nil {
@@ -151,9 +173,10 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"being copied":              {func(o *Options) { o.Name = "x.tmp" }, "file name of a plugin"},
 		"a long name":               {func(o *Options) { o.Name = strings.Repeat("x", maxName+1) }, "at most 63"},
 		"a built-in one":            {func(o *Options) { o.Name = "disk" }, "built-in"},
-		"no kind":                   {func(o *Options) { o.Kind = "" }, "--rank, --disk and --signal"},
+		"no kind":                   {func(o *Options) { o.Kind = "" }, "--rank, --disk, --signal and --python"},
 		"a module with tabs":        {func(o *Options) { o.Module = "a\tb" }, `--module "a\tb"`},
 		"the SDK's module":          {func(o *Options) { o.Module = SDK + "/x" }, "of your own"},
+		"a module in Python":        {func(o *Options) { o.Kind, o.Module = Python, "example.com/x" }, "want neither with --python"},
 		"no release":                {func(o *Options) { o.Version = "v1.2.3-4-g0123abc" }, "want --sdk"},
 		"no checkout":               {func(o *Options) { o.SDKDir = filepath.Join(empty, "absent") }, "has no go.mod, want the directory of an evictd checkout"},
 		"a file":                    {func(o *Options) { o.SDKDir = file }, "want the directory of an evictd checkout"},

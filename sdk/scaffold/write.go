@@ -16,6 +16,9 @@ import (
 	"text/template"
 
 	"golang.org/x/mod/modfile"
+
+	pythonrank "github.com/evictd/evictd/sdk/examples/python-rank"
+	"github.com/evictd/evictd/shared/proto"
 )
 
 // The templates of all kinds, and those of one. Their names are those of the files,
@@ -45,7 +48,7 @@ func Write(o Options) (Module, error) {
 	if err != nil {
 		return Module{}, err
 	}
-	m := Module{Dir: cmp.Or(o.Dir, o.Name), Tidy: o.SDKDir == ""}
+	m := Module{Dir: cmp.Or(o.Dir, o.Name), Tidy: o.Kind != Python && o.SDKDir == ""}
 	if err := writeFiles(m.Dir, files); err != nil {
 		return Module{}, err
 	}
@@ -90,6 +93,9 @@ func (v values) Quoted() string { return modfile.AutoQuote(v.Checkout.Dir) }
 
 // expand returns the content of a module's files by their names.
 func expand(o Options) (map[string][]byte, error) {
+	if o.Kind == Python {
+		return expandPython(o)
+	}
 	o.Module = cmp.Or(o.Module, placeholder+"/"+o.Name)
 	v := values{Options: o, SDK: SDK, SDKVersion: o.Version, Go: goVersion}
 	files := map[string][]byte{}
@@ -104,10 +110,33 @@ func expand(o Options) (map[string][]byte, error) {
 	if !releaseForm.MatchString(o.Version) {
 		v.SDKVersion = "v0.0.0" // a replaced module needs some version
 	}
-	// The usual delimiters, two braces, occur in Go code.
-	all, err := template.New("").Delims("[[", "]]").ParseFS(templates, "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix)
+	return files, v.expand(files, "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix)
+}
+
+// expandPython returns the content of the files of a plugin in Python: the example's under another
+// name, the descriptor of the protocol, and the templates'.
+func expandPython(o Options) (map[string][]byte, error) {
+	files := map[string][]byte{"descriptor.binpb": proto.Descriptor}
+	example, err := pythonrank.Files.ReadDir(".")
 	if err != nil {
-		return nil, fmt.Errorf("read templates: %w", err)
+		return nil, err
+	}
+	for _, f := range example {
+		content, err := pythonrank.Files.ReadFile(f.Name())
+		if err != nil {
+			return nil, err
+		}
+		files[f.Name()] = bytes.ReplaceAll(content, []byte("python-rank"), []byte(o.Name))
+	}
+	return files, values{Options: o}.expand(files, "templates/python/*"+suffix)
+}
+
+// expand adds the files of templates.
+func (v values) expand(files map[string][]byte, patterns ...string) error {
+	// The usual delimiters, two braces, occur in Go code.
+	all, err := template.New("").Delims("[[", "]]").ParseFS(templates, patterns...)
+	if err != nil {
+		return fmt.Errorf("read templates: %w", err)
 	}
 	for _, t := range all.Templates() {
 		name, ok := strings.CutSuffix(t.Name(), suffix)
@@ -116,11 +145,11 @@ func expand(o Options) (map[string][]byte, error) {
 		}
 		var content bytes.Buffer
 		if err := t.Execute(&content, v); err != nil {
-			return nil, fmt.Errorf("expand %s: %w", name, err)
+			return fmt.Errorf("expand %s: %w", name, err)
 		}
 		files[hidden(name)] = content.Bytes()
 	}
-	return files, nil
+	return nil
 }
 
 // hidden returns the name of the file for a template. Templates must not begin with a dot, since

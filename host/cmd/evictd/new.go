@@ -12,10 +12,11 @@ import (
 
 func newScaffold() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "new NAME --rank|--disk|--signal",
-		Short: "Write the start of a plugin: a Go module that builds and passes its tests",
+		Use:   "new NAME --rank|--disk|--signal|--python",
+		Short: "Write the start of a plugin that builds and passes its tests",
 		Long: "Write a Go module with the start of a plugin into the new directory NAME: one that ranks pods (--rank), one that\n" +
-			"is the built-in disk plugin with an own step of reclaim (--disk), or one with a custom signal (--signal).\n" +
+			"is the built-in disk plugin with an own step of reclaim (--disk), or one with a custom signal (--signal). With\n" +
+			"--python it is one in Python that ranks pods, with a Dockerfile for an image of its own.\n" +
 			"Nothing that exists is changed. See docs/plugin-authors.md for what to do with it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -24,9 +25,9 @@ func newScaffold() *cobra.Command {
 			return nil
 		},
 	}
-	kinds := []scaffold.Kind{scaffold.Rank, scaffold.Disk, scaffold.Signal}
+	kinds := []scaffold.Kind{scaffold.Rank, scaffold.Disk, scaffold.Signal, scaffold.Python}
 	chosen := make([]bool, len(kinds))
-	for i, what := range []string{"a plugin that ranks pods", "a disk plugin with an own step of reclaim", "a plugin with a custom signal"} {
+	for i, what := range []string{"a plugin that ranks pods", "a disk plugin with an own step of reclaim", "a plugin with a custom signal", "a plugin in Python that ranks pods"} {
 		cmd.Flags().BoolVar(&chosen[i], string(kinds[i]), false, what)
 	}
 	o := scaffold.Options{Version: version}
@@ -39,7 +40,7 @@ func newScaffold() *cobra.Command {
 		for i, kind := range kinds {
 			switch {
 			case chosen[i] && o.Kind != "":
-				return errors.New("several kinds, want one of --rank, --disk and --signal")
+				return errors.New("several kinds, want one of --rank, --disk, --signal and --python")
 			case chosen[i]:
 				o.Kind = kind
 			}
@@ -51,17 +52,22 @@ func newScaffold() *cobra.Command {
 		if err != nil {
 			return failure{err}
 		}
-		return written(fmt.Fprint(cmd.OutOrStdout(), nextSteps(o.Name, module)))
+		return written(fmt.Fprint(cmd.OutOrStdout(), nextSteps(o, module)))
 	}
 	return cmd
 }
 
 // nextSteps describes what was written and what to do with it.
-func nextSteps(name string, m scaffold.Module) string {
+func nextSteps(o scaffold.Options, m scaffold.Module) string {
 	commands := []string{"cd " + m.Dir}
 	if m.Tidy {
 		commands = append(commands, "go mod tidy")
 	}
-	commands = append(commands, "go test ./...", "CGO_ENABLED=0 go build -trimpath -o bin/"+name+" .", "evictd plugins verify bin/"+name)
+	if o.Kind == scaffold.Python {
+		commands = append(commands, "python3 -m unittest", "sh build.sh bin/"+o.Name)
+	} else {
+		commands = append(commands, "go test ./...", "CGO_ENABLED=0 go build -trimpath -o bin/"+o.Name+" .")
+	}
+	commands = append(commands, "evictd plugins verify bin/"+o.Name)
 	return fmt.Sprintf("made %s with %s\nnext:\n    %s\n", m.Dir, strings.Join(m.Files, ", "), strings.Join(commands, "\n    "))
 }

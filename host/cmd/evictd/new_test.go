@@ -40,6 +40,22 @@ next:
 	}
 }
 
+func TestNewPluginInPython(t *testing.T) {
+	release(t, "unknown") // no SDK is needed
+	t.Chdir(t.TempDir())
+	got := evictd(t, "plugins", "new", "spot-first", "--python")
+	want := result{Out: `made spot-first with .gitignore, Dockerfile, README.md, __main__.py, build.sh, descriptor.binpb, evictd.py, rank.py, test_rank.py
+next:
+    cd spot-first
+    python3 -m unittest
+    sh build.sh bin/spot-first
+    evictd plugins verify bin/spot-first
+`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("new (-want +got):\n%s", diff)
+	}
+}
+
 func TestNewPluginOfACheckout(t *testing.T) {
 	release(t, "v1.2.3-4-g0123abc-dirty")
 	dir := filepath.Join(t.TempDir(), "elsewhere")
@@ -62,9 +78,9 @@ func TestBadUseOfNew(t *testing.T) {
 	}{
 		"no name":      {[]string{"--rank"}, "0 arguments, want the name of the plugin and nothing else, see evictd plugins new --help"},
 		"two names":    {[]string{"a", "b"}, "2 arguments, want the name of the plugin and nothing else, see evictd plugins new --help"},
-		"two kinds":    {[]string{"a", "--rank", "--disk"}, "several kinds, want one of --rank, --disk and --signal"},
+		"two kinds":    {[]string{"a", "--rank", "--disk"}, "several kinds, want one of --rank, --disk, --signal and --python"},
 		"unknown flag": {[]string{"a", "--watch"}, "unknown flag: --watch, see evictd plugins new --help"},
-		"all at once":  {[]string{"A"}, "name \"A\": want the file name of a plugin: at most 63 lower-case letters, digits and '-', such as \"spot-first\"\nkind: want one of --rank, --disk and --signal\nthis evictd is no release (version \"unknown\"), so that Go cannot fetch its SDK: want --sdk with the directory of an evictd checkout"},
+		"all at once":  {[]string{"A"}, "name \"A\": want the file name of a plugin: at most 63 lower-case letters, digits and '-', such as \"spot-first\"\nkind: want one of --rank, --disk, --signal and --python\nthis evictd is no release (version \"unknown\"), so that Go cannot fetch its SDK: want --sdk with the directory of an evictd checkout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := "evictd: " + strings.ReplaceAll(c.want, "\n", "\nevictd: ") + "\n"

@@ -21,7 +21,7 @@ func newPlugins() *cobra.Command {
 			"Takes the flags of run; with --listen-address no configuration is read.",
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newInstall(), newScaffold())
+	cmd.AddCommand(newImage(), newInstall(), newScaffold())
 	flags := config.AddFlags(cmd.Flags())
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
 	cmd.AddCommand(newVerify())

@@ -1,6 +1,9 @@
 // What every plugin of evictd needs and that has nothing to do with what it does:
-// the handshake, TLS, the log, and leaving in time. It follows docs/protocol.md.
+// the handshake, TLS, the socket of a container, the log, and leaving in time. It
+// follows docs/protocol.md.
+import { chmodSync, renameSync, rmSync, statSync } from 'node:fs';
 import net from 'node:net';
+import { basename, dirname, join } from 'node:path';
 import grpc from '@grpc/grpc-js';
 import { selfSigned } from './certificate.mjs';
 import { plainCall, serviceOf } from './messages.mjs';
@@ -16,16 +19,16 @@ const drainMillis = 1000;
 // A HealthCheckResponse with the status SERVING.
 const serving = Buffer.from([0x08, 0x01]);
 
-// serve serves the given calls of PluginService until the host ends the process.
-// Each takes a request and returns the response, or throws an error to refuse.
+// A call throws Refused to refuse, with a text for the operator.
+export class Refused extends Error {}
+
+// serve serves the given calls of PluginService until the process is ended: by the
+// host that has started it, or, in a container of its own, where EVICTD_PLUGIN_SOCKET
+// says where the host looks for it, by the runtime. Each takes a request and returns
+// the response, or throws Refused.
 export function serve(calls) {
-  if (process.env[cookie[0]] !== cookie[1]) {
-    fail('this is a plugin that evictd starts: put it into evictd\'s plugin directory instead of running it');
-  }
-  if (!(process.env.PLUGIN_PROTOCOL_VERSIONS ?? '').split(',').includes(major)) {
-    fail(`the host speaks protocol majors ${process.env.PLUGIN_PROTOCOL_VERSIONS}, this plugin only ${major}`);
-  }
-  leaveWithHost();
+  const path = process.env.EVICTD_PLUGIN_SOCKET;
+  if (!path) startedByHost();
   const server = new grpc.Server({
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
@@ -40,9 +43,20 @@ export function serve(calls) {
       end(server);
     },
   });
-  process.on('SIGINT', () => {}); // A terminal sends it to everybody; the host decides.
+  process.on('SIGINT', () => path && end(server)); // A terminal sends it to everybody; the host decides.
   process.on('SIGTERM', () => end(server));
-  listen(server);
+  if (path) listenAt(server, path);
+  else listen(server);
+}
+
+function startedByHost() {
+  if (process.env[cookie[0]] !== cookie[1]) {
+    fail('this is a plugin that evictd starts: put it into evictd\'s plugin directory instead of running it');
+  }
+  if (!(process.env.PLUGIN_PROTOCOL_VERSIONS ?? '').split(',').includes(major)) {
+    fail(`the host speaks protocol majors ${process.env.PLUGIN_PROTOCOL_VERSIONS}, this plugin only ${major}`);
+  }
+  leaveWithHost();
 }
 
 // log writes a line that the host takes over with its level and fields.
@@ -62,8 +76,13 @@ function unary(calls) {
     try {
       response = answer(call.request);
     } catch (err) {
-      log('warn', 'call refused', { call: name, error: err.message });
-      callback({ code: grpc.status.FAILED_PRECONDITION, details: clip(err.message) });
+      if (err instanceof Refused) {
+        log('warn', 'call refused', { call: name, error: err.message });
+        callback({ code: grpc.status.FAILED_PRECONDITION, details: clip(err.message) });
+      } else {
+        log('error', 'call failed', { call: name, error: `${err}`, stack: err?.stack });
+        callback({ code: grpc.status.UNKNOWN, details: clip(`${err}`) });
+      }
       return;
     }
     callback(null, response);
@@ -93,6 +112,22 @@ function listen(server) {
   server.bindAsync(`unix:${socket}`, credentials, (err) => {
     if (err) fail(`listen on ${socket}: ${err.message}`);
     process.stdout.write(`1|${major}|unix|${socket}|grpc|${shown}\n`);
+  });
+}
+
+// listenAt opens a socket beside the path, under a name that the host ignores, and
+// moves it there when it serves.
+function listenAt(server, path) {
+  const hidden = join(dirname(path), `.${basename(path)}.${process.pid}`);
+  rmSync(hidden, { force: true }); // a container's process has the same id after each start
+  server.bindAsync(`unix:${hidden}`, grpc.ServerCredentials.createInsecure(), (err) => {
+    if (err) fail(`listen on ${hidden}: ${err.message}`);
+    chmodSync(hidden, 0o600);
+    const { ino } = statSync(hidden);
+    renameSync(hidden, path);
+    process.on('exit', () => { // unless it is a later one's
+      if (statSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path);
+    });
   });
 }
 

@@ -1,7 +1,7 @@
 // An evictd plugin that ranks pods for memory pressure: pods of certain tiers go
 // first, by a label.
 import { version } from './package.json';
-import { log, serve } from './evictd.mjs';
+import { log, Refused, serve } from './evictd.mjs';
 import { label, parseConfig, rank } from './rank.mjs';
 
 // Of the protocol's enum Capability.
@@ -24,7 +24,11 @@ serve({
 
   // A configuration that is refused leaves the former one in force.
   configure: ({ config }) => {
-    tiers = parseConfig(Buffer.from(config).toString());
+    try {
+      tiers = parseConfig(Buffer.from(config).toString());
+    } catch (err) {
+      throw new Refused(err.message);
+    }
     log('info', 'configured', { tiers });
     return {};
   },

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Bundles the example into one executable file: build.sh FILE
 set -eu
+mkdir -p "$(dirname "$1")"
 out=$(realpath "$1")
 cd "$(dirname "$0")"
 # A copy of the example has it beside this file.

@@ -1,5 +1,6 @@
 """What every plugin of evictd needs and that has nothing to do with what it does: the
-handshake, TLS, the log, and leaving in time. It follows docs/protocol.md."""
+handshake, TLS, the socket of a container, the log, and leaving in time. It follows
+docs/protocol.md."""
 
 import base64
 import concurrent.futures
@@ -11,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import traceback
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -35,9 +37,10 @@ def _messages():
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:
         pool.Add(file)
-    factory = message_factory.MessageFactory(pool)
+    # protobuf has the one from 4.22 on, and later no longer the other.
+    make = getattr(message_factory, "GetMessageClass", None) or message_factory.MessageFactory(pool).GetPrototype
     names = [m.name for file in files.file for m in file.message_type]
-    return {name: factory.GetPrototype(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in names}
+    return {name: make(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in names}
 
 
 messages = _messages()
@@ -50,16 +53,16 @@ def log(level, message, **fields):
 
 
 def serve(**calls):
-    """Serves calls of PluginService, each from a request to its response, until the host
-    ends the process."""
-    if os.environ.get(_COOKIE[0]) != _COOKIE[1]:
-        sys.exit("this is a plugin that evictd starts: put it into evictd's plugin directory instead of running it")
-    if _MAJOR not in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "").split(","):
-        sys.exit(f"this plugin speaks protocol major {_MAJOR}, which the host does not")
+    """Serves calls of PluginService, each from a request to its response, until the process
+    is ended: by the host that has started it, or, in a container of its own, where
+    EVICTD_PLUGIN_SOCKET says where the host looks for it, by the runtime."""
+    path = os.environ.get("EVICTD_PLUGIN_SOCKET")
     over = threading.Event()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to everybody; the host decides.
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    _leave_with_host()
+    if path:
+        signal.signal(signal.SIGINT, lambda *_: over.set())
+    else:
+        _started_by_host()
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(16), options=[
         ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
         ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
@@ -76,24 +79,48 @@ def serve(**calls):
         "plugin.GRPCController": {"Shutdown": grpc.unary_unary_rpc_method_handler(shutdown)},
     }.items():
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    _listen(server)
+    inode = _listen_at(server, path) if path else _listen(server)
     over.wait()
     server.stop(_DRAIN_SECONDS).wait()
+    if path and os.path.exists(path) and os.stat(path).st_ino == inode:  # else a later one's
+        os.unlink(path)
+
+
+def _started_by_host():
+    if os.environ.get(_COOKIE[0]) != _COOKIE[1]:
+        sys.exit("this is a plugin that evictd starts: put it into evictd's plugin directory instead of running it")
+    if _MAJOR not in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "").split(","):
+        sys.exit(f"this plugin speaks protocol major {_MAJOR}, which the host does not")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to everybody; the host decides.
+    _leave_with_host()
 
 
 def _unary(name, call):
     def answer(request, context):
         try:
-            return call(request)
+            return messages[name + "Response"].SerializeToString(call(request))
         except Refused as why:
             log("warn", "call refused", call=name, error=str(why))
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why)[:_MAX_ERROR_BYTES])
+        except Exception as wrong:
+            at = traceback.extract_tb(wrong.__traceback__)[-1]
+            error = f"{type(wrong).__name__}: {wrong} ({os.path.basename(at.filename)}:{at.lineno})"
+            log("error", "call failed", call=name, error=error, traceback=traceback.format_exc())
+            context.abort(grpc.StatusCode.UNKNOWN, error[:_MAX_ERROR_BYTES])
 
-    return grpc.unary_unary_rpc_method_handler(
-        answer,
-        request_deserializer=messages[name + "Request"].FromString,
-        response_serializer=messages[name + "Response"].SerializeToString,
-    )
+    return grpc.unary_unary_rpc_method_handler(answer, request_deserializer=messages[name + "Request"].FromString)
+
+
+def _listen_at(server, path):
+    """Opens a socket beside the path, under a name that the host ignores, and moves it there
+    when it serves. Returns its inode."""
+    hidden = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}")
+    server.add_insecure_port(f"unix:{hidden}")
+    server.start()
+    os.chmod(hidden, 0o600)
+    inode = os.stat(hidden).st_ino
+    os.rename(hidden, path)
+    return inode
 
 
 def _listen(server):

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/contained"
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
@@ -132,6 +133,8 @@ func TestThePluginKeepsTheContract(t *testing.T) {
 		t.Errorf("it took %v, want at most 30 s", took)
 	}
 }
+
+func TestThePluginServesInAContainer(t *testing.T) { contained.Serves(t, "node-rank", plugin(t)) }
 
 // The interpreter is the child, so the plugin is called node here.
 func TestThePluginLeavesWithTheHost(t *testing.T) {

@@ -1,15 +1,19 @@
 package python
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/contained"
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
@@ -43,11 +47,9 @@ func plugin(t *testing.T) string {
 	return file
 }
 
-// A copy looked for the descriptor where only the checkout has it.
-func TestACopyOfTheExampleBuilds(t *testing.T) {
-	if _, err := os.Stat(interpreter); err != nil {
-		t.Skip("NOT TESTED: needs ", interpreter)
-	}
+// copied returns a copy of the example, with the descriptor that it has in the checkout elsewhere.
+func copied(t *testing.T) string {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(dir, os.DirFS(example)); err != nil {
 		t.Fatal(err)
@@ -59,13 +61,77 @@ func TestACopyOfTheExampleBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), filepath.Join(dir, "build.sh"), "mine")
+	return dir
+}
+
+// A copy looked for the descriptor where only the checkout has it.
+func TestACopyOfTheExampleBuilds(t *testing.T) {
+	if _, err := os.Stat(interpreter); err != nil {
+		t.Skip("NOT TESTED: needs ", interpreter)
+	}
+	build := exec.CommandContext(t.Context(), filepath.Join(copied(t), "build.sh"), "mine")
 	build.Dir = t.TempDir()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(build.Dir, "mine")); err != nil {
 		t.Error(err)
+	}
+}
+
+// The steps that evictd plugins new prints.
+func TestANewPluginInPythonPassesItsTestsAndKeepsTheContract(t *testing.T) {
+	plugin(t)
+	evictd, dir := daemon.Build(t, "evictd"), filepath.Join(t.TempDir(), "spot-first")
+	for _, command := range [][]string{
+		{evictd, "plugins", "new", "spot-first", "--python", "--dir", dir},
+		{interpreter, "-m", "unittest"},
+		{"sh", "build.sh", "bin/spot-first"},
+		{evictd, "plugins", "verify", "bin/spot-first"},
+	} {
+		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		if command[2] != "new" {
+			cmd.Dir = dir
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", command, err, out)
+		}
+	}
+	// As its Dockerfile starts it.
+	contained.Serves(t, "spot-first", interpreter, "-I", dir)
+}
+
+func TestThePluginInPythonServesInAContainer(t *testing.T) {
+	contained.Serves(t, "python-rank", plugin(t))
+}
+
+// What a call raised by mistake was "Exception calling application" and no more.
+func TestAnExceptionsTracebackIsInTheLog(t *testing.T) {
+	plugin(t)
+	dir := copied(t)
+	main, err := os.ReadFile(filepath.Join(dir, "__main__.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := strings.Replace(string(main), "def rank_pods(request):\n", "def rank_pods(request):\n    {}['tier']\n", 1)
+	if err := os.WriteFile(filepath.Join(dir, "__main__.py"), []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "wrong")
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "build.sh"), file).CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	p := contained.Start(t, file)
+	_, err = p.Ranker.Rank(t.Context(), eviction.RankRequest{Signal: eviction.MemoryAvailable})
+	if err == nil || !strings.Contains(err.Error(), "KeyError: 'tier' (__main__.py:") {
+		t.Errorf("the call ends with %v, want the exception and its line", err)
+	}
+	var record map[string]string
+	if err := json.Unmarshal([]byte(p.End(t, syscall.SIGTERM)), &record); err != nil {
+		t.Fatal(err)
+	}
+	if record["@level"] != "error" || record["@message"] != "call failed" || record["call"] != "Rank" || !strings.Contains(record["traceback"], "in rank_pods") {
+		t.Errorf("log %q, want the call and its traceback", record)
 	}
 }
 

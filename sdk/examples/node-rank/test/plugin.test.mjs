@@ -89,6 +89,19 @@ test('describes, configures and ranks', async (t) => {
   assert.ok(records.some((r) => r['@level'] === 'info' && r['@message'] === 'configured' && r['@timestamp']), p.log.join('\n'));
 });
 
+test('a mistake is no refusal, and has its stack in the log', async (t) => {
+  const p = start(t);
+  const { address } = await shake(p);
+  // A candidate without a pod, which the host never sends.
+  await assert.rejects(connect(t, PluginService, address)('rank', { candidates: [{}] }),
+    { code: grpc.status.UNKNOWN, details: /^TypeError: / });
+  p.child.kill('SIGTERM');
+  await once(p.child, 'close');
+  const record = p.log.map((line) => JSON.parse(line)).find((r) => r['@level'] === 'error');
+  assert.equal(record.call, 'rank');
+  assert.match(record.stack, /^TypeError: .*\n +at /);
+});
+
 test('with a certificate of the host it serves that host only', async (t) => {
   const host = selfSigned();
   const { address, certificate } = await shake(start(t, { PLUGIN_CLIENT_CERT: host.certificatePem }));
