@@ -5,19 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
+	"github.com/evictd/evictd/host/internal/supervisor/opencalls"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -110,8 +106,7 @@ func (l insiders) look() (map[string]plugindir.File, error) {
 func (l insiders) complete(context.Context, string) (plugindir.ID, error) { return plugindir.ID{}, nil }
 
 func (l insiders) launch(_ context.Context, s start) (running, error) {
-	calls := openCalls{log: s.Log.With("plugin", s.Name), open: map[context.Context]bool{}}
-	server := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(calls.unary), grpc.StreamInterceptor(calls.stream)})
+	server := wire.NewGRPCServer(opencalls.Limit(s.Log.With("plugin", s.Name)))
 	wire.Register(server, l[s.Name])
 	local := wire.ServeLocal(server)
 	conn, err := local.Dial()
@@ -144,62 +139,4 @@ func (i insider) close(time.Duration) error {
 	_ = i.conn.Close()
 	i.local.Close()
 	return nil
-}
-
-// mostLate bounds the calls of an in-process plugin that continue after their contexts have ended.
-// Beyond that the plugin is not called.
-const mostLate = 3
-
-// openCalls tracks the unfinished calls of an in-process plugin. A panic becomes the call's error.
-type openCalls struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	open map[context.Context]bool
-}
-
-func (o *openCalls) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
-	err = o.do(ctx, info.FullMethod, func() error {
-		reply, err = handle(ctx, req)
-		return err
-	})
-	return reply, err
-}
-
-func (o *openCalls) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	return o.do(s.Context(), info.FullMethod, func() error { return handle(srv, s) })
-}
-
-func (o *openCalls) do(ctx context.Context, call string, handle func() error) (err error) {
-	if err := o.begin(ctx); err != nil {
-		return err
-	}
-	defer o.end(ctx)
-	if p := hang.Catch(func() { err = handle() }); p != nil {
-		o.log.Error("plugin panicked", "call", call, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
-		return status.Errorf(codes.Internal, "panic: %v", p.Value)
-	}
-	return err
-}
-
-func (o *openCalls) begin(ctx context.Context) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	late := 0
-	for open := range o.open {
-		if open.Err() != nil {
-			late++
-		}
-	}
-	if late >= mostLate {
-		return status.Errorf(codes.Unavailable, "%d calls have not returned since their contexts ended", late)
-	}
-	o.open[ctx] = true
-	return nil
-}
-
-func (o *openCalls) end(ctx context.Context) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.open, ctx)
 }
