@@ -56,7 +56,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 {{- define "evictd.config" -}}
 {{- $config := deepCopy .Values.config }}
 {{- $paths := .Values.hostPaths }}
-{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- if .Values.besideKubelet.check }}
 {{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
 {{- end }}
@@ -65,7 +65,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 {{- $_ := set $plugins "disk" (dict "config" (dict "containerLogsDir" $paths.containerLogsDir)) }}
 {{- end }}
 {{- range .Values.plugins }}
-{{- $_ := set $plugins .name (omit . "name" "image" "path") }}
+{{- $_ := set $plugins .name (omit . "name" "image" "path" "container" "command" "args" "env" "resources" "securityContext" "volumeMounts" "volumes") }}
 {{- end }}
 {{- $_ := set $config "plugins" $plugins }}
 {{- toYaml $config }}
@@ -73,13 +73,13 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 
 {{- define "evictd.initContainer" -}}
 resources:
-  {{- toYaml .Values.resources | nindent 2 }}
+  {{- toYaml .root.Values.resources | nindent 2 }}
 securityContext:
   readOnlyRootFilesystem: true
   allowPrivilegeEscalation: false
   capabilities:
     drop: [ALL]
 volumeMounts:
-  - name: stage
-    mountPath: /stage
+  - name: {{ .volume }}
+    mountPath: /{{ .volume }}
 {{- end }}

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,24 +12,36 @@ import (
 
 func newInstall() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "install FILE... DIR",
+		Use:   "install [NAME=]FILE... DIR",
 		Short: "Copy executables into a plugin directory",
 		Long: "Copy plugins into DIR, which is made if it is not there: with mode 0755, and each whole or not at all. A symbolic\n" +
-			"link is copied as a link. For containers without a shell.",
+			"link is copied as a link. NAME is the plugin's name, where FILE has another one. For containers without a shell.",
 		Args: cobra.MinimumNArgs(2),
 	}
-	link := cmd.Flags().Bool("link", false, "make symbolic links to FILE, which need not be there yet")
-	put := map[bool]func(from, to string) error{false: plugindir.Install, true: plugindir.Link}
-	as := cmd.Flags().String("as", "", "name of the plugin, where FILE has another one")
+	link := cmd.Flags().Bool("link", false, "make symbolic links to FILE, which need not be there yet, and remove the other links in DIR")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		files, dir := args[:len(args)-1], args[len(args)-1]
-		if *as != "" && len(files) > 1 {
-			return fmt.Errorf("--as %s with %d files, want one", *as, len(files))
-		}
-		for _, f := range files {
-			if err := put[*link](f, filepath.Join(dir, cmp.Or(*as, filepath.Base(f)))); err != nil {
-				return failure{fmt.Errorf("install %s: %w", f, err)}
+		dir, files := args[len(args)-1], map[string]string{}
+		for _, file := range args[:len(args)-1] {
+			name, path, named := strings.Cut(file, "=")
+			if !named {
+				name, path = filepath.Base(file), file
 			}
+			files[name] = path
+		}
+		install := plugindir.Install
+		if *link {
+			install = plugindir.Link
+		}
+		for name, path := range files {
+			if err := install(path, filepath.Join(dir, name)); err != nil {
+				return failure{fmt.Errorf("install %s: %w", path, err)}
+			}
+		}
+		if !*link {
+			return nil
+		}
+		if err := plugindir.RemoveLinks(dir, func(name string) bool { return files[name] == "" }); err != nil {
+			return failure{fmt.Errorf("install: %w", err)}
 		}
 		return nil
 	}

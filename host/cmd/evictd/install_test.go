@@ -33,17 +33,22 @@ func TestPluginsAreInstalledWholeAndExecutable(t *testing.T) {
 			t.Errorf("%v, error %v, want the two", left, err)
 		}
 	}
-	if code := execute(t.Context(), []string{"plugins", "install", "--as", "acme", from, into}, os.Stdout, os.Stderr); code != exitFine {
+	if code := execute(t.Context(), []string{"plugins", "install", "acme=" + from, into}, os.Stdout, os.Stderr); code != exitFine {
 		t.Errorf("exit code %d", code)
 	}
 	if _, err := os.Stat(filepath.Join(into, "acme")); err != nil {
 		t.Error(err)
 	}
-	if code := execute(t.Context(), []string{"plugins", "install", "--as", "later", "--link", "/images/later", into}, os.Stdout, os.Stderr); code != exitFine {
+	if code := execute(t.Context(), []string{"plugins", "install", "--link", "later=/images/later", into}, os.Stdout, os.Stderr); code != exitFine {
 		t.Errorf("exit code %d", code)
 	}
 	if to, err := os.Readlink(filepath.Join(into, "later")); err != nil || to != "/images/later" {
 		t.Errorf("link to %q, error %v, want /images/later", to, err)
+	}
+	for name, there := range map[string]bool{"memory": false, "vendor": true, "acme": true} { // it was the only other link
+		if _, err := os.Lstat(filepath.Join(into, name)); (err == nil) != there {
+			t.Errorf("%s: %v, want it there: %t", name, err, there)
+		}
 	}
 	var said strings.Builder
 	if code := execute(t.Context(), []string{"plugins", "install", filepath.Join(dir, "absent"), into}, &said, &said); code != exitFailure || !strings.Contains(said.String(), "absent") {

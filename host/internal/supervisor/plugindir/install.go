@@ -37,6 +37,17 @@ func Link(target, to string) error {
 	return replace(to, func(aside string) error { return os.Symlink(target, aside) })
 }
 
+// RemoveLinks removes the symbolic links in dir whose names unwanted reports.
+func RemoveLinks(dir string, unwanted func(name string) bool) error {
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		if f.Type() == os.ModeSymlink && unwanted(f.Name()) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, f.Name())))
+		}
+	}
+	return err
+}
+
 // Layer creates dir with links to the plugins in layers that exist. For plugins of the same name
 // the first layer wins.
 func Layer(dir string, layers ...string) error {
