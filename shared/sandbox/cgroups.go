@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +86,15 @@ func hierarchiesOf(mountinfo, membership, name string) ([]hierarchy, error) {
 		return v2[:1], nil
 	}
 	return nil, errors.Join(append(errs, errors.New("no cgroup hierarchy is mounted with one of the controllers "+strings.Join(limiters, ", ")))...)
+}
+
+// memoryBound returns the lowest memory limit that plugins are under in bytes.
+func (g *cgroups) memoryBound() int64 {
+	lowest := int64(math.MaxInt64)
+	for _, h := range g.hierarchies {
+		lowest = min(lowest, h.memoryBound())
+	}
+	return lowest
 }
 
 // make makes the cgroup of one start; it returns nil for a process without limits. The error says

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,4 +186,37 @@ func FuzzMounts(f *testing.F) {
 			t.Errorf("%d trees and %v", len(trees), err)
 		}
 	})
+}
+
+func TestTheLowestLimitAboveIsTheBound(t *testing.T) {
+	for file, controllers := range map[string][]string{"memory.limit_in_bytes": {"memory"}, "memory.max": nil} {
+		point := t.TempDir()
+		h := hierarchy{point: point, controllers: controllers, base: filepath.Join(point, "pod/container/plugins")}
+		if err := os.MkdirAll(filepath.Dir(h.base), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.memoryBound(); got != math.MaxInt64 {
+			t.Errorf("without limits %d", got)
+		}
+		for dir, limit := range map[string]string{"pod": "200\n", "pod/container": "300\n", "": "max\n"} {
+			if err := os.WriteFile(filepath.Join(point, dir, file), []byte(limit), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := h.memoryBound(); got != 200 {
+			t.Errorf("%s: %d, want the pod's 200", file, got)
+		}
+	}
+}
+
+// It was silently cut to what the pod has, and the plugin was killed in the middle of a ranking.
+func TestAMemoryLimitAboveTheCallersOwnIsAnError(t *testing.T) {
+	p := Policy{MemoryBytes: math.MaxInt64, MemoryAsked: true}
+	bound := findCgroups("").memoryBound()
+	if err := p.Possible(); bound < math.MaxInt64 && (err == nil || !strings.Contains(err.Error(), "memoryLimit: 9223372036854775807 bytes, and evictd itself with its plugins has")) {
+		t.Errorf("%v, want an error with the bound %d", err, bound)
+	}
+	if p.MemoryBytes = bound; p.Possible() != nil {
+		t.Error(p.Possible())
+	}
 }

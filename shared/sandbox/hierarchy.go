@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -108,6 +109,21 @@ func (h hierarchy) mkdir(leaf string) (cgroupDir, error) {
 		return "", fmt.Errorf("make cgroup: %w", err)
 	}
 	return cgroupDir(dir), nil
+}
+
+// memoryBound returns the lowest memory limit of the cgroups that base is in, in bytes, as far as they are mounted.
+func (h hierarchy) memoryBound() int64 {
+	lowest, file := int64(math.MaxInt64), "memory.limit_in_bytes"
+	if h.v2() {
+		file = "memory.max"
+	}
+	for dir := filepath.Dir(h.base); strings.HasPrefix(dir, h.point); dir = filepath.Dir(dir) {
+		raw, _ := os.ReadFile(filepath.Join(dir, file))
+		if limit, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err == nil {
+			lowest = min(lowest, limit)
+		}
+	}
+	return lowest
 }
 
 // enable enables controllers for the cgroups below base, as version 2 requires. The kernel refuses

@@ -24,6 +24,8 @@ type Policy struct {
 	// MemoryBytes and MilliCPU limit the process and its children together; 0 means no limit.
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	MilliCPU    int64 `json:"milliCPU,omitempty"`
+	// MemoryAsked: the limit was requested explicitly, and more than the caller's own is an error.
+	MemoryAsked bool `json:"-"`
 	// Custom processes are also limited in tasks and open files, and lose the OOM protection
 	// that the caller may have.
 	Custom bool `json:"-"`

@@ -27,6 +27,9 @@ func confine(p Policy) (*Sandbox, error) {
 	if lacking := p.Capabilities &^ own; p.Asked && lacking != 0 {
 		return nil, Impossible{fmt.Errorf("capabilities: evictd does not have %s itself, want a subset of %s", lacking, own)}
 	}
+	if bound := findCgroups("").memoryBound(); p.MemoryAsked && p.MemoryBytes > bound {
+		return nil, Impossible{fmt.Errorf("memoryLimit: %d bytes, and evictd itself with its plugins has %d, want less, or more for evictd (of its pod: resources)", p.MemoryBytes, bound)}
+	}
 	p.Capabilities &= own
 	return &Sandbox{policy: p, credential: who}, nil
 }

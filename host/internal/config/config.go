@@ -117,6 +117,9 @@ type Plugin struct {
 	Group *string `json:"group,omitempty" is:"group"`
 	// Capabilities that the plugin keeps of the host's; nil means the default.
 	Capabilities []string `json:"capabilities,omitempty" is:"capabilities"`
+	// WritablePaths are directories of the node that the plugin writes to. It is refused where they are missing or
+	// read-only.
+	WritablePaths []string `json:"writablePaths,omitempty" is:"paths"`
 	// MemoryLimit and CPULimit apply to the plugin with its children; 0 means no limit.
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty" is:"memory"`
 	CPULimit    *resource.Quantity `json:"cpuLimit,omitempty" is:"cpu"`

@@ -54,9 +54,12 @@ const (
 
 // kinds maps the names in the tags to kinds.
 var kinds = map[string]kind{
-	"any":     {wants: []string{"anything"}},
-	"name":    {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
-	"path":    {wants: []string{`an absolute path such as %q`}, ok: is(func(s string) bool { return filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
+	"any":  {wants: []string{"anything"}},
+	"name": {wants: []string{`a node name in quotes, such as "node-1"`}, ok: is(func(s string) bool { return !strings.ContainsFunc(s, control) })},
+	"path": {wants: []string{`an absolute path such as %q`}, ok: is(func(s string) bool { return filepath.IsAbs(s) && !strings.ContainsFunc(s, control) })},
+	"paths": {wants: []string{`a list of absolute paths such as ["/var/cache/example"]`, `an absolute path such as "/var/cache/example"`}, one: func(list []string, i int) bool {
+		return filepath.IsAbs(list[i]) && !strings.ContainsFunc(list[i], control)
+	}},
 	"path?":   {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
 	"source":  {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace), once: true},
 	"socket":  {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},

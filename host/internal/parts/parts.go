@@ -50,10 +50,19 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	}
 	for name, p := range c.Plugins {
 		all[name] = supervisor.Settings{
-			Config: p.Config, AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, Shadow: p.Shadow, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
+			Config: p.Config, WritablePaths: onNode(c.RootDir, p.WritablePaths), AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, Shadow: p.Shadow, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}
 	}
 	return all
+}
+
+// onNode returns where paths of the node are here.
+func onNode(rootDir string, paths []string) []string {
+	here := make([]string, 0, len(paths))
+	for _, path := range paths {
+		here = append(here, filepath.Join(rootDir, path))
+	}
+	return here
 }
 
 // confine applies the configured confinement to a policy.
@@ -65,7 +74,7 @@ func confine(c config.Plugin) func(*sandbox.Policy) {
 			p.Asked = true
 		}
 		if c.MemoryLimit != nil {
-			p.MemoryBytes = c.MemoryLimit.Value()
+			p.MemoryBytes, p.MemoryAsked = c.MemoryLimit.Value(), true
 		}
 		if c.CPULimit != nil {
 			p.MilliCPU = c.CPULimit.MilliValue()

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -44,6 +45,8 @@ type Options struct {
 type Settings struct {
 	// Config is the plugin's configuration as JSON, passed unchanged; empty for none.
 	Config []byte
+	// WritablePaths must be writable directories.
+	WritablePaths []string
 	// AutoMTLS is on unless it points to false.
 	AutoMTLS *bool
 	// Disabled keeps the plugin from being started.
@@ -70,6 +73,8 @@ type startPolicy struct {
 	pin     string
 	mustPin bool
 	mtls    bool
+	// writable are paths, each with a line feed.
+	writable string
 }
 
 // builtinNeeds holds the capabilities of the built-in plugins. All of them lock their memory.
@@ -99,12 +104,26 @@ func startPolicyFor(all map[string]Settings, name string) startPolicy {
 	}
 	return startPolicy{
 		Policy: policy, pin: strings.ToLower(s.SHA256), mustPin: s.RequirePin && !builtin,
-		mtls: s.AutoMTLS == nil || *s.AutoMTLS,
+		mtls: s.AutoMTLS == nil || *s.AutoMTLS, writable: strings.Join(s.WritablePaths, "\n"),
 	}
 }
 
 // unpinned reports whether a mandatory pin is missing.
 func (p startPolicy) unpinned() bool { return p.mustPin && p.pin == "" }
+
+// possible returns why no process can be started by the policy for the plugin of that name.
+func (p startPolicy) possible(name string) error {
+	errs := []error{p.checkPin(name), p.Possible()}
+	for path := range strings.SplitSeq(p.writable, "\n") {
+		if path == "" {
+			continue
+		}
+		if err := unix.Access(path, unix.W_OK); err != nil {
+			errs = append(errs, fmt.Errorf("plugins.%s.writablePaths: %q: %w, want a directory that evictd may write to", name, path, err))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // checkPin checks the pin of the plugin of that name.
 func (p startPolicy) checkPin(name string) error {

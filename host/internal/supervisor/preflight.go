@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,7 +61,7 @@ func checkPlugin(o Options, name string) error {
 		}
 		return err
 	}
-	if err := cmp.Or(policy.checkPin(name), policy.Possible()); err != nil {
+	if err := policy.possible(name); err != nil {
 		return err
 	}
 	return plugindir.TryOpen(resolved, looked, policy.pin)

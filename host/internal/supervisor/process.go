@@ -147,7 +147,7 @@ func (l *processes) launch(ctx context.Context, s start) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.policy.checkPin(s.Name); err != nil {
+	if err := s.policy.possible(s.Name); err != nil {
 		return nil, plugindir.Refusal{Err: err}
 	}
 	program, err := plugindir.Open(resolved, s.file, s.policy.pin, l.root.MkdirTemp)

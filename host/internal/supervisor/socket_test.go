@@ -336,3 +336,25 @@ func TestSettingsWithoutEffectOnASocketAreNamed(t *testing.T) {
 		t.Errorf("%v %v", errs, warnings)
 	}
 }
+
+func TestAPluginThatCannotWriteWhereItHasToIsRefused(t *testing.T) {
+	t.Parallel()
+	dir, place := installed(t, "good"), privateDir(t)
+	missing := filepath.Join(place, "missing")
+	set := func(o *Options) { o.Settings = map[string]Settings{"good": {WritablePaths: []string{place, missing}}} }
+	h := startHost(t, dir, set)
+	h.awaitState("good", Refused)
+	want(t, h.plugin("good").Reason, fmt.Sprintf("plugins.good.writablePaths: %q: no such file or directory", missing))
+	o := Options{Dir: dir}
+	set(&o)
+	if errs, _ := Check(o); len(errs) != 1 {
+		t.Errorf("check: %v", errs)
+	}
+	if err := os.Mkdir(missing, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, o.Settings); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitState("good", Running)
+}
