@@ -208,7 +208,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 // A disk that is full, and the like, leaves nothing behind.
 func TestHalfWrittenModulesAreRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x")
-	err := writeFiles(dir, map[string][]byte{"main.go": []byte("package main\n"), "no/such/directory": nil})
+	err := writeFiles(dir, map[string][]byte{"main.go": []byte("package main\n"), "main.go/below": nil})
 	if err == nil {
 		t.Fatal("want an error")
 	}

@@ -65,7 +65,8 @@ func writeFiles(dir string, files map[string][]byte) error {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o644)); err != nil {
 			return errors.Join(err, os.RemoveAll(dir))
 		}
 	}
@@ -110,7 +111,12 @@ func expand(o Options) (map[string][]byte, error) {
 	if !releaseForm.MatchString(o.Version) {
 		v.SDKVersion = "v0.0.0" // a replaced module needs some version
 	}
-	return files, v.expand(files, "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix)
+	return files, errors.Join(v.expand(files, "", "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix), v.chart(files))
+}
+
+// chart adds the files of a Helm chart that runs the plugin in pods of its own.
+func (v values) chart(files map[string][]byte) error {
+	return errors.Join(v.expand(files, "chart/", "templates/chart/*"+suffix), v.expand(files, "chart/templates/", "templates/chart/templates/*"+suffix))
 }
 
 // expandPython returns the content of the files of a plugin in Python: the example's under another
@@ -128,11 +134,12 @@ func expandPython(o Options) (map[string][]byte, error) {
 		}
 		files[f.Name()] = bytes.ReplaceAll(content, []byte("python-rank"), []byte(o.Name))
 	}
-	return files, values{Options: o}.expand(files, "templates/python/*"+suffix)
+	v := values{Options: o}
+	return files, errors.Join(v.expand(files, "", "templates/python/*"+suffix), v.chart(files))
 }
 
-// expand adds the files of templates.
-func (v values) expand(files map[string][]byte, patterns ...string) error {
+// expand adds the files of templates to a directory, "" or one with a slash.
+func (v values) expand(files map[string][]byte, dir string, patterns ...string) error {
 	// The usual delimiters, two braces, occur in Go code.
 	all, err := template.New("").Delims("[[", "]]").ParseFS(templates, patterns...)
 	if err != nil {
@@ -147,7 +154,7 @@ func (v values) expand(files map[string][]byte, patterns ...string) error {
 		if err := t.Execute(&content, v); err != nil {
 			return fmt.Errorf("expand %s: %w", name, err)
 		}
-		files[hidden(name)] = content.Bytes()
+		files[dir+hidden(name)] = content.Bytes()
 	}
 	return nil
 }

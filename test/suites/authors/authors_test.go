@@ -91,7 +91,7 @@ func TestTheDocumentCanBeFollowed(t *testing.T) {
 // serve starts evictd with the plugins that the document has left in dir, each of
 // which has to be in charge of what it is for.
 func serve(t *testing.T, dir string, runtime *fakecri.Server) {
-	pluginDir := daemon.PluginDir(t, "memory")
+	pluginDir := daemon.PluginDir(t, "memory", "disk")
 	for _, name := range []string{"deletion-cost", "file-handles", "cache-disk"} {
 		daemon.Install(t, filepath.Join(dir, name, "bin", name), filepath.Join(pluginDir, name))
 	}
@@ -111,7 +111,7 @@ func serve(t *testing.T, dir string, runtime *fakecri.Server) {
 	want := map[string]string{
 		"deletion-cost memory.available":            "rank",
 		"file-handles example.com/filehandles.free": "observe,rank",
-		"cache-disk nodefs.available":               "observe,measure,rank,reclaim",
+		"cache-disk nodefs.available":               "reclaim",
 	}
 	for name := range want {
 		plugin, _, _ := strings.Cut(name, " ")
@@ -143,7 +143,7 @@ func serve(t *testing.T, dir string, runtime *fakecri.Server) {
 func settings(t *testing.T) map[string]any {
 	t.Helper()
 	for _, b := range readDocument(t) {
-		if b.language == shown {
+		if b.language == shown && b.label == "" {
 			var s map[string]any
 			if err := yaml.UnmarshalStrict([]byte(b.text), &s); err != nil {
 				t.Fatalf("line %d: %v", b.line, err)

@@ -26,6 +26,8 @@ const (
 	// demo needs real containers, node a node with evictd. Others need nothing.
 	demo = "demo"
 	node = "node"
+	// values are those of the chart, without a label they are settings of a node.
+	values = "values"
 )
 
 // checkout is the line that the reader adapts, and the one thing that is not run as
@@ -91,7 +93,7 @@ func (b *block) check(above string) error {
 		return fmt.Errorf("code without the name of its file")
 	case b.language == file && (!strings.HasPrefix(above, "Save this as `"+b.label+"`")):
 		return fmt.Errorf("the line above is %q, want \"Save this as `%s`\"", above, b.label)
-	case b.language == file, b.language == shown && b.label == "":
+	case b.language == file, b.language == shown && (b.label == "" || b.label == values):
 		return nil
 	case b.language == commands && (b.label == "" || b.label == demo || b.label == node):
 		return nil
