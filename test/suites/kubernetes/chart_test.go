@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,7 +45,7 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
 		"hostPaths": map[string]any{
 			"kubeletRootDir": c.KubeletRootDir, "runtimeSocket": c.Socket, "podLogsDir": c.PodLogsDir,
-			"runDir": filepath.Join(c.Dir, "evictd", "run"), "stateDir": filepath.Join(c.Dir, "evictd", "state"),
+			"pluginDir": filepath.Join(c.Dir, "evictd", "plugins"), "runDir": filepath.Join(c.Dir, "evictd", "run"), "stateDir": filepath.Join(c.Dir, "evictd", "state"),
 		},
 	}}
 }
@@ -54,30 +53,37 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 // helm runs `helm COMMAND evictd`, with the chart and values where the command takes them.
 func (h *chart) helm(t *testing.T, command string, args ...string) string {
 	t.Helper()
-	args = append([]string{command, "evictd", "--namespace", "evictd", "--kubeconfig", h.c.AdminKubeconfig}, args...)
 	if command != "uninstall" {
 		text, err := yaml.Marshal(h.values)
 		must(t, err)
 		file := filepath.Join(h.c.Dir, "values.yaml")
 		must(t, os.WriteFile(file, text, 0o600))
-		args = append(args, "../../../deploy/chart", "--create-namespace", "--values", file, "--timeout", "90s")
+		args = append(args, "../../../deploy/chart", "--create-namespace", "--values", file)
 	}
-	cmd := exec.CommandContext(t.Context(), os.Getenv("EVICTD_HELM"), append(args, "--wait")...)
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+h.c.Dir, "HELM_CONFIG_HOME="+h.c.Dir, "HELM_DATA_HOME="+h.c.Dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
+	out, err := h.try(t, 90*time.Second, command, "evictd", args...)
+	if err != nil {
 		pods, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", "-n", "evictd", "describe", "pods")
 		logs, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", "-n", "evictd", "logs", "ds/evictd", "--all-containers", "--tail", "50")
-		t.Fatalf("helm %s: %v: %s\n%s\n%s", command, err, out.String(), pods, logs)
+		t.Fatalf("helm %s: %v: %s\n%s\n%s", command, err, out, pods, logs)
 	}
-	return out.String()
+	return out
+}
+
+// try runs `helm COMMAND RELEASE` until it has succeeded or timeout is over.
+func (h *chart) try(t *testing.T, timeout time.Duration, command, release string, args ...string) (string, error) {
+	t.Helper()
+	args = append([]string{command, release, "--namespace", "evictd", "--kubeconfig", h.c.AdminKubeconfig, "--wait", "--timeout", timeout.String()}, args...)
+	cmd := exec.CommandContext(t.Context(), os.Getenv("EVICTD_HELM"), args...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+h.c.Dir, "HELM_CONFIG_HOME="+h.c.Dir, "HELM_DATA_HOME="+h.c.Dir)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // A view is part of the status of an evictd.
 type view struct {
 	NotReady string
 	Layout   string
+	Plugins  []pluginStatus
 	Signals  []struct {
 		Signal, State       string
 		Available, Capacity int64
