@@ -26,22 +26,26 @@ type vendor struct {
 
 	root  string // of the repository
 	calm  *v1.Pod
-	cache string // a directory of the node
+	cache string // a directory on the kubelet's filesystem
 }
 
 // Vendors' plugins in one cluster: as a DaemonSet of the vendor's, as a container of evictd's pod and as an executable
 // that evictd starts.
 func TestVendorsPluginsInACluster(t *testing.T) {
 	kubelet := narrow(t)
-	c := start(t, cluster.Options{Kubelet: kubelet})
+	c := start(t, cluster.Options{
+		Kubelet: kubelet, Filesystems: []stack.Filesystem{{Path: "node", Type: "ext4", Bytes: 1 << 30}}, KubeletRoot: "node/kubelet",
+	})
 	hard := leaveToEvictd(t, c, kubelet)
-	v := &vendor{chart: newChart(t, c), calm: deploy(t, c, "calm", sleeper()), cache: filepath.Join(c.Dir, "cache")}
+	v := &vendor{chart: newChart(t, c), calm: deploy(t, c, "calm", sleeper()), cache: filepath.Join(c.Dir, "node", "cache")}
 	var err error
 	v.root, err = filepath.Abs("../../..")
 	must(t, err)
 	must(t, os.Mkdir(v.cache, 0o755))
 	v.values["dryRun"] = false
-	v.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "listenAddress": v.listen, "evictionHard": memoryAlone(hard)}
+	v.values["config"] = map[string]any{
+		"cgroupRoot": c.CgroupRoot, "listenAddress": v.listen, "evictionHard": memoryAlone(hard), "evictionPressureTransitionPeriod": "1s",
+	}
 
 	t.Run("a disk plugin empties its cache", func(t *testing.T) { v.emptiesItsCache(t) })
 	t.Run("a ranker in Python", func(t *testing.T) { v.ranksInPython(t) })
@@ -95,16 +99,16 @@ func (v *vendor) emptiesItsCache(t *testing.T) {
 	hard["nodefs.available"] = nil
 }
 
-// fill writes 300 MB into the cache, and sets a threshold that is met as long as 100 MB of them are there.
+// fill writes 300 MB into the cache, which is more than the threshold allows.
 func (v *vendor) fill(t *testing.T) {
 	t.Helper()
 	for i := range 3 {
 		must(t, os.WriteFile(filepath.Join(v.cache, strconv.Itoa(i)), bytes.Repeat([]byte("x"), 100e6), 0o600))
 	}
+	unix.Sync() // ext4 takes the blocks when it writes
 	var fs unix.Statfs_t
 	must(t, unix.Statfs(v.c.KubeletRootDir, &fs))
-	available := int64(fs.Bavail) * fs.Bsize
-	v.values["config"].(map[string]any)["evictionHard"].(map[string]any)["nodefs.available"] = strconv.FormatInt(available+100e6, 10)
+	v.values["config"].(map[string]any)["evictionHard"].(map[string]any)["nodefs.available"] = strconv.FormatInt(int64(fs.Bavail)*fs.Bsize+100e6, 10)
 }
 
 // freed waits until the cache is empty and that was enough, and no pod has gone.
