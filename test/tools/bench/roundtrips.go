@@ -45,9 +45,14 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, proc.stop()) }()
+	attached, detach, err := attachPlugin(ctx, b.programs.plugin("memory"), b.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, detach()) }()
 	inside := memory.New()
 	facts := eviction.NodeFacts{NodeName: "bench", RootDir: "/", CgroupRoot: g.root, CgroupDriver: "cgroupfs"}
-	for _, c := range []eviction.Configurer{proc.Configurer, inside.Configurer} {
+	for _, c := range []eviction.Configurer{proc.Configurer, attached.Configurer, inside.Configurer} {
 		if err := c.Configure(ctx, eviction.ConfigureRequest{Node: facts}); err != nil {
 			return nil, fmt.Errorf("configure the memory plugin: %w", err)
 		}
@@ -63,6 +68,7 @@ func roundTrips(ctx context.Context, b *bench) (_ *part, err error) {
 				return measureTrip(ctx, "Measure in process", inside.Measurer, g, n, b.roundBudget)
 			},
 			func() (row, error) { return rankTrip(ctx, proc, n, b.roundBudget) },
+			func() (row, error) { return socketTrip(ctx, &attached, &proc.Plugin, n, b.roundBudget) },
 		} {
 			r, err := trip()
 			if err != nil {
@@ -105,10 +111,7 @@ func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgrou
 		return row{}, err
 	}
 	defer f.close()
-	req := eviction.MeasureRequest{
-		PassView: eviction.PassView{View: eviction.ViewBefore}, Detail: eviction.DetailPod,
-		Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: podRows(n),
-	}
+	req := measureRequest(n)
 	c, err := compare(ctx, budget, func(ctx context.Context) error {
 		req.Pass++
 		return measureAll(ctx, m, req, func(eviction.Measurement) {})
@@ -116,12 +119,23 @@ func measureTrip(ctx context.Context, name string, m eviction.Measurer, g *cgrou
 	return c.row(name, n, "pread of the same files"), err
 }
 
-func rankTrip(ctx context.Context, proc *process, n int, budget time.Duration) (row, error) {
+func measureRequest(n int) eviction.MeasureRequest {
+	return eviction.MeasureRequest{
+		PassView: eviction.PassView{View: eviction.ViewBefore}, Detail: eviction.DetailPod,
+		Signals: []eviction.Signal{eviction.MemoryAvailable}, Pods: podRows(n),
+	}
+}
+
+func rankRequest(n int) eviction.RankRequest {
 	const capacity, threshold, available = 8 << 30, 1 << 30, 1000 << 20
-	req := eviction.RankRequest{
+	return eviction.RankRequest{
 		Signal: eviction.MemoryAvailable, Unit: eviction.UnitBytes, Threshold: eviction.Threshold{Amount: threshold},
 		Available: available, Capacity: capacity, Shortfall: threshold - available, Hard: true, Candidates: candidates(n),
 	}
+}
+
+func rankTrip(ctx context.Context, proc *process, n int, budget time.Duration) (row, error) {
+	req := rankRequest(n)
 	c, err := compare(ctx, budget, func(ctx context.Context) error {
 		req.Pass++
 		return rankAll(ctx, proc.Ranker, req)
