@@ -78,6 +78,8 @@ func (h *chart) helm(t *testing.T, command string, args ...string) string {
 type view struct {
 	NotReady string
 	Layout   string
+	DryRun   bool
+	Plugins  []struct{ Name, State string }
 	Signals  []struct {
 		Signal, State       string
 		Available, Capacity int64
@@ -341,7 +343,7 @@ func (h *chart) objects(t *testing.T) string {
 	t.Helper()
 	all, err := h.c.Kubectl(soon(t), "", "get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
 	must(t, err)
-	in, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "get", "all,configmaps,secrets,serviceaccounts", "-o", "name", "--ignore-not-found")
+	in, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "get", "all,configmaps,secrets,serviceaccounts,roles,rolebindings", "-o", "name", "--ignore-not-found")
 	must(t, err)
 	node, err := h.c.Kubectl(soon(t), "", "get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].status.conditions[*].type}")
 	must(t, err)
