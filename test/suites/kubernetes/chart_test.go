@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/suites/kubernetes/chartvalues"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
@@ -35,20 +35,9 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 	archive, name := os.Getenv("EVICTD_IMAGE"), os.Getenv("EVICTD_IMAGE_NAME")
 	must(t, c.ImportArchive(soon(t), archive, name))
 	repository, tag, _ := strings.Cut(name, ":")
-	admin, err := c.Config(cluster.Admin)
+	values, err := chartvalues.For(t.Context(), c, repository, tag)
 	must(t, err)
-	server, err := url.Parse(admin.Host)
-	must(t, err)
-	port, err := cluster.FreePort(t.Context())
-	must(t, err)
-	return &chart{c: c, listen: fmt.Sprintf("127.0.0.1:%d", port), values: map[string]any{
-		"image":     map[string]any{"repository": repository, "tag": tag, "pullPolicy": "Never"},
-		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
-		"hostPaths": map[string]any{
-			"kubeletRootDir": c.KubeletRootDir, "runtimeSocket": c.Socket, "podLogsDir": c.PodLogsDir,
-			"runDir": filepath.Join(c.Dir, "evictd", "run"), "stateDir": filepath.Join(c.Dir, "evictd", "state"),
-		},
-	}}
+	return &chart{c: c, values: values, listen: values["config"].(map[string]any)["listenAddress"].(string)}
 }
 
 // helm runs `helm COMMAND evictd`, with the chart and values where the command takes them.
