@@ -145,8 +145,10 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	if err := errors.Join(errRuntime, errListen, errAPI, inspect.Capacity(ctx, c), err); err != nil {
 		return err
 	}
+	var reported string
 	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, func(found []inspect.Lasting) {
-		if message := kubeletSettings(m.config().BesideKubelet, found); message != "" && !m.config().DryRun {
+		if message := kubeletSettings(m.config().BesideKubelet, found); message != "" && message != reported && !m.config().DryRun {
+			reported = message
 			m.recorder.NodeEvent("Warning", "KubeletSettings", message)
 		}
 	}, m.log)
