@@ -90,7 +90,7 @@ Ctrl-C ends it and removes everything.
 	return nil
 }
 
-// version is that of the chart's image.
+// version of evictd's image, as in the README.
 const version = "0.1.0"
 
 // writeValues writes values of the chart for the cluster into a file.
