@@ -220,10 +220,10 @@ e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictio
 	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_HELM=$(HELM) EVICTD_IMAGE=$(CURDIR)/$(IMAGE_FILE) EVICTD_IMAGE_NAME=$(IMAGE) EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
 	EVICTD_ROUNDS=$(FAULTS_AT_RANDOM) EVICTD_OUTAGES=$(OUTAGES) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,./...,-p 1 -timeout 120m)
 
-cluster: $(PARTS) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it
+cluster: $(PARTS) $(HELM) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it, and how to install evictd
 	@test/harness/stack/install.sh
 	@cd test/suites/kubernetes && $(GO) build -o $(CURDIR)/bin/cluster ./keep
-	@bin/cluster -kubernetes $(KUBERNETES) -etcd $(ETCD) -containerd $(CONTAINERD)
+	@bin/cluster -kubernetes $(KUBERNETES) -etcd $(ETCD) -containerd $(CONTAINERD) -helm $(HELM)
 
 # The kubelet of host/paritytest/go.mod, or that of a go.mod made from it.
 PARITY_K8S = v1.37.2

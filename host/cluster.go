@@ -19,8 +19,10 @@ type cluster struct {
 	source     *podkubernetes.Source
 	killer     *victimkubernetes.Killer
 	conditions *nodestatus.Keeper
-	nodeName   string
-	log        *slog.Logger
+	// configMap is nil if none is followed.
+	configMap *kubeapi.ConfigMap
+	nodeName  string
+	log       *slog.Logger
 }
 
 // run watches pods and records evictions in the API server until ctx ends.
@@ -29,6 +31,9 @@ func (c *cluster) run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { c.conditions.Run(ctx) })
 	running.Go(func() { c.source.Run(ctx, c.log) })
+	if c.configMap != nil {
+		running.Go(func() { c.api.FollowConfigMap(ctx, *c.configMap) })
+	}
 	c.killer.Run(ctx)
 	running.Wait()
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/evictd/evictd/host/internal/events"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
+	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
@@ -69,6 +70,8 @@ type Options struct {
 	Log             *slog.Logger
 	// DroppedLogLines returns the number of lines of the log dropped so far.
 	DroppedLogLines func() uint64
+	// ConfigMap is followed with mode kubernetes, nil for none.
+	ConfigMap *kubeapi.ConfigMap
 	// Alive is called by the deciding goroutine at least once per AliveEvery unless it is stuck.
 	// concluded reports whether any pass has concluded something yet. It must not block.
 	Alive      func(concluded bool)
@@ -142,8 +145,10 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	if err := errors.Join(errRuntime, errListen, errAPI, inspect.Capacity(ctx, c), err); err != nil {
 		return err
 	}
+	var reported string
 	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, func(found []inspect.Lasting) {
-		if message := kubeletSettings(m.config().BesideKubelet, found); message != "" && !m.config().DryRun {
+		if message := kubeletSettings(m.config().BesideKubelet, found); message != "" && message != reported && !m.config().DryRun {
+			reported = message
 			m.recorder.NodeEvent("Warning", "KubeletSettings", message)
 		}
 	}, m.log)
@@ -178,7 +183,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	m.cluster, m.listings, restored.Kills = by.cluster, by.pods, by.restored
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
 	if by.cluster != nil {
-		o.Conditions = by.cluster.conditions.Set
+		o.Conditions, by.cluster.configMap = by.cluster.conditions.Set, given.ConfigMap
 	}
 	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true

@@ -1,9 +1,6 @@
 package host
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/config"
@@ -27,18 +24,8 @@ func settings(c *Config, thresholds []policy.Threshold) loop.Settings {
 		LocalStorageLimits:       c.LocalStorageCapacityIsolation,
 		LocalRules:               policy.LocalRules{Sidecars: c.Since(config.Kubernetes137), MemoryVolumes: c.Feature(config.FeatureMemoryVolumes)},
 		PodLevelResources:        c.Feature(config.FeaturePodLevelResources),
-		ID:                       configID(c),
+		ID:                       c.ID(),
 	}
-}
-
-// configID returns an id that is equal for equal configurations and reveals nothing else.
-func configID(c *Config) string {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
 }
 
 // wantedBy returns the labels and annotations that the plugins of s want to see of pods.

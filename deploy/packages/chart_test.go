@@ -152,6 +152,45 @@ func TestNoTaintIsLeftForEver(t *testing.T) {
 	}
 }
 
+// Pods were replaced for what they could have reloaded. Where they are replaced the label of the ConfigMap changes with
+// them: without, all that run would have taken what is for the next ones, such as a plugin that comes with its image.
+func TestWhatReplacesThePods(t *testing.T) {
+	const plugin = "plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest"
+	label := regexp.MustCompile(`evictd[.]io/pods: .*`)
+	render := func(template, values string) string {
+		out, err := helm(t, "template", "evictd", chart, "--show-only", "templates/"+template, "--set", values)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", values, err, out)
+		}
+		return out
+	}
+	for values, replaces := range map[string]bool{
+		plugin + ",dryRun=false":                               false,
+		plugin + ",config.plugins.disk.disabled=true":          false,
+		plugin + ",config.evictionHard.memory\\.available=10%": false,
+		plugin + ",plugins[0].disabled=true":                   false,
+		plugin + ",plugins[0].config.a=b":                      false,
+		plugin + ",config.nodeConditions=none":                 true,
+		plugin + ",image.tag=v9":                               true,
+		plugin + ",plugins[0].image=example.org/oldest:2":      true,
+		plugin + ",config.listenAddress=127.0.0.1:1":           true,
+		"dryRun=true": true,
+	} {
+		if got := render("daemonset.yaml", plugin) != render("daemonset.yaml", values); got != replaces {
+			t.Errorf("%s: the pods are replaced: %t, want %t", values, got, replaces)
+		}
+		if got := label.FindString(render("configmap.yaml", plugin)) != label.FindString(render("configmap.yaml", values)); got != replaces {
+			t.Errorf("%s: the label changes: %t, want %t", values, got, replaces)
+		}
+		if render("configmap.yaml", plugin) == render("configmap.yaml", values) {
+			t.Errorf("%s: the ConfigMap does not change", values)
+		}
+	}
+	if out := render("configmap.yaml", "config.plugins.disk.disabled=true"); !strings.Contains(out, "containerLogsDir: /var/log/containers") {
+		t.Errorf("%s: a plugin that is switched off loses what the chart sets", out)
+	}
+}
+
 // The notes had the chart's version with any image, and a placeholder for the chart.
 func TestTheNotesSayWhatRuns(t *testing.T) {
 	for value, want := range map[string]string{"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node", "dryRun=true": "helm upgrade evictd deploy/chart -n", "dryRun=false": "kubectl evictd doctor"} {

@@ -61,14 +61,33 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 {{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
 {{- end }}
 {{- $plugins := $config.plugins | default dict }}
-{{- if not (hasKey $plugins "disk") }}
-{{- $_ := set $plugins "disk" (dict "config" (dict "containerLogsDir" $paths.containerLogsDir)) }}
-{{- end }}
+{{- $_ := set $plugins "disk" (merge ($plugins.disk | default dict) (dict "config" (dict "containerLogsDir" $paths.containerLogsDir))) }}
 {{- range .Values.plugins }}
 {{- $_ := set $plugins .name (omit . "name" "image" "path" "container" "command" "args" "env" "resources" "securityContext" "volumeMounts" "volumes") }}
 {{- end }}
 {{- $_ := set $config "plugins" $plugins }}
 {{- toYaml $config }}
+{{- end }}
+
+{{- /* evictd.reloaded are the fields of evictd.yaml that take effect in the pods that run: all that need no restart. */ -}}
+{{- define "evictd.reloaded" -}}
+assign besideKubelet besideKubeletDir dryRun enforceNodeAllocatable evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim
+evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod kernelMemcgNotification localStorageCapacityIsolation logLevel
+mergeDefaultEvictionSettings monitoringInterval pacing plugins rankVeto requirePins requiredSignals
+{{- end }}
+
+{{- /* evictd.podsFor tells the pods that the ConfigMap is for, by what replaces them when it changes: other fields, evictd's
+image and the plugins' files and containers. */ -}}
+{{- define "evictd.podsFor" -}}
+{{- $config := include "evictd.config" . | fromYaml }}
+{{- range regexSplit "\\s+" (include "evictd.reloaded" .) -1 }}
+{{- $_ := unset $config . }}
+{{- end }}
+{{- $files := list (include "evictd.image" .) }}
+{{- range .Values.plugins }}
+{{- $files = append $files (pick . "name" "image" "path" "container" "command" "args" "env" "resources" "securityContext" "volumeMounts" "volumes" "writablePaths" "capabilities") }}
+{{- end }}
+{{- list $config $files | toJson | sha256sum | trunc 16 }}
 {{- end }}
 
 {{- define "evictd.initContainer" -}}

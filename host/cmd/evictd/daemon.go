@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/logbuffer"
+	"github.com/evictd/evictd/host/internal/reload"
 	"github.com/evictd/evictd/host/internal/systemd"
 	"github.com/evictd/evictd/shared/memlock"
 )
@@ -27,10 +28,13 @@ func newRun() *cobra.Command {
 		Use:   "run",
 		Short: "Watch this node and evict pods",
 		Long: "Watch this node and evict pods until SIGTERM or SIGINT; a second one ends at once. SIGHUP reads the\n" +
-			"configuration again and puts it in force whole or not at all. The log is JSON on standard error.",
+			"configuration again and puts it in force whole or not at all, and so does a change of --config-map. The\n" +
+			"log is JSON on standard error.",
 		Args: cobra.NoArgs,
 	}
 	flags := config.AddFlags(cmd.Flags())
+	configMap := cmd.Flags().String("config-map", "", "with mode kubernetes, NAMESPACE/NAME of a ConfigMap whose evictd.yaml is put in force when it changes")
+	selector := cmd.Flags().String("config-map-selector", "", "labels that this ConfigMap has while it is for this process, such as app=evictd")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		// First of all: an early SIGHUP must not kill the process.
 		hups := make(chan os.Signal, 1)
@@ -38,6 +42,11 @@ func newRun() *cobra.Command {
 		defer signal.Stop(hups)
 
 		cfg, err := flags.LoadDaemon()
+		if err != nil {
+			return err
+		}
+		from := reload.New(flags, hups, *configMap)
+		followed, err := from.ConfigMap(*selector, cfg.Mode)
 		if err != nil {
 			return err
 		}
@@ -58,7 +67,8 @@ func newRun() *cobra.Command {
 		for _, w := range cfg.Warnings() {
 			log.Warn("configuration", "warning", w)
 		}
-		if err := run(ctx, cfg, hups, flags.LoadDaemon, log, out.Dropped); err != nil {
+		o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: out.Dropped, ConfigMap: followed}
+		if err := run(ctx, o, from); err != nil {
 			return failure{err}
 		}
 		return nil
@@ -103,14 +113,14 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 	}
 }
 
-// run runs the daemon: it makes a manager of cfg and runs it until ctx ends. Each value of hups
-// reloads the configuration, completely or not at all.
-func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger, dropped func() uint64) error {
+// run runs the daemon: it makes a manager of o and runs it until ctx ends. What comes of
+// from changes the configuration completely or not at all.
+func run(ctx context.Context, o host.Options, from *reload.Sources) error {
+	log := o.Log
 	// Before all else: under pressure the kernel takes back what the start has read so far.
 	if err := memlock.All(); err != nil {
 		log.Warn("pages of evictd not locked in memory, it may be too late on a node that thrashes", "error", err)
 	}
-	o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: dropped}
 	manager := systemd.NewManager(log)
 	if manager != nil {
 		o.Alive, o.AliveEvery = manager.Alive, manager.Every
@@ -125,28 +135,17 @@ func run(ctx context.Context, cfg config.Config, hups <-chan os.Signal, reload f
 		defer context.AfterFunc(ctx, manager.Stopping)()
 		beside.Go(func() { manager.Watch(ctx) })
 	}
-	beside.Go(func() { followReloads(ctx, m, hups, reload, log) })
+	beside.Go(func() {
+		from.Follow(ctx, o.Config, func(load func() (config.Config, error)) (config.Config, error) {
+			cfg, err := m.ReloadFrom(ctx, load)
+			if err == nil {
+				logLevel.Set(cfg.Level())
+			}
+			return cfg, err
+		}, log)
+	})
 	err = m.Run(ctx)
 	stop()
 	beside.Wait()
 	return err
-}
-
-func followReloads(ctx context.Context, m *host.Manager, hups <-chan os.Signal, reload func() (config.Config, error), log *slog.Logger) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hups:
-		}
-		cfg, err := m.ReloadFrom(ctx, reload)
-		switch {
-		case ctx.Err() != nil: // evictd ends
-		case err != nil:
-			log.Error("new configuration refused, the former one stays in force", "error", err)
-		default:
-			logLevel.Set(cfg.Level())
-			log.Info("new configuration in force")
-		}
-	}
 }

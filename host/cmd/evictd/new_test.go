@@ -20,7 +20,7 @@ func TestNewPlugin(t *testing.T) {
 	release(t, "v1.2.3")
 	t.Chdir(t.TempDir())
 	got := evictd(t, "plugins", "new", "spot-first", "--rank")
-	want := result{Out: `made spot-first with .gitignore, README.md, go.mod, main.go, main_test.go
+	want := result{Out: `made spot-first with .gitignore, README.md, chart/Chart.yaml, chart/templates/daemonset.yaml, chart/values.yaml, go.mod, main.go, main_test.go
 next:
     cd spot-first
     go mod tidy
@@ -44,7 +44,7 @@ func TestNewPluginInPython(t *testing.T) {
 	release(t, "unknown") // no SDK is needed
 	t.Chdir(t.TempDir())
 	got := evictd(t, "plugins", "new", "spot-first", "--python")
-	want := result{Out: `made spot-first with .gitignore, Dockerfile, README.md, __main__.py, build.sh, descriptor.binpb, evictd.py, rank.py, test_rank.py
+	want := result{Out: `made spot-first with .gitignore, Dockerfile, README.md, __main__.py, build.sh, chart/Chart.yaml, chart/templates/daemonset.yaml, chart/values.yaml, descriptor.binpb, evictd.py, rank.py, test_rank.py
 next:
     cd spot-first
     python3 -m unittest
@@ -60,7 +60,7 @@ func TestNewPluginOfACheckout(t *testing.T) {
 	release(t, "v1.2.3-4-g0123abc-dirty")
 	dir := filepath.Join(t.TempDir(), "elsewhere")
 	got := evictd(t, "plugins", "new", "acme-disk", "--disk", "--sdk", "../../..", "--module", "acme.example/disk", "--dir", dir)
-	if got.Code != exitFine || strings.Contains(got.Out, "go mod tidy") || !strings.HasPrefix(got.Out, "made "+dir+" with .gitignore, README.md, cache.go, go.mod, go.sum, main.go, main_test.go\n") {
+	if got.Code != exitFine || strings.Contains(got.Out, "go mod tidy") || !strings.HasPrefix(got.Out, "made "+dir+" with .gitignore, README.md, cache.go, chart/Chart.yaml, chart/templates/daemonset.yaml, chart/values.yaml, go.mod, go.sum, main.go, main_test.go\n") {
 		t.Errorf("new: %+v", got)
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))

@@ -11,6 +11,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -161,6 +163,16 @@ const (
 
 // Loopback reports whether only processes on this machine can reach ListenAddress.
 func (c *Config) Loopback() bool { return loopback(c.ListenAddress) }
+
+// ID returns an id that is equal for equal configurations and reveals nothing else.
+func (c *Config) ID() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
 
 // Level returns LogLevel as a slog.Level.
 func (c *Config) Level() slog.Level {

@@ -24,6 +24,8 @@ const OwnFile = "/etc/evictd/evictd.yaml"
 type Flags struct {
 	// file is --config, kubeletFile --kubelet-config, kubeletDir --kubelet-config-dir.
 	file, kubeletFile, kubeletDir source
+	// text stands in for the content of file, nil to read it.
+	text []byte
 	// values and only hold the values of flags, by the fields' names; given says which were set.
 	values map[string]reflect.Value
 	only   kubeletFlags

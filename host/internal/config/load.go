@@ -31,6 +31,14 @@ func (f *Flags) Load() (Config, error) { return f.load(nil) }
 // contribute.
 func (f *Flags) LoadDaemon() (Config, error) { return f.load(daemonProblems) }
 
+// LoadDaemonText is like LoadDaemon with a text in place of the file of --config. Errors name it
+// name.
+func (f *Flags) LoadDaemonText(name, text string) (Config, error) {
+	with := *f
+	with.file.text, with.text = name, []byte(text)
+	return with.LoadDaemon()
+}
+
 // load also makes the checks in also, which not every user of a Config must pass.
 func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	c := blank()
@@ -75,9 +83,11 @@ func (f *Flags) readFiles(c *Config) (ls layers, errs []error, unread bool) {
 	if f.file.text == "" {
 		return ls, errs, unread
 	}
-	data, err := input.ReadFileSoon(f.file.text, maxFileBytes)
-	if err != nil {
-		return ls, append(errs, fmt.Errorf("--config: %s: %w", f.file.text, err)), true
+	data := f.text
+	if data == nil {
+		if data, err = input.ReadFileSoon(f.file.text, maxFileBytes); err != nil {
+			return ls, append(errs, fmt.Errorf("--config: %s: %w", f.file.text, err)), true
+		}
 	}
 	l := &layer{file: f.file.text, keys: map[string]string{}}
 	for _, err := range decode(c, l, data) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -113,6 +114,30 @@ func TestWhatAFileSays(t *testing.T) {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A ConfigMap has the text of --config, over which the flags are as well.
+func TestATextInPlaceOfTheFile(t *testing.T) {
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags := AddFlags(fs)
+	if err := fs.Parse([]string{"--config", write(t, "logLevel: warn"), "--node-name=a"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := flags.LoadDaemonText("ConfigMap ns/name", "logLevel: error\nnodeName: b")
+	if err != nil || c.LogLevel != "error" || c.NodeName != "a" {
+		t.Errorf("logLevel %q, nodeName %q, %v, want error and a", c.LogLevel, c.NodeName, err)
+	}
+	for text, want := range map[string]string{
+		"loglevel: error": `ConfigMap ns/name: loglevel: unknown field, want "logLevel"`,
+		"":                "ConfigMap ns/name: ",
+	} {
+		if _, err := flags.LoadDaemonText("ConfigMap ns/name", text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if c, err := flags.LoadDaemon(); err != nil || c.LogLevel != "warn" {
+		t.Errorf("logLevel %q, %v, want that of the file again", c.LogLevel, err)
 	}
 }
 

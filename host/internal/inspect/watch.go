@@ -37,22 +37,22 @@ type Watch struct {
 	again   chan struct{}
 	found   atomic.Pointer[[]Lasting]
 	left    hang.Left
-	// first receives the findings of the first inspection.
+	// first receives the findings of the first inspection since the start or an Again.
 	first func([]Lasting)
 	// looked: Run has inspected since the start or the last Again.
 	looked bool
 }
 
 // NewWatch returns a watch without findings. options is called before each inspection; first is
-// called with the findings of the first one.
+// called with the findings of the first one, and of the first one after each Again.
 func NewWatch(options func() Options, first func([]Lasting), log *slog.Logger) *Watch {
 	return &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1)}
 }
 
 // Run inspects now, after each Again, and periodically until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	for first := true; ; first = false {
-		wait := watchEvery
+	for {
+		first, wait := !w.looked, watchEvery
 		if newest := w.look(ctx); !newest.IsZero() {
 			wait = min(max(time.Since(newest), watchAgain), watchAgainMost)
 		}

@@ -65,6 +65,36 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	}
 }
 
+// A dry run that a reload ended had reported nothing outside of the log, and nothing was reported later.
+func TestTheFirstFindingsAfterAReloadAreReported(t *testing.T) {
+	former := probes
+	t.Cleanup(func() { probes = former })
+	probes = []probe{{name: "kubelet", daemon: true, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) { f.add(Warning, "differs") }}}
+	synctest.Test(t, func(t *testing.T) {
+		c, reported := config.Default(), 0
+		w := NewWatch(func() Options { return Options{Config: &c} }, func(found []Lasting) { reported += len(found) }, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.Run(ctx)
+		}()
+		for i, want := range []int{1, 1, 2} {
+			if i == 2 {
+				w.Again()
+			} else {
+				time.Sleep(time.Duration(i) * 3 * watchEvery)
+			}
+			synctest.Wait()
+			if reported != want {
+				t.Errorf("step %d: %d findings reported, want %d", i, reported, want)
+			}
+		}
+		stop()
+		<-done
+	})
+}
+
 // A directory on a dead NFS server kept evictd check for ever.
 func TestAProbeThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

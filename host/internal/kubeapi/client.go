@@ -1,5 +1,5 @@
 // Package kubeapi accesses the API server for one node: it lists and watches the node's pods,
-// writes their status, sends events and reviews permissions.
+// writes their status, follows evictd's ConfigMap, sends events and reviews permissions.
 //
 // It knows neither what runs (host/internal/podsource) nor when a pod is evicted
 // (host/internal/victim).

@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -149,6 +150,45 @@ func TestOnlyTheNodesPodsAreAskedFor(t *testing.T) {
 	}
 	if !strings.Contains(s.last(), "watch=true") || !strings.Contains(s.last(), "resourceVersion=7") {
 		t.Errorf("asked %q for a watch", s.last())
+	}
+}
+
+// A volume follows its ConfigMap within a minute or so, a watch at once; the account may see this one alone.
+func TestAConfigMapIsFollowed(t *testing.T) {
+	configMap := func(version, text string) v1.ConfigMap {
+		return v1.ConfigMap{TypeMeta: typed("ConfigMap"), ObjectMeta: metav1.ObjectMeta{Name: "evictd", ResourceVersion: version}, Data: map[string]string{"evictd.yaml": text}}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s := newServer(t, func(r *http.Request, _ []byte) (int, any) {
+		switch query := r.URL.Query(); {
+		case query.Get("sendInitialEvents") != "":
+			return http.StatusBadRequest, metav1.Status{TypeMeta: typed("Status"), Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}
+		case query.Get("watch") == "":
+			return http.StatusOK, v1.ConfigMapList{TypeMeta: typed("ConfigMapList"), ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []v1.ConfigMap{configMap("7", "first")}}
+		case query.Get("resourceVersion") == "7":
+			return http.StatusOK, map[string]any{"type": "MODIFIED", "object": configMap("8", "second")}
+		default:
+			<-r.Context().Done()
+			return http.StatusOK, nil
+		}
+	})
+	c, _ := s.client(t)
+	var texts []string
+	c.FollowConfigMap(ctx, ConfigMap{Namespace: "ns", Name: "evictd", Selector: "evictd.io/pods=1", Changed: func(_ context.Context, data map[string]string) {
+		if texts = append(texts, data["evictd.yaml"]); len(texts) == 2 {
+			stop()
+		}
+	}})
+	if diff := cmp.Diff([]string{"first", "second"}, texts); diff != "" {
+		t.Errorf("texts (-want +got):\n%s", diff)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, asked := range s.asked {
+		if !strings.HasPrefix(asked, "GET /api/v1/namespaces/ns/configmaps ") || !strings.Contains(asked, "fieldSelector=metadata.name%3Devictd&") || !strings.Contains(asked, "labelSelector=evictd.io%2Fpods%3D1&") {
+			t.Errorf("asked %q", asked)
+		}
 	}
 }
 

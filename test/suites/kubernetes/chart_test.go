@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/suites/kubernetes/chartvalues"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
@@ -34,20 +34,9 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 	archive, name := os.Getenv("EVICTD_IMAGE"), os.Getenv("EVICTD_IMAGE_NAME")
 	must(t, c.ImportArchive(soon(t), archive, name))
 	repository, tag, _ := strings.Cut(name, ":")
-	admin, err := c.Config(cluster.Admin)
+	values, err := chartvalues.For(t.Context(), c, repository, tag)
 	must(t, err)
-	server, err := url.Parse(admin.Host)
-	must(t, err)
-	port, err := cluster.FreePort(t.Context())
-	must(t, err)
-	return &chart{c: c, listen: fmt.Sprintf("127.0.0.1:%d", port), values: map[string]any{
-		"image":     map[string]any{"repository": repository, "tag": tag, "pullPolicy": "Never"},
-		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
-		"hostPaths": map[string]any{
-			"kubeletRootDir": c.KubeletRootDir, "runtimeSocket": c.Socket, "podLogsDir": c.PodLogsDir,
-			"pluginDir": filepath.Join(c.Dir, "evictd", "plugins"), "runDir": filepath.Join(c.Dir, "evictd", "run"), "stateDir": filepath.Join(c.Dir, "evictd", "state"),
-		},
-	}}
+	return &chart{c: c, values: values, listen: values["config"].(map[string]any)["listenAddress"].(string)}
 }
 
 // helm runs `helm COMMAND evictd`, with the chart and values where the command takes them.
@@ -83,6 +72,7 @@ func (h *chart) try(t *testing.T, timeout time.Duration, command, release string
 type view struct {
 	NotReady string
 	Layout   string
+	DryRun   bool
 	Plugins  []pluginStatus
 	Signals  []struct {
 		Signal, State       string
@@ -347,7 +337,7 @@ func (h *chart) objects(t *testing.T) string {
 	t.Helper()
 	all, err := h.c.Kubectl(soon(t), "", "get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
 	must(t, err)
-	in, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "get", "all,configmaps,secrets,serviceaccounts", "-o", "name", "--ignore-not-found")
+	in, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "get", "all,configmaps,secrets,serviceaccounts,roles,rolebindings", "-o", "name", "--ignore-not-found")
 	must(t, err)
 	node, err := h.c.Kubectl(soon(t), "", "get", "nodes", "-o", "jsonpath={.items[*].spec.taints}{.items[*].status.conditions[*].type}")
 	must(t, err)

@@ -190,9 +190,9 @@ func (v *vendor) first(t *testing.T) {
 const askEvery = 50 * time.Millisecond
 
 type pluginStatus struct {
-	Name    string
-	PID     int
-	Signals []struct {
+	Name, State string
+	PID         int
+	Signals     []struct {
 		Signal   string
 		InCharge []string
 	}

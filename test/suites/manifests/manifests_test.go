@@ -67,6 +67,12 @@ func object(kind metav1.TypeMeta) metav1.Object {
 		return &v1.ServiceAccount{}
 	case "apps/v1 DaemonSet":
 		return &apps.DaemonSet{}
+	case "v1 ConfigMap":
+		return &v1.ConfigMap{}
+	case "rbac.authorization.k8s.io/v1 Role":
+		return &rbac.Role{}
+	case "rbac.authorization.k8s.io/v1 RoleBinding":
+		return &rbac.RoleBinding{}
 	case "rbac.authorization.k8s.io/v1 ClusterRole":
 		return &rbac.ClusterRole{}
 	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
@@ -152,6 +158,21 @@ func TestTheRolesGrantWhatEvictdDoesAndNoMore(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
+	}
+}
+
+// Other ConfigMaps of the namespace are not evictd's to read.
+func TestOnlyItsOwnConfigMapIsRead(t *testing.T) {
+	all := read(t, "manifests/evictd.yaml")
+	own, roles, bindings := only[*v1.ConfigMap](all)[0], only[*rbac.Role](all), only[*rbac.RoleBinding](all)
+	want := []rbac.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{own.Name}}}
+	if len(roles) != 1 || roles[0].Namespace != own.Namespace || !cmp.Equal(want, roles[0].Rules) {
+		t.Errorf("roles %v, want one with %v in %s", roles, want, own.Namespace)
+	}
+	account := only[*v1.ServiceAccount](all)[0]
+	subjects := []rbac.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
+	if len(bindings) != 1 || bindings[0].Namespace != own.Namespace || bindings[0].RoleRef.Name != roles[0].Name || !cmp.Equal(subjects, bindings[0].Subjects) {
+		t.Errorf("bindings %v, want one of %v", bindings, subjects)
 	}
 }
 

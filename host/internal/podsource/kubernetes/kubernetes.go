@@ -19,13 +19,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// Nodes must not overload an API server that comes back, nor be without it for long.
-const firstRetry, maxRetry = 500 * time.Millisecond, 10 * time.Second
 
 // firstTimeout bounds the wait for the first answer of the API server.
 const firstTimeout = time.Second
@@ -53,14 +51,13 @@ func New(api API, runtime *criclient.Lister, rules pods.Rules, store Store) (*So
 }
 
 // Run watches the API server until ctx ends: one request every five to ten minutes while nothing
-// changes. It retries an unreachable API server after half a second to a second, and then with
-// growing pauses of up to 10 to 20 s.
+// changes, retried as kubeapi.ReflectorOptions says.
 func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 	var saving sync.WaitGroup
 	defer saving.Wait()
 	saving.Go(func() { s.save(ctx, log) })
 	for ctx.Err() == nil {
-		cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, reflectorOptions(log)).RunWithContext(s.known.begin(ctx))
+		cache.NewReflectorWithOptions(s.listerWatcher(), &v1.Pod{}, s.known, kubeapi.ReflectorOptions("pods", log)).RunWithContext(s.known.begin(ctx))
 	}
 }
 

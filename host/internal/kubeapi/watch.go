@@ -1,0 +1,75 @@
+package kubeapi
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// podNode is the field with the name of a pod's node.
+const podNode = "spec.nodeName"
+
+// ListPods lists the node's pods.
+func (c *Client) ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list := &v1.PodList{}
+	err := c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Do(ctx).Into(list)
+	return list, err
+}
+
+// WatchPods watches the node's pods.
+func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	return c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
+}
+
+// ofNode selects the pods of this node: node credentials permit no others, and a large cluster has
+// many.
+func (c *Client) ofNode(options metav1.ListOptions) *metav1.ListOptions {
+	options.FieldSelector = fields.OneTermEqualSelector(podNode, c.options.NodeName).String()
+	return &options
+}
+
+// A ConfigMap names a ConfigMap to follow.
+type ConfigMap struct {
+	Namespace, Name string
+	// Selector is a label selector. Without these labels the ConfigMap counts as gone.
+	Selector string
+	// Changed is called with its data at first and after each change; the next one waits for it.
+	Changed func(ctx context.Context, data map[string]string)
+}
+
+// FollowConfigMap watches a ConfigMap until ctx ends. One that is gone changes nothing.
+func (c *Client) FollowConfigMap(ctx context.Context, of ConfigMap) {
+	request := func(options metav1.ListOptions) *rest.Request {
+		options.FieldSelector, options.LabelSelector = fields.OneTermEqualSelector("metadata.name", of.Name).String(), of.Selector
+		return c.current().core.Get().Namespace(of.Namespace).Resource("configmaps").VersionedParams(&options, parameters)
+	}
+	requests := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := &v1.ConfigMapList{}
+			err := request(options).Do(ctx).Into(list)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.Watch = true
+			return request(options).Watch(ctx)
+		},
+	}
+	changed := func(object any) error { //nolint:unparam // as a store has it
+		of.Changed(ctx, object.(*v1.ConfigMap).Data)
+		return nil
+	}
+	store := &cache.FakeCustomStore{AddFunc: changed, UpdateFunc: changed, ReplaceFunc: func(objects []any, _ string) error {
+		for _, object := range objects {
+			_ = changed(object) // returns none
+		}
+		return nil
+	}}
+	cache.NewReflectorWithOptions(requests, &v1.ConfigMap{}, store, ReflectorOptions("configmaps", c.options.Log)).RunWithContext(ctx)
+}
