@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/ptr"
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -21,7 +20,7 @@ func listed(entries map[string]config.Plugin) *config.Config {
 
 func TestWhatMustServe(t *testing.T) {
 	c := listed(map[string]config.Plugin{
-		"acme": {}, "disk": {}, "off": {Disabled: true}, "optional": {Required: ptr.To(false)}, "gone": {}, "gone-optional": {Required: ptr.To(false)}, "gone-off": {Disabled: true}, "slow": {},
+		"acme": {}, "disk": {}, "off": {Disabled: true}, "optional": {Required: new(bool)}, "gone": {}, "gone-optional": {Required: new(bool)}, "gone-off": {Disabled: true}, "slow": {},
 	})
 	plugins := []supervisor.Status{
 		{Name: "acme", State: supervisor.Refused, Reason: "/plugins/acme: has sha256 a,\nwant b"},
