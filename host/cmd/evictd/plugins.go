@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,7 +78,7 @@ func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, er
 // checkRunning asks a daemon that runs with c for its plugins, and adds what is wrong with them to
 // what was found.
 func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []error, warnings []string) {
-	if !rundir.InUse(c.RunDir) {
+	if !rundir.InUse(c.RunDir) || strings.HasSuffix(c.ListenAddress, ":0") { // the port is not known
 		return found, nil
 	}
 	var now struct{ Plugins []supervisor.Status }

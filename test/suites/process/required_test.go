@@ -77,6 +77,10 @@ func TestAListedPluginThatDoesNotServeMakesTheHostNotReady(t *testing.T) {
 			d = w.startReady()
 			awaitHealth(t, d, http.StatusServiceUnavailable, "plugin "+c.plugin+": "+c.state, cause, c.hint)
 			listed(d)
+			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "check", "--config", d.ConfigFile, "--listen-address", d.Address(), "--start-plugins=false").CombinedOutput()
+			if err == nil || strings.Count(string(out), cause) != 1 {
+				t.Errorf("evictd check: %v, want an error with %q once: %s", err, cause, out)
+			}
 			w.pressure()
 			if got := d.AwaitMsg("evicting pod", 5*time.Second); got.String("pod") != "default/big" || got.String("ranker") != "memory" {
 				t.Errorf("victim %s by %s, want default/big by memory", got.String("pod"), got.String("ranker"))
