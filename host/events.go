@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/pods"
 )
 
@@ -34,6 +35,7 @@ type Event struct {
 // the embedding program if there is one. It is safe for concurrent use.
 type eventRecorder struct {
 	nodeName string
+	ownPod   *v1.Pod // nil if it is not known
 	log      *slog.Logger
 	next     Recorder // may be nil
 
@@ -59,6 +61,16 @@ func (r *eventRecorder) PodEvent(pod pods.Pod, eventType, reason, message string
 	if r.next != nil {
 		r.next.PodEvent(api, annotations, eventType, reason, message)
 	}
+}
+
+// absence records that a required plugin does not serve, as an event about evictd's own pod if that is known.
+func (r *eventRecorder) absence(a expected.Absence) {
+	const reason = "PluginNotServing"
+	if r.ownPod == nil {
+		r.NodeEvent(v1.EventTypeWarning, reason, a.Error())
+		return
+	}
+	r.PodEvent(pods.Pod{API: r.ownPod}, v1.EventTypeWarning, reason, a.Error(), nil)
 }
 
 // An embeddedRecorder adapts eventRecorder to the embedding program's Recorder interface.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/loop"
@@ -59,7 +61,7 @@ func (m *Manager) Status() Status {
 		Snapshot:      *snapshot,
 		Inspection:    m.inspection.Found(),
 		Cgroups:       m.cgroups.Status(),
-		Plugins:       m.supervisor.StatusIn(layout, possible...),
+		Plugins:       expected.Plugins(c, m.supervisor.StatusIn(layout, possible...)),
 		Events:        m.recorder.events(),
 	}
 	if err := m.healthy(&s.Snapshot); err != nil {
@@ -68,24 +70,19 @@ func (m *Manager) Status() Status {
 	return s
 }
 
-// healthy returns why the manager cannot do its work, nil if it can.
+// healthy returns why the manager cannot do its work and which required plugins do not serve, nil if
+// there is nothing to report.
 func (m *Manager) healthy(s *loop.Snapshot) error {
 	c := m.config()
-	age, limit := time.Since(s.Time), staleAfter*c.MonitoringInterval.Duration+passAllowance
-	switch {
-	case s.Time.IsZero():
-		return errors.New("no pass has concluded anything yet")
-	case c.MonitoringInterval.Duration > 0 && age > limit: // otherwise only Synchronize makes passes
-		return fmt.Errorf("the last pass that concluded anything ended %v ago, want at most %v", age.Round(time.Second), limit)
-	}
-	if err := m.stats.Reachable(); err != nil {
-		return err
+	errs := expected.Errors(c, m.supervisor.Status())
+	if err := cmp.Or(late(s, c.MonitoringInterval.Duration), m.stats.Reachable()); err != nil {
+		return errors.Join(append(errs, err)...)
 	}
 	observed := make(map[eviction.Signal]bool, len(s.Signals))
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != decision.StateUnknown
 	}
-	errs := []error{m.cgroups.Healthy(), m.listings.Healthy(), m.inspection.Healthy(listing.UnhealthyAfter)}
+	errs = append(errs, m.cgroups.Healthy(), m.listings.Healthy(), m.inspection.Healthy(listing.UnhealthyAfter))
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
 		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
 	} else {
@@ -98,6 +95,18 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// late returns an error if no pass has concluded anything for a while.
+func late(s *loop.Snapshot, interval time.Duration) error {
+	age, limit := time.Since(s.Time), staleAfter*interval+passAllowance
+	switch {
+	case s.Time.IsZero():
+		return errors.New("no pass has concluded anything yet")
+	case interval > 0 && age > limit: // otherwise only Synchronize makes passes
+		return fmt.Errorf("the last pass that concluded anything ended %v ago, want at most %v", age.Round(time.Second), limit)
+	}
+	return nil
 }
 
 // ineffective returns an error for each hard threshold that has had no effect for a while.

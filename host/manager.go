@@ -26,6 +26,7 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/events"
+	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/kubeapi"
@@ -181,6 +182,7 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		return err
 	}
 	m.cluster, m.listings, restored.Kills = by.cluster, by.pods, by.restored
+	m.recorder.ownPod = kubeapi.OwnPod()
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
 	if by.cluster != nil {
 		o.Conditions, by.cluster.configMap = by.cluster.conditions.Set, given.ConfigMap
@@ -300,6 +302,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	if m.cluster != nil {
 		serving.Go(func() { m.cluster.run(around) })
+		serving.Go(func() {
+			expected.Watch(around, func() []expected.Absence { return expected.NotServing(m.config(), m.supervisor.Status()) }, m.recorder.absence)
+		})
 		serving.Go(func() {
 			followKubelet(around, m.cluster.api.KubeletVersion, m.config().KubeletVersion, func(ctx context.Context, version string) error {
 				return m.reload(ctx, func(now Config) Config {

@@ -54,8 +54,8 @@ func newCheck() *cobra.Command {
 		ctx, stop := untilInterrupted(cmd.Context())
 		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start})
 		stop()
-		errs := found.Errors()
-		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings())
+		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
+		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings(), ofDaemon)
 		if *asJSON {
 			err = writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings, found.Advice())
 		} else {

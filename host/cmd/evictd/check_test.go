@@ -73,7 +73,11 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			"warning: plugin README: is refused: PLUGINS/README: mode 0644 is not executable, want for example 0755 (chmod +x), or remove the file",
 		},
 		"a slip in a plugin's name": {
-			"plugins: {oldst: {sha256: " + pin + "}}", nil, 0,
+			"plugins: {oldst: {sha256: " + pin + "}}", nil, 1,
+			`plugin oldst: is not there: want PLUGINS/oldst or PLUGINS/oldst.sock, or plugins.oldst.required: false, is "oldest" meant?`,
+		},
+		"a slip in the name of a plugin that is not required": {
+			"plugins: {oldst: {required: false, sha256: " + pin + "}}", nil, 0,
 			`warning: plugins["oldst"] has no effect: PLUGINS/oldst is not there, is "oldest" meant?`,
 		},
 		"an assignment to a plugin that is not there": {

@@ -29,7 +29,8 @@ func newDoctor() *cobra.Command {
 		}
 		d := inspect.Diagnose(cmd.Context(), &cfg)
 		found := inspect.Run(cmd.Context(), inspect.Options{Config: &cfg, Version: version})
-		errs, warnings := found.Errors(), slices.Concat(cfg.Warnings(), found.Warnings())
+		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
+		warnings := slices.Concat(cfg.Warnings(), found.Warnings(), ofDaemon)
 		out := cmd.OutOrStdout()
 		if !*asJSON {
 			if err := written(out.Write(append(diagnosisTables(&d), adviceTable(found)...))); err != nil {

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/expected"
+	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/tell/plugintable"
 )
 
@@ -69,4 +73,18 @@ func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, er
 		err = fmt.Errorf("%w, want the status of evictd; does something else listen there?", wrong.error)
 	}
 	return status, err
+}
+
+// checkRunning asks a daemon that runs with c for its plugins, and adds what is wrong with them to
+// what was found.
+func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []error, warnings []string) {
+	if !rundir.InUse(c.RunDir) || strings.HasSuffix(c.ListenAddress, ":0") { // the port is not known
+		return found, nil
+	}
+	var now struct{ Plugins []supervisor.Status }
+	if err := ask(ctx, daemonAt{c.ListenAddress, c.RunDir}, "/status", statusTimeout, &now); err != nil {
+		return found, []string{fmt.Sprintf("plugins of the running evictd: %v", err)}
+	}
+	errs, warnings = expected.CheckRunning(c, now.Plugins, found)
+	return append(found, errs...), warnings
 }

@@ -41,7 +41,7 @@ func TestBadFiles(t *testing.T) {
 		"a slip":               {"evictionHrad: {}\n", []string{`evictionHrad: unknown field, want "evictionHard"`}},
 		"wrong case":           {"DryRun: true\n", []string{`DryRun: unknown field, want "dryRun"`}},
 		"in a plugin":          {"plugins: {memory: {automtls: true}}\n", []string{`plugins["memory"].automtls: unknown field, want "autoMTLS"`}},
-		"far in a plugin":      {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, capabilities, config, cpuLimit, disabled, group, memoryLimit, sha256, shadow, user, writablePaths`}},
+		"far in a plugin":      {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, capabilities, config, cpuLimit, disabled, group, memoryLimit, required, sha256, shadow, user, writablePaths`}},
 		"twice":                {"mode: cri\nevictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\nmode: cri\n", []string{`evictionHard["memory.available"]: given twice, again on line 4`, `mode: given twice, again on line 5`}},
 		"twice in a plugin":    {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins["a"].config["x"]: given twice, again on line 3`}},
 		"twice, once as a number": {"plugins: {a: {config: {1: a, \"1\": b}}}", []string{

@@ -110,6 +110,8 @@ type Plugin struct {
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
 	// Disabled prevents the plugin from being started.
 	Disabled bool `json:"disabled,omitempty"`
+	// Required makes the host not ready while the plugin does not serve; nil means yes.
+	Required *bool `json:"required,omitempty"`
 	// Shadow makes a custom plugin only rank beside the plugin in charge, without effect.
 	Shadow bool `json:"shadow,omitempty"`
 	// SHA256 is the hash of its file, in hexadecimal digits.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
@@ -94,8 +95,9 @@ func tryPluginFiles(_ context.Context, n *node, f *Findings) {
 		return
 	}
 	refused, warnings := supervisor.Check(supervisor.Options{Dir: n.c.PluginDir, Settings: parts.PluginSettings(n.c), Assign: n.c.Assign})
-	f.addAll(Error, refused...)
-	for _, w := range warnings {
+	missing, unknown := expected.Check(n.c)
+	f.addAll(Error, append(refused, missing...)...)
+	for _, w := range append(warnings, unknown...) {
 		f.add(Warning, "%s", w)
 	}
 }

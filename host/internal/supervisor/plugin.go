@@ -40,6 +40,8 @@ const (
 	Disabled State = "disabled"
 	Removed  State = "removed"
 	Stopped  State = "stopped"
+	// Missing means that the configuration has settings for it and pluginDir has no file.
+	Missing State = "missing"
 )
 
 // errOutdated ends a process that has not failed.

@@ -3,13 +3,9 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"path/filepath"
-	"slices"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/typo"
 )
 
 // Check validates the plugin directory and the settings of o as Run will, but starts nothing. The
@@ -36,7 +32,7 @@ func Check(o Options) (errs []error, warnings []string) {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
 		}
 	}
-	return errs, append(warnings, unknownNames(o, names)...)
+	return errs, warnings
 }
 
 // errNoPlugin reports a file that is probably not meant to be a plugin.
@@ -65,31 +61,4 @@ func checkPlugin(o Options, name string) error {
 		return err
 	}
 	return plugindir.TryOpen(resolved, looked, policy.pin)
-}
-
-// unknownNames warns about settings and assignments for plugins that are not in the directory:
-// mostly misspelled names.
-func unknownNames(o Options, names []string) []string {
-	var warnings []string
-	look := func(field, name string) {
-		if slices.Contains(names, name) {
-			return
-		}
-		text := fmt.Sprintf("%s has no effect: %s is not there", field, filepath.Join(o.Dir, name))
-		if near := typo.Nearest(name, names); near != "" {
-			text += fmt.Sprintf(", is %q meant?", near)
-		}
-		warnings = append(warnings, text)
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
-		if name != allPlugins {
-			look(fmt.Sprintf("plugins[%q]", name), name)
-		}
-	}
-	for _, sig := range slices.Sorted(maps.Keys(o.Assign)) {
-		for _, word := range slices.Sorted(maps.Keys(o.Assign[sig])) {
-			look(fmt.Sprintf("assign[%q].%s", sig, word), o.Assign[sig][word])
-		}
-	}
-	return warnings
 }

@@ -18,7 +18,7 @@ type Status struct {
 	// Path of its file; empty for an in-process plugin.
 	Path  string    `json:"path,omitempty"`
 	State State     `json:"state"`
-	Since time.Time `json:"since"`
+	Since time.Time `json:"since,omitzero"`
 	// Until is the end of backoff and quarantine.
 	Until *time.Time `json:"until,omitempty"`
 	// Reason is why the plugin does not run.

@@ -61,7 +61,7 @@ func start(t *testing.T, config map[string]any, names ...string) *node {
 	n.write("wear", "5000 10000")
 	full := map[string]any{
 		"pluginDir":                        n.plugins,
-		"plugins":                          map[string]any{"drive": map[string]any{"config": map[string]any{"dir": n.files}}},
+		"plugins":                          map[string]any{"drive": map[string]any{"required": false, "config": map[string]any{"dir": n.files}}},
 		"evictionHard":                     map[string]string{"memory.available": "1Mi", spare: "10%"},
 		"evictionSoft":                     map[string]string{wear: "100"},
 		"evictionSoftGracePeriod":          map[string]string{wear: "1s"},
