@@ -54,19 +54,6 @@ func TestVerifyOfSomeChecksSaysSo(t *testing.T) {
 	}
 }
 
-// The amount that --reclaim gave back on the machine was in no report.
-func TestVerifyTellsHowMuchWasReclaimed(t *testing.T) {
-	r := conformance.Report{Reclaimed: &conformance.Reclaimed{Calls: 3, Bytes: 4096, Inodes: 2}}
-	const want = "\n4096 bytes and 2 inodes reclaimed on this machine in 3 calls, as the plugin says\n"
-	if got := string(verifyTable(&r)); !strings.Contains(got, want) {
-		t.Errorf("no %q in\n%s", want, got)
-	}
-	r.Reclaimed = nil
-	if got := string(verifyTable(&r)); strings.Contains(got, "reclaimed") {
-		t.Errorf("no step was run, but:\n%s", got)
-	}
-}
-
 func TestVerifyAsJSON(t *testing.T) {
 	got := evictd(t, "plugins", "verify", "--json", "--auto-mtls=false", script(t))
 	var report conformance.Report
@@ -107,6 +94,8 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		"no config file":       {[]string{path, "--config", filepath.Join(dir, "absent")}, "--config: "},
 		"config is no object":  {[]string{path, "--config", write("list", "- a\n")}, "want an object"},
 		"config twice":         {[]string{path, "--config", write("twice", "a: 1\na: 2\n")}, `"a" already set`},
+		"both":                 {[]string{path, "--socket", "/s.sock"}, "got an executable and --socket /s.sock, want one of them"},
+		"limits of a socket":   {[]string{"--socket", "/s.sock", "--user", "nobody"}, "none of the others can be; [socket user] were all set"},
 		"no time":              {[]string{path, "--timeout", "0s"}, "want more than 0"},
 		"no such user":         {[]string{path, "--user", "no-such-user"}, "--user, --memory-limit: user: \"no-such-user\""},
 		"no limit":             {[]string{path, "--memory-limit", "much"}, `--memory-limit: "much": quantities must match`},

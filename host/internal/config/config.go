@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/summary"
@@ -110,7 +111,8 @@ type Plugin struct {
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
 	// Disabled prevents the plugin from being started.
 	Disabled bool `json:"disabled,omitempty"`
-	// Required makes the host not ready while the plugin does not serve; nil means yes.
+	// Required makes the host not ready while the plugin does not serve; nil means yes, but for a built-in one whose
+	// file was removed.
 	Required *bool `json:"required,omitempty"`
 	// Shadow makes a custom plugin only rank beside the plugin in charge, without effect.
 	Shadow bool `json:"shadow,omitempty"`
@@ -127,6 +129,12 @@ type Plugin struct {
 	// MemoryLimit and CPULimit apply to the plugin with its children; 0 means no limit.
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty" is:"memory"`
 	CPULimit    *resource.Quantity `json:"cpuLimit,omitempty" is:"cpu"`
+}
+
+// Wanted reports whether the plugin of that name must serve. there: it has a file. A built-in one is switched off by
+// removing its file, whatever settings are left.
+func (p Plugin) Wanted(name string, there bool) bool {
+	return !p.Disabled && ptr.Deref(p.Required, there || len(eviction.SignalsOf(name)) == 0)
 }
 
 // kubeletFlags holds flags of the kubelet without a field in a file. All but the first are only

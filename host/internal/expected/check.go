@@ -32,7 +32,7 @@ func Check(c *config.Config) (errs []error, warnings []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
-		if required(c.Plugins[name]) && !slices.Contains(names, name) {
+		if c.Plugins[name].Wanted(name, false) && !slices.Contains(names, name) {
 			errs = append(errs, fmt.Errorf("plugin %s: %s%s", name, missing(c, name), meant(name)))
 			continue
 		}

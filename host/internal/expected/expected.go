@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/supervisor"
 )
@@ -32,8 +30,6 @@ func (a Absence) Error() string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
-func required(p config.Plugin) bool { return !p.Disabled && ptr.Deref(p.Required, true) }
-
 // Plugins returns plugins with a row for each one that has an entry in c and no file, by name.
 func Plugins(c *config.Config, plugins []supervisor.Status) []supervisor.Status {
 	for name, p := range c.Plugins {
@@ -48,7 +44,7 @@ func Plugins(c *config.Config, plugins []supervisor.Status) []supervisor.Status 
 // missing says that a plugin has no file, and what would be right.
 func missing(c *config.Config, name string) string {
 	text := fmt.Sprintf("is not there: want %[1]s or %[1]s.sock", filepath.Join(c.PluginDir, name))
-	if required(c.Plugins[name]) {
+	if c.Plugins[name].Wanted(name, false) {
 		text += fmt.Sprintf(", or plugins.%s.required: false", name)
 	}
 	return text
@@ -57,7 +53,7 @@ func missing(c *config.Config, name string) string {
 // NotServing returns the plugins that c requires and that do not serve, by name.
 func NotServing(c *config.Config, plugins []supervisor.Status) (all []Absence) {
 	for _, p := range Plugins(c, plugins) {
-		if entry, listed := c.Plugins[p.Name]; listed && required(entry) && p.State != supervisor.Running {
+		if entry, listed := c.Plugins[p.Name]; listed && entry.Wanted(p.Name, p.State != supervisor.Missing) && p.State != supervisor.Running {
 			all = append(all, Absence{p.Name, p.State, strings.ReplaceAll(cmp.Or(p.Reason, p.LastError), "\n", "; ")})
 		}
 	}

@@ -3,6 +3,7 @@ package expected
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -106,4 +107,28 @@ func TestWatchReportsEachCauseOnce(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// The built-in disk plugin has settings in the packages' configuration: removing its file switches its signals off.
+func TestABuiltInPluginMayBeRemovedWhateverSettingsItHas(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		name     string
+		required *bool
+		wanted   bool
+	}{{"disk", nil, false}, {"disk", &yes, true}, {"acme", nil, true}, {"acme", &no, false}} {
+		cfg := &config.Config{PluginDir: t.TempDir(), Plugins: map[string]config.Plugin{c.name: {Required: c.required}}}
+		if got := len(NotServing(cfg, nil)) > 0; got != c.wanted {
+			t.Errorf("%+v: not serving %v", c, got)
+		}
+		if err := os.Chmod(cfg.PluginDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if errs, _ := Check(cfg); len(errs) > 0 != c.wanted {
+			t.Errorf("%+v: check %v", c, errs)
+		}
+		if got := NotServing(cfg, []supervisor.Status{{Name: c.name, State: supervisor.Refused, Reason: "mode"}}); len(got) > 0 == (c.required == &no) {
+			t.Errorf("%+v: refused, but %v", c, got)
+		}
+	}
 }

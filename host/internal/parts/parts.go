@@ -50,7 +50,9 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	}
 	for name, p := range c.Plugins {
 		all[name] = supervisor.Settings{
-			Config: p.Config, WritablePaths: onNode(c.RootDir, p.WritablePaths), AutoMTLS: p.AutoMTLS, Disabled: p.Disabled, Shadow: p.Shadow, SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
+			Config: p.Config, WritablePaths: onNode(c.RootDir, p.WritablePaths), AutoMTLS: p.AutoMTLS,
+			Expected: p.Wanted(name, false), Disabled: p.Disabled, Shadow: p.Shadow,
+			SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}
 	}
 	return all

@@ -47,7 +47,9 @@ func (c *controller) found(files map[string]plugindir.File) {
 	for name, f := range files {
 		p := c.plugins[name]
 		if p == nil {
-			c.plugins[name] = c.newPlugin(name, f)
+			p = c.newPlugin(name, f)
+			p.first = c.begun && !c.started && c.Settings[name].expected()
+			c.plugins[name] = p
 			continue
 		}
 		former := p.file
@@ -73,7 +75,7 @@ func (c *controller) found(files map[string]plugindir.File) {
 func (c *controller) begin() {
 	c.begun = true
 	c.warnUnknown()
-	outside := len(c.insiders) == 0
+	outside := len(c.insiders) == 0 || len(absent(c.Settings, c.plugins)) > 0
 	for name, p := range c.plugins {
 		p.first = c.unwanted(p) == ""
 		outside = outside || !c.insiders.has(name, p.file.ID)
@@ -81,6 +83,16 @@ func (c *controller) begin() {
 	if outside {
 		c.after(c.Timeouts.Start, func() { c.judgeStart(true) })
 	}
+}
+
+// absent returns the names of the expected plugins that are not there.
+func absent(settings map[string]Settings, plugins map[string]*plugin) (names []string) {
+	for name, s := range settings {
+		if s.expected() && plugins[name] == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // settle advances all plugins until the latest event has no further consequence.
@@ -140,7 +152,7 @@ func startRank(name string) int {
 
 // judgeStart ends the start when each plugin serves or has failed, or when it is overdue.
 func (c *controller) judgeStart(overdue bool) {
-	var late []string
+	late := absent(c.Settings, c.plugins)
 	for _, p := range c.sorted() {
 		if p.first {
 			late = append(late, p.Name)

@@ -49,6 +49,8 @@ type Settings struct {
 	WritablePaths []string
 	// AutoMTLS is on unless it points to false.
 	AutoMTLS *bool
+	// Expected: the host's start waits for it, also if it is not there yet.
+	Expected bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
 	// Shadow makes the plugin rank without effect beside the plugin in charge, and nothing else.
@@ -60,6 +62,10 @@ type Settings struct {
 	// Confine modifies the default confinement; it may be nil.
 	Confine func(*sandbox.Policy)
 }
+
+// expected reports whether the start waits for the plugin, also while it is not there: one that runs in a container
+// listens a moment later.
+func (s Settings) expected() bool { return s.Expected && !s.Disabled }
 
 // allPlugins is the key of the settings for plugins without own settings. It is not a valid plugin
 // name.

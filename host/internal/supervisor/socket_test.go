@@ -265,10 +265,13 @@ func TestASocketThatConnectsAndIsSilentIsGivenUp(t *testing.T) {
 	dir := privateDir(t)
 	l := listenAt(t, filepath.Join(dir, "acme.sock"))
 	go func() {
+		var silent []net.Conn // they would be closed when the collector finds them
 		for {
-			if _, err := l.Accept(); err != nil {
+			c, err := l.Accept()
+			if err != nil {
 				return
 			}
+			silent = append(silent, c)
 		}
 	}()
 	h := startHost(t, dir, func(o *Options) { o.Timeouts.Handshake = 100 * time.Millisecond })
@@ -356,4 +359,44 @@ func TestAPluginThatCannotWriteWhereItHasToIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.awaitState("good", Running)
+}
+
+// A plugin that is listed and runs in a container listens a moment after evictd has started, and a pass without it
+// would evict other pods.
+func TestTheStartWaitsForAPluginThatIsExpected(t *testing.T) {
+	t.Parallel()
+	dir := installed(t, "good")
+	expected := map[string]Settings{"acme": {Expected: true}, "off": {Expected: true, Disabled: true}}
+	s, err := New(Options{Dir: dir, SocketRoot: privateDir(t), Settings: expected, Timeouts: patientCalls, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	eventually(t, "the other one serves", func() bool { return len(s.Status()) == 1 && s.Status()[0].State == Running })
+	select {
+	case <-s.Started():
+		t.Error("started without acme")
+	default:
+	}
+	outside(t, dir, "acme", "1")
+	<-s.Started()
+	for _, p := range s.Status() {
+		if p.State != Running {
+			t.Errorf("%s is %s", p.Name, p.State)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheStartDoesNotWaitForLongForAPluginThatIsExpected(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, installed(t, "good"), func(o *Options) {
+		o.Settings, o.Timeouts.Start = map[string]Settings{"acme": {Expected: true}}, 10*time.Millisecond
+	})
+	want(t, h.log.String(), `"msg":"plugin start timed out","plugins":["acme"`)
 }

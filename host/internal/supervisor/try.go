@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,10 +16,12 @@ import (
 // not start. Plugins that Check refuses are not started, which is an error if they have a
 // configuration. o needs no SocketRoot.
 func Try(ctx context.Context, o Options, use func(*Supervisor)) []error {
-	o.Settings = maps.Clone(o.Settings)
-	if o.Settings == nil {
-		o.Settings = map[string]Settings{}
+	all := make(map[string]Settings, len(o.Settings))
+	for name, s := range o.Settings {
+		s.Expected = false
+		all[name] = s
 	}
+	o.Settings = all
 	names, err := plugindir.Names(o.Dir)
 	if err != nil {
 		return []error{fmt.Errorf("plugin configurations were not checked because no plugin of %s can be started", o.Dir)}

@@ -52,7 +52,7 @@ func TestVendorsPluginsInACluster(t *testing.T) {
 	t.Run("of two the first by name", func(t *testing.T) { v.first(t) })
 }
 
-// emptiesItsCache takes a disk plugin from an empty folder to a cache that is freed in place of a pod.
+// emptiesItsCache takes a disk plugin from an empty folder to a cache that is emptied in place of a pod.
 func (v *vendor) emptiesItsCache(t *testing.T) {
 	const image = "registry.example.org/cache-disk:0.1.0"
 	dir := filepath.Join(t.TempDir(), "cache-disk")
@@ -76,7 +76,7 @@ func (v *vendor) emptiesItsCache(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	v.helm(t, "install")
-	v.freed(t, "by pods of its own")
+	v.emptied(t, "by pods of its own")
 	if _, err := v.try(t, time.Minute, "uninstall", "cache-disk"); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func (v *vendor) emptiesItsCache(t *testing.T) {
 	})
 	v.fill(t)
 	v.helm(t, "upgrade")
-	v.freed(t, "by a container of evictd's pod")
+	v.emptied(t, "by a container of evictd's pod")
 
 	v.values["plugins"] = listed(map[string]any{"path": "/cache-disk", "writablePaths": []any{v.cache}, "capabilities": []any{"CAP_DAC_OVERRIDE"}})
 	v.fill(t)
 	v.helm(t, "upgrade")
-	v.freed(t, "by a child of evictd")
+	v.emptied(t, "by a child of evictd")
 	delete(v.values, "plugins")
 	hard := config["evictionHard"].(map[string]any)
 	hard["nodefs.available"] = nil
@@ -111,8 +111,8 @@ func (v *vendor) fill(t *testing.T) {
 	v.values["config"].(map[string]any)["evictionHard"].(map[string]any)["nodefs.available"] = strconv.FormatInt(int64(fs.Bavail)*fs.Bsize+100e6, 10)
 }
 
-// freed waits until the cache is empty and that was enough, and no pod has gone.
-func (v *vendor) freed(t *testing.T, by string) {
+// emptied waits until the cache is empty and that was enough, and no pod has gone.
+func (v *vendor) emptied(t *testing.T, by string) {
 	t.Helper()
 	began := time.Now()
 	for ctx := soon(t); ; must(t, stack.Pause(ctx, 200*time.Millisecond)) {
@@ -123,7 +123,7 @@ func (v *vendor) freed(t *testing.T, by string) {
 			break
 		}
 	}
-	t.Logf("  300 MB are freed %s, %.1f s after helm", by, time.Since(began).Seconds())
+	t.Logf("  300 MB are released %s, %.1f s after helm", by, time.Since(began).Seconds())
 	unharmed(t, v.c, v.calm)
 }
 
