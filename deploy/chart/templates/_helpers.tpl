@@ -69,19 +69,14 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 {{- toYaml $config }}
 {{- end }}
 
-{{- /* evictd.reloaded are the fields of evictd.yaml that take effect in the pods that run: all that need no restart. */ -}}
-{{- define "evictd.reloaded" -}}
-assign besideKubelet besideKubeletDir dryRun enforceNodeAllocatable evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim
-evictionPressureTransitionPeriod evictionSoft evictionSoftGracePeriod kernelMemcgNotification localStorageCapacityIsolation logLevel
-mergeDefaultEvictionSettings monitoringInterval pacing plugins rankVeto requirePins requiredSignals
-{{- end }}
-
-{{- /* evictd.podsFor tells the pods that the ConfigMap is for, by what replaces them when it changes: other fields, evictd's
-image and the plugins' files and containers. */ -}}
+{{- /* evictd.podsFor tells the pods that the ConfigMap is for, by what replaces them when it changes, a few at a time: all but
+which plugins are disabled. */ -}}
 {{- define "evictd.podsFor" -}}
 {{- $config := include "evictd.config" . | fromYaml }}
-{{- range regexSplit "\\s+" (include "evictd.reloaded" .) -1 }}
-{{- $_ := unset $config . }}
+{{- range $name, $settings := $config.plugins }}
+{{- if not (unset $settings "disabled") }}
+{{- $_ := unset $config.plugins $name }}
+{{- end }}
 {{- end }}
 {{- $files := list (include "evictd.image" .) }}
 {{- range .Values.plugins }}

@@ -165,22 +165,3 @@ func TestEveryFieldSaysWhatItWants(t *testing.T) {
 }
 
 func sorted(s []string) []string { slices.Sort(s); return s }
-
-// The chart replaces the pods for the fields that need a restart, and lists the others.
-func TestTheChartListsTheFieldsThatAreReloaded(t *testing.T) {
-	text, err := os.ReadFile("../../../deploy/chart/templates/_helpers.tpl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(text), `{{- define "evictd.reloaded" -}}`)
-	list, _, _ = strings.Cut(list, "{{- end }}")
-	var want []string
-	for _, f := range tables[reflect.TypeFor[Config]()] {
-		if !f.fixed {
-			want = append(want, f.name)
-		}
-	}
-	if diff := cmp.Diff(sorted(want), strings.Fields(list)); diff != "" {
-		t.Errorf("evictd.reloaded in _helpers.tpl (-tags +chart):\n%s", diff)
-	}
-}

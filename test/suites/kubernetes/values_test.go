@@ -40,23 +40,14 @@ func TestAChangeOfValuesIsReloaded(t *testing.T) {
 	change("disabled", "plugins", map[string]any{"disk": map[string]any{"disabled": true}}, "disabled")
 	change("enabled", "plugins", map[string]any{"disk": map[string]any{"disabled": false}}, "running")
 
-	// What is wrong is refused as a whole.
-	h.values["dryRun"] = false
-	config["plugins"] = map[string]any{"disk": map[string]any{"config": map[string]any{"noSuchField": true}}}
-	h.helm(t, "upgrade")
-	h.awaitLog(t, refused, "noSuchField")
-	if v := ask(soon(t), t, h.listen); v.plugin("disk") != "running" || !v.DryRun {
-		t.Errorf("disk is %s and dryRun %t, want running and true as before", v.plugin("disk"), v.DryRun)
-	}
-	change("right again", "plugins", map[string]any{"disk": map[string]any{"disabled": true}}, "disabled")
-	if v := ask(soon(t), t, h.listen); v.DryRun {
-		t.Error("it is a dry run, want none with the values in force")
-	}
-
-	config["nodeConditions"] = "none" // needs a restart
+	config["plugins"] = map[string]any{"disk": map[string]any{"disabled": true}}
+	h.values["dryRun"] = false // goes from node to node
 	h.helm(t, "upgrade")
 	if now := h.podUID(t); now == pod {
-		t.Errorf("pod %s is still there after a change that needs a restart", pod)
+		t.Errorf("pod %s is still there after another change", pod)
+	}
+	if v := viewOf(t, h.listen); v.plugin("disk") != "disabled" || v.DryRun {
+		t.Errorf("disk is %s and dryRun %t, want disabled and false", v.plugin("disk"), v.DryRun)
 	}
 
 	// The schema refuses this of helm.

@@ -3,8 +3,11 @@ package kubernetes_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/harness/stack"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
@@ -50,6 +54,7 @@ func TestVendorsPluginsInACluster(t *testing.T) {
 	t.Run("a disk plugin empties its cache", func(t *testing.T) { v.emptiesItsCache(t) })
 	t.Run("a ranker in Python", func(t *testing.T) { v.ranksInPython(t) })
 	t.Run("of two the first by name", func(t *testing.T) { v.first(t) })
+	t.Run("one that is refused is seen", func(t *testing.T) { v.refused(t) })
 }
 
 // emptiesItsCache takes a disk plugin from an empty folder to a cache that is emptied in place of a pod.
@@ -185,6 +190,72 @@ func (v *vendor) first(t *testing.T) {
 	v.values["plugins"] = v.values["plugins"].([]any)[:1]
 	v.helm(t, "upgrade")
 	v.awaitRanker(t, "20-second")
+}
+
+// refused rolls out plugins that cannot serve: each rollout fails, and evictd says why and evicts all the same.
+func (v *vendor) refused(t *testing.T) {
+	image := os.Getenv("EVICTD_IMAGE_NAME")
+	ranker := func(more map[string]any) map[string]any {
+		p := map[string]any{"name": "acme", "image": image, "path": "/usr/libexec/evictd/examples/oldest"}
+		maps.Copy(p, more)
+		return p
+	}
+	all := map[string]map[string]any{
+		"has sha256":                  ranker(map[string]any{"sha256": strings.Repeat("0", 64)}),
+		"it takes no configuration":   ranker(map[string]any{"config": map[string]any{"no-such-field": 1}}),
+		"nobody-here":                 ranker(map[string]any{"user": "nobody-here"}),
+		"memoryLimit: 1073741824":     ranker(map[string]any{"memoryLimit": "1Gi"}),
+		"exited before the handshake": ranker(map[string]any{"path": "/usr/bin/evictd"}),
+		"is not there":                {"name": "acme", "image": image, "container": true, "command": []any{"/usr/bin/evictd", "version"}},
+	}
+	spec, station := newHog(t, v.c, "hog", 1536)
+	deploy(t, v.c, "hog", spec)
+	for cause, plugin := range all {
+		v.values["plugins"] = []any{plugin}
+		out, err := v.upgrade(t, 12*time.Second)
+		if err == nil {
+			t.Errorf("%s: helm upgrade --wait has succeeded: %s", cause, out)
+		}
+		code, said := v.healthz(t)
+		t.Logf("  /healthz %d: %s", code, said)
+		if code != http.StatusServiceUnavailable || !strings.Contains(said, "plugin acme: ") || !strings.Contains(said, cause) {
+			t.Errorf("/healthz %d: %s, want it to name acme and %s", code, said, cause)
+		}
+	}
+	if out := kubectlEvictd(t, v.c, "plugins"); !strings.Contains(out, "acme") {
+		t.Errorf("kubectl evictd plugins: %s, want acme in it", out)
+	}
+	must(t, station.Release(soon(t)))
+	awaitPod(soon(t), t, v.c, "hog", ended)
+	unharmed(t, v.c, v.calm)
+	delete(v.values, "plugins")
+	v.helm(t, "upgrade")
+	v.helm(t, "uninstall")
+}
+
+// upgrade tries to roll out the values.
+func (v *vendor) upgrade(t *testing.T, timeout time.Duration) (string, error) {
+	t.Helper()
+	text, err := yaml.Marshal(v.values)
+	must(t, err)
+	file := filepath.Join(v.c.Dir, "values.yaml")
+	must(t, os.WriteFile(file, text, 0o600))
+	return v.try(t, timeout, "upgrade", "evictd", filepath.Join(v.root, "deploy/chart"), "--values", file)
+}
+
+func (v *vendor) healthz(t *testing.T) (code int, said string) {
+	t.Helper()
+	for ctx := soon(t); ; must(t, stack.Pause(ctx, askEvery)) { // it may be about to start
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.listen+"/healthz", nil)
+		must(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			continue
+		}
+		raw, err := io.ReadAll(answer.Body)
+		must(t, errors.Join(err, answer.Body.Close()))
+		return answer.StatusCode, string(raw)
+	}
 }
 
 const askEvery = 50 * time.Millisecond
