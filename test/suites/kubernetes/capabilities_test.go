@@ -33,7 +33,8 @@ func TestCapabilitiesOfTheChart(t *testing.T) {
 	h := newChart(t, c)
 	h.values["dryRun"] = false
 	h.values["plugins"] = []any{map[string]any{"name": "oldest", "image": os.Getenv("EVICTD_IMAGE_NAME"), "path": "/usr/libexec/evictd/examples/oldest", "user": "evictd-plugin", "required": false}}
-	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "listenAddress": h.listen,
+	h.values["config"] = map[string]any{
+		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "listenAddress": h.listen,
 		"evictionPressureTransitionPeriod": "1s", // the next pod must be scheduled
 		"plugins":                          map[string]any{"disk": map[string]any{"required": false}},
 	}

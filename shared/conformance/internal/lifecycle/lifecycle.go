@@ -76,21 +76,21 @@ func Group(r *Starter, of *Leftovers) check.Group {
 }
 
 // growth returns the checks of what the calls of all groups have left.
-func (of *Leftovers) growth() []check.Check {
+func (l *Leftovers) growth() []check.Check {
 	return []check.Check{
 		{
 			Name: "idle", RPC: "(process)", Input: "no calls, after all those that were cancelled",
-			Expect: fmt.Sprintf("less than half of a processor within %s", settleTime), Run: of.none(func(g Growth) (string, bool) { return fmt.Sprintf("it computed on for %s", settleTime), g.Busy }),
+			Expect: fmt.Sprintf("less than half of a processor within %s", settleTime), Run: l.none(func(g Growth) (string, bool) { return fmt.Sprintf("it computed on for %s", settleTime), g.Busy }),
 		},
 		{
 			Name: "descriptors", RPC: "(process)", Input: "all calls",
-			Expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors), Run: of.none(func(g Growth) (string, bool) {
+			Expect: fmt.Sprintf("no more than %d descriptors more than after the first call", spareDescriptors), Run: l.none(func(g Growth) (string, bool) {
 				return fmt.Sprintf("%d more", g.Descriptors), g.Descriptors > spareDescriptors
 			}),
 		},
 		{
 			Name: "memory", RPC: "(process)", Input: "all calls",
-			Expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20), Run: of.none(func(g Growth) (string, bool) {
+			Expect: fmt.Sprintf("no more than %d MiB more than after the first call", spareMemory>>20), Run: l.none(func(g Growth) (string, bool) {
 				return fmt.Sprintf("%d MiB more", g.RSSBytes>>20), g.RSSBytes > spareMemory
 			}),
 		},
