@@ -63,7 +63,8 @@ func Attach(ctx context.Context, socket string, trusted func(unix.Ucred) error) 
 		return nil, errors.Join(err, conn.Close())
 	}
 	if err := established(ctx, p.ClientConn); err != nil {
-		return nil, errors.Join(err, p.Close())
+		_, _ = p.Close(), conn.Close() // gRPC may not have taken it
+		return nil, err
 	}
 	return p, nil
 }

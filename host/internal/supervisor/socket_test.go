@@ -20,6 +20,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
+	"github.com/evictd/evictd/test/harness/child"
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
@@ -241,8 +242,8 @@ func TestTheProcessBehindASocketIsIdentified(t *testing.T) {
 	daemon.Install(t, daemon.Build(t, "oldest"), program)
 	cmd := exec.Command(program)
 	cmd.Env = []string{"EVICTD_PLUGIN_SOCKET=" + filepath.Join(theirs, "acme.sock")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: other, Gid: other}, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: other, Gid: other}}
+	if err := child.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
