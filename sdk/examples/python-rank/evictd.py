@@ -57,11 +57,10 @@ def serve(**calls):
     is ended: by the host that has started it, or, in a container of its own, where
     EVICTD_PLUGIN_SOCKET says where the host looks for it, by the runtime."""
     path = os.environ.get("EVICTD_PLUGIN_SOCKET")
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    if path:
-        signal.signal(signal.SIGINT, lambda *_: over.set())
-    else:
+    # They wait for sigwait. A handler may interrupt what holds the lock that it needs.
+    end = {signal.SIGTERM, signal.SIGINT} if path else {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)
+    if not path:
         _started_by_host()
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(16), options=[
         ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
@@ -70,7 +69,7 @@ def serve(**calls):
     ])
 
     def shutdown(_request, _context):
-        over.set()
+        os.kill(os.getpid(), signal.SIGTERM)
         return b""
 
     for service, handlers in {
@@ -80,7 +79,7 @@ def serve(**calls):
     }.items():
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     inode = _listen_at(server, path) if path else _listen(server)
-    over.wait()
+    signal.sigwait(end)
     server.stop(_DRAIN_SECONDS).wait()
     if path and os.path.exists(path) and os.stat(path).st_ino == inode:  # else a later one's
         os.unlink(path)
