@@ -70,17 +70,29 @@ var wrongPlugins = map[string]struct {
 
 // A plugin that nobody finds fault with goes onto nodes: each of these was given to
 // `plugins verify` once, and most of them passed.
-func TestWrongPluginsAreCaught(t *testing.T) {
+func TestWrongPluginsAreCaught(t *testing.T) { catchWrong(t, false) }
+
+// Nor does one on a socket, but for what is wrong with the start and the end of its process.
+func TestWrongPluginsAreCaughtOnASocket(t *testing.T) { catchWrong(t, true) }
+
+// ofProcess are the checks of a plugin that verify starts.
+var ofProcess = []string{"describe-restarted", "survivors", "reconnect", "start", "stdout", "sigterm"}
+
+func catchWrong(t *testing.T, socket bool) {
+	t.Helper()
 	requireRoot(t)
 	evictd, broken := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
 	var caught atomic.Int32
 	t.Run("each", func(t *testing.T) { // ends when all of them have
 		for wrong, c := range wrongPlugins {
+			if socket && slices.Contains(ofProcess, c.check) {
+				continue
+			}
 			t.Run(wrong, func(t *testing.T) {
 				if !c.alone {
 					t.Parallel()
 				}
-				failed, err := verifyWrong(t, evictd, broken, wrong, append([]string{"--only", c.only}, c.flags...))
+				failed, err := verifyWrong(t, evictd, broken, wrong, socket, append([]string{"--only", c.only}, c.flags...))
 				switch {
 				case err != nil:
 					t.Fatal(err)
@@ -111,7 +123,7 @@ func TestThePluginThatIsNotWrongPasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failed, err := verifyWrong(t, evictd, broken, "nothing", flags)
+			failed, err := verifyWrong(t, evictd, broken, "nothing", false, flags)
 			if err != nil || len(failed) > 0 {
 				t.Errorf("failed %q: %v", failed, err)
 			}
@@ -120,7 +132,7 @@ func TestThePluginThatIsNotWrongPasses(t *testing.T) {
 }
 
 // verifyWrong returns the names of the checks that failed.
-func verifyWrong(t *testing.T, evictd, broken, wrong string, flags []string) ([]string, error) {
+func verifyWrong(t *testing.T, evictd, broken, wrong string, socket bool, flags []string) ([]string, error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "wrong-") // t.TempDir is below a directory of root's
 	if err != nil {
@@ -140,6 +152,12 @@ func verifyWrong(t *testing.T, evictd, broken, wrong string, flags []string) ([]
 		if args = append(args, flag); flag == "--config" {
 			args = append(args, config)
 		}
+	}
+	if socket {
+		at := filepath.Join(dir, "p.sock")
+		daemon.Outside(t, path, at)
+		args = append(args, "--socket")
+		path = at
 	}
 	got := verify(t, evictd, 0, append(args, path)...)
 	var report conformance.Report
