@@ -55,38 +55,44 @@ func TestManifestsAreThoseOfTheChart(t *testing.T) {
 
 // The schema refuses what would be ignored or do harm, and names the value.
 func TestTheSchemaRefusesWrongValues(t *testing.T) {
+	const plugin = "plugins[0].name=a,plugins[0].image=b,plugins[0]."
 	for value, names := range map[string]string{
-		"dryrun=true":                            "dryrun",
-		"dryRun=maybe":                           "/dryRun",
-		"image.pullPolicy=Sometimes":             "/image/pullPolicy",
-		"image.digest=latest":                    "/image/digest",
-		"image.repository=":                      "/image/repository",
-		"config.rootDir=/":                       "/config/rootDir",
-		"config.mode=cri":                        "/config/mode",
-		"config.dryRun=false":                    "left out: dryRun of the chart",
-		"config.evictionhard.a=1":                "evictionhard",
-		"config.evictionHard.memory=1":           "'memory'",
-		"config.logLevel=loud":                   "/config/logLevel",
-		"config.listenAddress=everywhere":        "/config/listenAddress",
-		"config.evictionHard=5%":                 "/config/evictionHard",
-		"hostPaths.runDir=run":                   "/hostPaths/runDir",
-		"hostPaths.runtimeSocket=":               "/hostPaths/runtimeSocket",
-		"plugins[0].name=oldest":                 "/plugins/0",
-		"plugins[0].name=memory":                 "/plugins/0",
-		"updateStrategy.type=Recreate":           "/updateStrategy/type",
-		"capabilities.add[0]=sys_admin":          "/capabilities/add/0",
-		"tolerations=all":                        "/tolerations",
-		"podMonitor.interval=often":              "/podMonitor/interval",
-		"serviceAccount.annotations.on=true":     "/serviceAccount/annotations",
-		"resources.requests.memory=a lot":        "/resources/requests/memory",
-		"apiServer.port=https":                   "/apiServer/port",
-		"rbac.create=yes please":                 "/rbac/create",
-		"admissionPolicies.enabled=true":         "/admissionPolicies",
-		"extraEnv[0].value=without a name":       "/extraEnv/0",
-		"imagePullSecrets[0]=not an object":      "/imagePullSecrets/0",
-		"nodeSelector=linux":                     "/nodeSelector",
-		"commonLabels.number=1":                  "/commonLabels",
-		"hostPaths.stateDirectory=/var/lib/here": "/hostPaths",
+		plugin + "container=false":                           "missing property 'path'",
+		plugin + "path=/a,plugins[0].args[0]=x":              "left out: it is for a plugin with container: true",
+		plugin + "container=true,plugins[0].memoryLimit=1Gi": "left out: of a container it is that of the container",
+		plugin + "path=/a,plugins[0].writablePaths[0]=cache": "/plugins/0/writablePaths/0",
+		"config.pluginDir=/plugins":                          "left out: hostPaths.pluginDir of the chart",
+		"dryrun=true":                                        "dryrun",
+		"dryRun=maybe":                                       "/dryRun",
+		"image.pullPolicy=Sometimes":                         "/image/pullPolicy",
+		"image.digest=latest":                                "/image/digest",
+		"image.repository=":                                  "/image/repository",
+		"config.rootDir=/":                                   "/config/rootDir",
+		"config.mode=cri":                                    "/config/mode",
+		"config.dryRun=false":                                "left out: dryRun of the chart",
+		"config.evictionhard.a=1":                            "evictionhard",
+		"config.evictionHard.memory=1":                       "'memory'",
+		"config.logLevel=loud":                               "/config/logLevel",
+		"config.listenAddress=everywhere":                    "/config/listenAddress",
+		"config.evictionHard=5%":                             "/config/evictionHard",
+		"hostPaths.runDir=run":                               "/hostPaths/runDir",
+		"hostPaths.runtimeSocket=":                           "/hostPaths/runtimeSocket",
+		"plugins[0].name=oldest":                             "/plugins/0",
+		"plugins[0].name=memory":                             "/plugins/0",
+		"updateStrategy.type=Recreate":                       "/updateStrategy/type",
+		"capabilities.add[0]=sys_admin":                      "/capabilities/add/0",
+		"tolerations=all":                                    "/tolerations",
+		"podMonitor.interval=often":                          "/podMonitor/interval",
+		"serviceAccount.annotations.on=true":                 "/serviceAccount/annotations",
+		"resources.requests.memory=a lot":                    "/resources/requests/memory",
+		"apiServer.port=https":                               "/apiServer/port",
+		"rbac.create=yes please":                             "/rbac/create",
+		"admissionPolicies.enabled=true":                     "/admissionPolicies",
+		"extraEnv[0].value=without a name":                   "/extraEnv/0",
+		"imagePullSecrets[0]=not an object":                  "/imagePullSecrets/0",
+		"nodeSelector=linux":                                 "/nodeSelector",
+		"commonLabels.number=1":                              "/commonLabels",
+		"hostPaths.stateDirectory=/var/lib/here":             "/hostPaths",
 	} {
 		out, err := helm(t, "template", "evictd", chart, "--set", value)
 		if err == nil || !strings.Contains(out, names) {
@@ -152,7 +158,8 @@ func TestNoTaintIsLeftForEver(t *testing.T) {
 	}
 }
 
-// Pods were replaced for what they could have reloaded. Where they are replaced the label of the ConfigMap changes with
+// Pods were replaced to switch a plugin off. All else goes from node to node, so that a wrong value stops at the first
+// ones. Where pods are replaced the label of the ConfigMap changes with
 // them: without, all that run would have taken what is for the next ones, such as a plugin that comes with its image.
 func TestWhatReplacesThePods(t *testing.T) {
 	const plugin = "plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest"
@@ -165,11 +172,14 @@ func TestWhatReplacesThePods(t *testing.T) {
 		return out
 	}
 	for values, replaces := range map[string]bool{
-		plugin + ",dryRun=false":                               false,
 		plugin + ",config.plugins.disk.disabled=true":          false,
-		plugin + ",config.evictionHard.memory\\.available=10%": false,
+		plugin + ",config.plugins.pid.disabled=true":           false,
 		plugin + ",plugins[0].disabled=true":                   false,
-		plugin + ",plugins[0].config.a=b":                      false,
+		plugin + ",dryRun=false":                               true,
+		plugin + ",config.evictionHard.memory\\.available=10%": true,
+		plugin + ",plugins[0].config.a=b":                      true,
+		plugin + ",plugins[0].writablePaths[0]=/var/cache":     true,
+		plugin + ",plugins[0].capabilities[0]=KILL":            true,
 		plugin + ",config.nodeConditions=none":                 true,
 		plugin + ",image.tag=v9":                               true,
 		plugin + ",plugins[0].image=example.org/oldest:2":      true,
