@@ -67,6 +67,9 @@ func Binary(ctx context.Context, path string, o Options) (Report, error) {
 // Socket checks a plugin that another program has started and that listens on a socket. It makes the same checks as
 // Binary, except those of the start and the end. The plugin gets made-up configurations: it should serve no host.
 func Socket(ctx context.Context, path string, o Options) (Report, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket { // it may come
+		return Report{}, fmt.Errorf("%s is not a socket", path)
+	}
 	return prepared(ctx, o, func(ctx context.Context, r *run) {
 		since := time.Now()
 		r.connect = func(ctx context.Context) (*check.Target, error) { return lifecycle.Attach(ctx, &r.setup, path, since) }

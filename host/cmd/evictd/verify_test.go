@@ -95,6 +95,7 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 		"config is no object":  {[]string{path, "--config", write("list", "- a\n")}, "want an object"},
 		"config twice":         {[]string{path, "--config", write("twice", "a: 1\na: 2\n")}, `"a" already set`},
 		"both":                 {[]string{path, "--socket", "/s.sock"}, "got an executable and --socket /s.sock, want one of them"},
+		"no socket":            {[]string{"--socket", path}, path + " is not a socket"},
 		"limits of a socket":   {[]string{"--socket", "/s.sock", "--user", "nobody"}, "none of the others can be; [socket user] were all set"},
 		"no time":              {[]string{path, "--timeout", "0s"}, "want more than 0"},
 		"no such user":         {[]string{path, "--user", "no-such-user"}, "--user, --memory-limit: user: \"no-such-user\""},

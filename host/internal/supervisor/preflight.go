@@ -21,8 +21,8 @@ func Check(o Options) (errs []error, warnings []string) {
 			continue
 		}
 		err := checkPlugin(o, name)
-		if _, socket := plugindir.Path(o.Dir, name); socket && startPolicyFor(o.Settings, name).confines() {
-			warnings = append(warnings, fmt.Sprintf("plugin %s: it is a socket, so that capabilities, limits, group and autoMTLS have no effect: they are those of its own pod", name))
+		if _, socket := plugindir.Path(o.Dir, name); socket && err == nil && startPolicyFor(o.Settings, name).confines(name) {
+			warnings = append(warnings, fmt.Sprintf("plugin %s: it is a socket, so that capabilities, limits, writablePaths, group and autoMTLS have no effect: they are those of its own pod", name))
 		}
 		switch {
 		case err == nil:

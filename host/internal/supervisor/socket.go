@@ -37,11 +37,11 @@ func (p startPolicy) checkSocket(name, path string) (users []uint32, err error) 
 	return users, plugindir.CheckSocket(path, users)
 }
 
-// confines reports whether the settings confine a process beyond the user, which a socket's plugin is not by evictd.
-func (p startPolicy) confines() bool {
-	usual := sandbox.Usual()
+// confines reports whether settings other than the user are those of a process that evictd starts.
+func (p startPolicy) confines(name string) bool {
+	usual := startPolicyFor(nil, name)
 	usual.User = p.User
-	return p.Policy != usual || !p.mtls
+	return p != usual
 }
 
 // attach connects to the plugin that listens on a socket.

@@ -328,7 +328,7 @@ func TestSettingsWithoutEffectOnASocketAreNamed(t *testing.T) {
 	dir := privateDir(t)
 	outside(t, dir, "acme", "1")
 	for what, settings := range map[string]Settings{
-		"limit": {Confine: func(p *sandbox.Policy) { p.MemoryBytes = 1 << 30 }}, "autoMTLS": {AutoMTLS: new(bool)},
+		"limit": {Confine: func(p *sandbox.Policy) { p.MemoryBytes = 1 << 30 }}, "autoMTLS": {AutoMTLS: new(bool)}, "paths": {WritablePaths: []string{dir}},
 	} {
 		if _, warnings := Check(Options{Dir: dir, Settings: map[string]Settings{"acme": settings}}); len(warnings) != 1 || !strings.Contains(warnings[0], "have no effect") {
 			t.Errorf("%s: %q", what, warnings)
