@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
@@ -77,8 +78,9 @@ func checkPolicies(dir string, all map[string]Settings) error {
 		}
 		policy := startPolicyFor(all, name)
 		err := policy.Possible()
-		if _, socket := plugindir.Path(dir, name); socket {
-			_, err = policy.users(name)
+		path, socket := plugindir.Path(dir, name)
+		if _, missing := os.Lstat(path); socket || missing != nil { // it may come as a socket
+			_, err = plugindir.Users(policy.User)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))

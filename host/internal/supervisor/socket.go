@@ -22,11 +22,8 @@ func (p startPolicy) users(name string) ([]uint32, error) {
 		return nil, fmt.Errorf("plugins.%s.sha256: the program behind a socket has no hash, want none", name)
 	case p.mustPin:
 		return nil, errors.New("it is a socket, whose program has no hash, and requirePins is on: want an executable")
-	case p.User == "":
-		return plugindir.Users(nil), nil
 	}
-	uid, err := sandbox.UserID(p.User)
-	return plugindir.Users(&uid), err
+	return plugindir.Users(p.User)
 }
 
 // checkSocket makes the checks that precede a connection.

@@ -400,3 +400,25 @@ func TestTheStartDoesNotWaitForLongForAPluginThatIsExpected(t *testing.T) {
 	})
 	want(t, h.log.String(), `"msg":"plugin start timed out","plugins":["acme"`)
 }
+
+// Settings for a socket that is not there yet refused a reload as a whole, since a user without a group cannot start
+// a process; and requirePins did not come into force beside a socket.
+func TestSettingsOfASocketDoNotRefuseAReload(t *testing.T) {
+	t.Parallel()
+	dir := privateDir(t)
+	outside(t, dir, "acme", "1")
+	h := startHost(t, dir)
+	user := func(name string) Settings { return Settings{Confine: func(p *sandbox.Policy) { p.User = name }} }
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"acme": user("54321"), "later": user("54321")}); err != nil {
+		t.Error(err)
+	}
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"acme": user("nobody-here"), "later": user("nobody-there")})
+	if err == nil || strings.Count(err.Error(), "unknown user") != 2 {
+		t.Errorf("%v, want an error about both", err)
+	}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"": {RequirePin: true}, "acme": {RequirePin: true}}); err != nil {
+		t.Error(err)
+	}
+	h.awaitState("acme", Refused)
+	want(t, h.plugin("acme").Reason, "requirePins is on")
+}

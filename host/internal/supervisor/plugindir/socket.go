@@ -14,6 +14,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/shared/launch"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // socketSuffix ends the name of a socket on which a plugin listens that another program has started.
@@ -34,13 +35,15 @@ func Path(dir, name string) (path string, socket bool) {
 func nameOf(file string) string { return strings.TrimSuffix(file, socketSuffix) }
 
 // Users returns the users that a plugin's socket and the process that listens may belong to: root, the host's,
-// and another one, nil for none.
-func Users(another *uint32) []uint32 {
-	users := []uint32{0, uint32(os.Geteuid())}
-	if another != nil {
-		users = append(users, *another)
+// and another one, by name or number, "" for none.
+func Users(another string) (users []uint32, err error) {
+	users = slices.Compact([]uint32{0, uint32(os.Geteuid())})
+	if another != "" {
+		var uid uint32
+		uid, err = sandbox.UserID(another)
+		users = append(users, uid)
 	}
-	return slices.Compact(users)
+	return users, err
 }
 
 // CheckSocket checks that the plugin on a socket may be called; an error is a Refusal. It follows no symbolic
