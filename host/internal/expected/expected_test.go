@@ -132,3 +132,25 @@ func TestABuiltInPluginMayBeRemovedWhateverSettingsItHas(t *testing.T) {
 		}
 	}
 }
+
+// A plugin chooses what it says, and said something else each time.
+func TestWatchBoundsTheReportsOfAPlugin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		n, reported := 0, 0
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Watch(ctx, func() []Absence {
+				n++
+				return []Absence{{"acme", supervisor.Refused, time.Duration(n).String()}}
+			}, func(Absence) { reported++ })
+		}()
+		time.Sleep(time.Hour)
+		stop()
+		<-done
+		if n < 1000 || reported != mostCauses {
+			t.Errorf("%d reports of %d causes, want %d", reported, n, mostCauses)
+		}
+	})
+}

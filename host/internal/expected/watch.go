@@ -11,6 +11,8 @@ const (
 	watchInterval = 2 * time.Second
 	// reportedAfter is the time without a plugin after which Watch reports it.
 	reportedAfter = 10 * time.Second
+	// mostCauses bounds the reports of one episode: the plugin may word its cause differently each time.
+	mostCauses = 5
 )
 
 // An episode is a time in which one plugin does not serve.
@@ -31,7 +33,7 @@ func Watch(ctx context.Context, notServing func() []Absence, report func(Absence
 				e = &episode{since: time.Now()}
 			}
 			now[a.Plugin] = e
-			if time.Since(e.since) >= reportedAfter && !slices.Contains(e.reported, a.Cause) {
+			if time.Since(e.since) >= reportedAfter && len(e.reported) < mostCauses && !slices.Contains(e.reported, a.Cause) {
 				e.reported = append(e.reported, a.Cause)
 				report(a)
 			}
