@@ -42,7 +42,7 @@ func TestAListedPluginThatIsMissingStopsARollout(t *testing.T) {
 	must(t, err)
 	configure(string(wrong))
 
-	const why = "plugin acme: is not there: want /usr/libexec/evictd/plugins/acme or /usr/libexec/evictd/plugins/acme.sock, or plugins.acme.required: false"
+	const why = "plugin acme: is not there: want /run/evictd-plugins/acme or /run/evictd-plugins/acme.sock, or plugins.acme.required: false"
 	var events []string
 	for ctx := soon(t); len(events) == 0; must(t, stack.Pause(ctx, 250*time.Millisecond)) {
 		events = strings.Split(strings.TrimSpace(kubectl("get", "events", "--field-selector", "reason=PluginNotServing", "-o",
