@@ -58,8 +58,9 @@ func (c *inputCell) run(t *testing.T) (f finding) {
 	return f
 }
 
-// mostCalls bounds the calls of a list that does not come: one that was under way, and one more.
-const mostCalls = 2
+// mostCalls bounds the calls of a list that does not come: one that was under way, one more, and that of the first
+// inspection of the node, which may begin after the fault.
+const mostCalls = 3
 
 // callsLater returns the calls that the fault affects until evictd has looked several times for the
 // end of the victim.
