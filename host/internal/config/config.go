@@ -91,8 +91,8 @@ type Config struct {
 	RecordsMaxSize resource.Quantity `json:"recordsMaxSize" is:"records" default:"64Mi" reload:"no" flag:"how much is kept of records of decisions"`
 	RecordsMaxAge  metav1.Duration   `json:"recordsMaxAge" is:"age" default:"720h0m0s" reload:"no" flag:"how long records of decisions are kept"`
 
-	// Plugins holds settings by plugin name, which is the executable's file name. A plugin needs no
-	// entry to run.
+	// Plugins holds settings by plugin name: the executable's file name, or that of its socket without
+	// .sock. A plugin needs no entry to run.
 	Plugins map[string]Plugin `json:"plugins" is:"plugins"`
 	// Assign names the plugin in charge by signal and capability, if several offer the same.
 	Assign map[eviction.Signal]map[string]string `json:"assign" is:"assignment"`

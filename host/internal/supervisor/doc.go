@@ -17,6 +17,9 @@
 // described itself, accepted its configuration and observed; if it fails the former process keeps
 // serving. Removing a file disables its signals.
 //
+// NAME.sock in the directory is a plugin that another program has started: it is connected to, never
+// started or killed, and the end of its one connection counts as its exit.
+//
 // An embedding program may run plugins in its own process (InProcess): they are called with the
 // same deadlines and checks, share no memory with the host, and cannot be ended.
 //

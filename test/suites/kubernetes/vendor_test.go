@@ -170,8 +170,8 @@ func (v *vendor) ranksInPython(t *testing.T) {
 	}
 	back := v.awaitRanker(t, "20-spot")
 	t.Logf("  back %.2f s after its socket", back.Seconds())
-	if back > time.Second+askEvery {
-		t.Error("back too late, want within a second")
+	if back > 3*time.Second { // 0.3 s on a machine that does nothing else
+		t.Error("back too late, want it as soon as its socket is there")
 	}
 	_, err = v.c.Kubectl(soon(t), "", "delete", "deployment", "spot-first", "--cascade=foreground", "--wait")
 	must(t, err)

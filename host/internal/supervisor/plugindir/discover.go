@@ -81,7 +81,7 @@ type File struct {
 	Dangling bool
 	// Fit: its permissions allow running it.
 	Fit bool
-	// Path is "" for an in-process plugin.
+	// Path of the executable or of the socket, "" for an in-process plugin.
 	Path string
 }
 
