@@ -6,6 +6,7 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -98,6 +99,12 @@ type Ended struct {
 	// PodActive if it may be started, again or for the first time since the runtime forgot it.
 	State eviction.PodState
 }
+
+// APIServer names the API server in problems, in place of a file, and among the inputs of a decision.
+const APIServer = "API server"
+
+// ErrNeverListed reports that the API server has not listed the node's pods yet.
+var ErrNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
 
 // A Problem is an error in a manifest, which does not affect others.
 type Problem struct {

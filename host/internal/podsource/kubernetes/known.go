@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,12 +14,6 @@ import (
 	"github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// InputName names the API server in problems, in place of a file, and among the inputs of a decision.
-const InputName = "API server"
-
-// ErrNeverListed reports that the API server has not listed the node's pods yet.
-var ErrNeverListed = errors.New("has not listed the node's pods yet; until it has, no pod is a candidate")
 
 // An entry is a pod with its row. It is immutable.
 type entry struct {
@@ -54,7 +47,7 @@ type known struct {
 }
 
 func newKnown(rules pods.Rules) *known {
-	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, freshness: freshness{trouble: ErrNeverListed}, changed: make(chan struct{}, 1)}
+	return &known{rules: rules, first: make(chan struct{}), pods: map[string]*entry{}, freshness: freshness{trouble: pods.ErrNeverListed}, changed: make(chan struct{}, 1)}
 }
 
 // freshness is the state of the watch on the API server.
@@ -87,7 +80,7 @@ func (n *freshness) stale(now time.Time) []pods.Stale {
 	if n.since.IsZero() || n.trouble == nil {
 		return nil
 	}
-	return []pods.Stale{{Input: InputName, Age: now.Sub(n.since), Err: n.trouble}}
+	return []pods.Stale{{Input: pods.APIServer, Age: now.Sub(n.since), Err: n.trouble}}
 }
 
 // fresh reports whether an unknown pod does not exist.
@@ -98,14 +91,14 @@ func (n *freshness) problems() []pods.Problem {
 	case n.trouble == nil:
 		return nil
 	case n.loaded:
-		return []pods.Problem{{File: InputName, Err: fmt.Errorf("has not listed the node's pods yet, those that a former evictd knew count: %w", n.trouble), Used: true}}
+		return []pods.Problem{{File: pods.APIServer, Err: fmt.Errorf("has not listed the node's pods yet, those that a former evictd knew count: %w", n.trouble), Used: true}}
 	case n.since.IsZero():
-		return []pods.Problem{{File: InputName, Err: n.trouble}}
+		return []pods.Problem{{File: pods.APIServer, Err: n.trouble}}
 	case !n.listed:
-		return []pods.Problem{{File: InputName, Err: fmt.Errorf("%w: %w", ErrNeverListed, n.trouble)}}
+		return []pods.Problem{{File: pods.APIServer, Err: fmt.Errorf("%w: %w", pods.ErrNeverListed, n.trouble)}}
 	default:
 		err := fmt.Errorf("is away since %s, the pods known then count: %w", n.since.UTC().Format(time.RFC3339), n.trouble)
-		return []pods.Problem{{File: InputName, Err: err, Used: true}}
+		return []pods.Problem{{File: pods.APIServer, Err: err, Used: true}}
 	}
 }
 

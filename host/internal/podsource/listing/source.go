@@ -13,7 +13,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/shared/answers"
 )
 
@@ -83,7 +82,7 @@ func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 	if err == nil {
 		l.partial = nil
 		for _, input := range s.Stale {
-			if input.Input != kubernetes.InputName { // which reports its problem itself
+			if input.Input != pods.APIServer { // which reports its problem itself
 				l.partial = append(l.partial, pods.Problem{File: "container runtime", Err: input.Err, Used: true})
 			}
 		}
@@ -97,7 +96,7 @@ func (l *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 // another program may run.
 func old(stale []pods.Stale) error {
 	for _, s := range stale {
-		if s.Input != kubernetes.InputName && !answers.IsRefused(s.Err) && !errors.Is(s.Err, criclient.ErrIncomplete) {
+		if s.Input != pods.APIServer && !answers.IsRefused(s.Err) && !errors.Is(s.Err, criclient.ErrIncomplete) {
 			return fmt.Errorf("%w, those known before count, and cgroups with processes", s.Err)
 		}
 	}
@@ -107,7 +106,7 @@ func old(stale []pods.Stale) error {
 // neverListed returns why the API server has not sent any pod yet.
 func neverListed(problems []pods.Problem) error {
 	for _, p := range problems {
-		if !p.Used && errors.Is(p.Err, kubernetes.ErrNeverListed) {
+		if !p.Used && errors.Is(p.Err, pods.ErrNeverListed) {
 			return p
 		}
 	}

@@ -86,8 +86,8 @@ func TestPodsThatMayBeMissingAreAProblem(t *testing.T) {
 // With a wrong address of the API server, or a wrong socket of the runtime, /healthz said ok for
 // 30 s: the pod was ready, and a roll-out went on to the next nodes.
 func TestPodsThatWereNeverListedAreUnhealthyFromTheStart(t *testing.T) {
-	away := pods.Problem{File: "API server", Err: fmt.Errorf("%w: refused", kubernetes.ErrNeverListed)}
-	saved := pods.Problem{File: "API server", Err: fmt.Errorf("those that a former evictd knew count: %w", kubernetes.ErrNeverListed), Used: true}
+	away := pods.Problem{File: "API server", Err: fmt.Errorf("%w: refused", pods.ErrNeverListed)}
+	saved := pods.Problem{File: "API server", Err: fmt.Errorf("those that a former evictd knew count: %w", pods.ErrNeverListed), Used: true}
 	for name, c := range map[string]struct {
 		problem pods.Problem
 		err     error
