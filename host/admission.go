@@ -141,7 +141,7 @@ func (p *Preemption) preempt(pod, preemptor *v1.Pod, first v1.ResourceName) {
 		victim.SetPreempted(status, pod.Generation, now())
 	})
 	took := now().Sub(started).Round(time.Millisecond).Seconds()
-	p.records.Passed(recorder.Pass{Preempted: preempted(pod, preemptor, first, took, err)})
+	p.records.Preempted(preempted(pod, preemptor, first, took, err))
 	if err != nil {
 		p.Log.Error("preempted pod not killed", "pod", podName(pod), "uid", pod.UID, "tookSeconds", took, "error", err)
 		return

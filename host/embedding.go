@@ -18,7 +18,6 @@ import (
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -272,7 +271,7 @@ func (e *embedding) CleanedUp(ctx context.Context, v victim.Victim) (bool, error
 type noJournal struct{}
 
 // SaveKill implements victim.Journal.
-func (noJournal) SaveKill(rundir.Kill) error { return nil }
+func (noJournal) SaveKill(victim.Kill) error { return nil }
 
 // RemoveKill implements victim.Journal.
 func (noJournal) RemoveKill(string) error { return nil }

@@ -25,6 +25,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/events"
 	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/httpserver"
@@ -147,7 +148,9 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 		return err
 	}
 	var reported string
-	m.inspection = inspect.NewWatch(func() inspect.Options { return inspect.Options{Config: m.config(), Version: m.version} }, func(found []inspect.Lasting) {
+	m.inspection = inspect.NewWatch(func() inspect.Options {
+		return inspect.Options{Config: m.config(), Version: m.version, Falls: store.Falls}
+	}, func(found []inspect.Lasting) {
 		if message := kubeletSettings(m.config().BesideKubelet, found); message != "" && message != reported && !m.config().DryRun {
 			reported = message
 			m.recorder.NodeEvent("Warning", "KubeletSettings", message)
@@ -181,13 +184,13 @@ func (m *Manager) openDaemon(ctx context.Context, given *Options) error {
 	if err != nil {
 		return err
 	}
-	m.cluster, m.listings, restored.Kills = by.cluster, by.pods, by.restored
+	m.cluster, m.listings = by.cluster, by.pods
 	m.recorder.ownPod = kubeapi.OwnPod()
 	o.Pods, o.Manifests = by.pods, by.pods.Problems
 	if by.cluster != nil {
 		o.Conditions, by.cluster.configMap = by.cluster.conditions.Set, given.ConfigMap
 	}
-	o.Killer, o.Journal, o.Restored = by.killer, by.journal, restored
+	o.Killer, o.Journal, o.RestoredKills, o.RestoredConditions = by.killer, by.journal, by.restored, restored.Conditions
 	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
 	reader := fallback.New(m.facts(c))
 	o.Fallback, o.Holder, o.CheckSampleTimes = reader, reader.LargestHolder, true
@@ -229,12 +232,15 @@ func (m *Manager) open() (loop.Options, error) {
 	}
 	m.records = newKeeper(m)
 	o := loop.Options{
-		Records:  m.records,
 		Settings: settings(c, thresholds),
 		Pin:      m.supervisor.Pin,
 		Changed:  m.supervisor.Changed(),
 		Recorder: m.recorder,
-		Options:  observe.Options{Metrics: m.metrics, Log: m.log},
+		Metrics:  m.metrics,
+		Options:  observe.Options{Log: m.log},
+	}
+	if m.records != nil {
+		o.Records = m.records
 	}
 	if m.stats != nil {
 		o.Begin = viewsOf(m.stats, m.layout, m.embedded != nil && m.embedded.Summary != nil)

@@ -10,7 +10,6 @@ import (
 	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/host/internal/podsource/listing"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
@@ -26,7 +25,7 @@ type modeOptions struct {
 	journal loop.Journal
 	known   podkubernetes.Store
 	// restored holds the kills of a former host, dryRun reports whether kills are disabled now.
-	restored []rundir.Kill
+	restored []victim.Kill
 	dryRun   func() bool
 	// short reports whether it is known if the node is short of a resource, and whether it is.
 	short func(resource string) (known, is bool)
@@ -42,7 +41,7 @@ type mode struct {
 	killer  victim.Killer
 	journal loop.Journal
 	// restored holds the kills of a former host to reassess.
-	restored []rundir.Kill
+	restored []victim.Kill
 	// cluster is nil in a mode without an API server.
 	cluster *cluster
 }
@@ -82,7 +81,7 @@ type journal struct {
 }
 
 // SaveKill implements loop.Journal.
-func (j journal) SaveKill(k rundir.Kill) error { return j.kills.SaveKill(k) }
+func (j journal) SaveKill(k victim.Kill) error { return j.kills.SaveKill(k) }
 
 // RemoveKill implements loop.Journal.
 func (j journal) RemoveKill(uid string) error { return j.kills.RemoveKill(uid) }

@@ -21,7 +21,7 @@ func newKeeper(m *Manager) *recorder.Keeper {
 		return nil
 	}
 	o := recorder.Options{
-		Store: store.New(store.Options{Dir: store.Below(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
+		Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
 		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log,
 	}
 	// Figures of other sources and of an embedding program are recorded in passes only.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/tell"
@@ -41,7 +42,7 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		beside, err := inspect.CheckBeside(cmd.Context(), &cfg)
+		beside, err := inspect.CheckBeside(cmd.Context(), &cfg, store.Falls)
 		if err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ func newCheck() *cobra.Command {
 			}
 		}
 		ctx, stop := untilInterrupted(cmd.Context())
-		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start})
+		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start, Falls: store.Falls})
 		stop()
 		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
 		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings(), ofDaemon)

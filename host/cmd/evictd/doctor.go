@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/tell"
 )
@@ -28,7 +29,7 @@ func newDoctor() *cobra.Command {
 			return err
 		}
 		d := inspect.Diagnose(cmd.Context(), &cfg)
-		found := inspect.Run(cmd.Context(), inspect.Options{Config: &cfg, Version: version})
+		found := inspect.Run(cmd.Context(), inspect.Options{Config: &cfg, Version: version, Falls: store.Falls})
 		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
 		warnings := slices.Concat(cfg.Warnings(), found.Warnings(), ofDaemon)
 		out := cmd.OutOrStdout()

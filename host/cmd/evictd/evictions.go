@@ -25,7 +25,7 @@ func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 			if _, err := os.Stat(*dir); err != nil {
 				return "", failure{fmt.Errorf("--state-dir: %q: %w, want the stateDir of the evictd that made the records", *dir, errors.Unwrap(err))}
 			}
-			return store.Below(*dir), nil
+			return config.RecordsDir(*dir), nil
 		}
 		c, err := config.Load(*file)
 		if err != nil {
@@ -34,7 +34,7 @@ func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 		if c.StateDir == "" {
 			return "", fmt.Errorf(`stateDir: "" in the configuration, so that no records are kept: want a directory, or --state-dir`)
 		}
-		return store.Below(c.StateDir), nil
+		return config.RecordsDir(c.StateDir), nil
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/store"
 )
@@ -149,7 +150,7 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 func TestCommandsWaitForTheRecordOfTheIDInTheLog(t *testing.T) {
 	for _, command := range []string{"evictions", "explain", "replay --plugin-dir " + newNode(t).plugins} {
 		dir, id := t.TempDir(), decision.NewID(time.Now())
-		s := store.New(store.Options{Dir: store.Below(dir), MaxBytes: 1 << 20, MaxAge: time.Hour})
+		s := store.New(store.Options{Dir: config.RecordsDir(dir), MaxBytes: 1 << 20, MaxAge: time.Hour})
 		written := make(chan error, 1)
 		time.AfterFunc(100*time.Millisecond, func() {
 			written <- s.Append(&decision.Decision{

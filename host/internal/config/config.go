@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +29,9 @@ import (
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+// RecordsDir returns the directory of decision records in a state directory.
+func RecordsDir(stateDir string) string { return filepath.Join(stateDir, "records") }
 
 // Config is the configuration of evictd as it is in force: defaults filled in,
 // flags applied. It is the table that all of this package reads: what the tags

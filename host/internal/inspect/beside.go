@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/shared/eviction"
@@ -22,29 +20,10 @@ type Beside struct {
 	YAML     []byte          `json:"-"`
 }
 
-// Records of the last fallsSince show how fast memory falls on this node.
-const fallsSince = 7 * 24 * time.Hour
-
-// falls returns the fastest falls of memory in the records. It skips unreadable ones: evictd
-// evictions reports them.
-func falls(stateDir string) map[eviction.Signal]int64 {
-	if stateDir == "" {
-		return nil
-	}
-	most := int64(0)
-	_ = store.Each(store.Below(stateDir), func(e *store.Entry) error {
-		if r, err := e.Decision(); err == nil && time.Since(e.Time) < fallsSince {
-			most = max(most, r.Fall(eviction.MemoryAvailable))
-		}
-		return nil
-	})
-	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
-}
-
 // CheckBeside compares the thresholds of c with those of the kubelet in c.BesideKubelet and
 // c.BesideKubeletDir. It returns nil if these are empty. It reads the node's memory, disk and tasks
-// as far as possible.
-func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
+// as far as possible. falls is that of Options.
+func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir string) map[eviction.Signal]int64) (*Beside, error) {
 	if c.BesideKubelet == "" && c.BesideKubeletDir == "" {
 		return nil, nil
 	}
@@ -67,7 +46,9 @@ func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
 			node.Capacity[o.Signal] = o.Capacity
 		}
 	}
-	node.Falls = falls(c.StateDir)
+	if falls != nil && c.StateDir != "" {
+		node.Falls = falls(c.StateDir)
+	}
 	findings := beside.Compare(thresholds, kubelet.Thresholds, node)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
 	if !kubelet.CgroupsPerQOS && c.Source == config.SourceNative {
@@ -83,7 +64,7 @@ func CheckBeside(ctx context.Context, c *config.Config) (*Beside, error) {
 
 // tryBeside compares both configurations.
 func tryBeside(ctx context.Context, n *node, f *Findings) {
-	b, err := CheckBeside(ctx, n.c)
+	b, err := CheckBeside(ctx, n.c, n.Falls)
 	if err != nil {
 		f.addAll(Warning, err)
 		return

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/httpserver"
 	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
@@ -34,7 +34,7 @@ func tryStateDir(_ context.Context, n *node, f *Findings) {
 	if n.c.StateDir == "" {
 		return
 	}
-	if err := writable(store.Below(n.c.StateDir)); err != nil {
+	if err := writable(config.RecordsDir(n.c.StateDir)); err != nil {
 		f.add(Error, "stateDir: %q: %v: no record of a decision is kept; want a directory that evictd can write to, or \"\" to keep none", n.c.StateDir, err)
 	}
 }

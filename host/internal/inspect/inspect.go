@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 )
 
@@ -92,6 +93,9 @@ type Options struct {
 	// StartPlugins starts the plugins with the daemon's confinement, asks them for the signals of
 	// all thresholds, and ends them.
 	StartPlugins bool
+	// Falls returns the fastest falls of signals that are on record in a state directory. It may be
+	// nil.
+	Falls func(stateDir string) map[eviction.Signal]int64
 
 	// left holds the probes of former inspections that still hang: they are not repeated meanwhile.
 	left *hang.Left

@@ -78,7 +78,7 @@ func (l *Loop) concluded(ctx context.Context, a action) {
 	p := l.newPass(ctx, wake.Scope{})
 	defer p.end()
 	l.do(ctx, p, a.conclude(ctx, l, p))
-	l.record(p)
+	l.conclude(p)
 	if p.incomplete {
 		l.schedule.Ended(time.Now(), l.Settings.MonitoringInterval, wake.Result{Incomplete: true})
 	}

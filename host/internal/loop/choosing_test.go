@@ -58,9 +58,9 @@ func TestARankingThatCameWithTheMeasurements(t *testing.T) {
 
 func TestTheRecordSaysWhatTheVictimIsExpectedToFree(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		last := n.record()
+		kept := n.record()
 		n.victimOf(settings(t, hard("1Gi")))
-		if v := last().Victim; v == nil || v.Pod != "default/big" || v.Promised == nil || *v.Promised != n.memory.usage["uid-big"] {
+		if v := kept.last.Evicted[0]; v.Name != "default/big" || v.Promised != eviction.Some(n.memory.usage["uid-big"]) {
 			t.Errorf("victim %+v, want the use of default/big, %d", v, n.memory.usage["uid-big"])
 		}
 	})

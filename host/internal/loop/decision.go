@@ -24,6 +24,26 @@ type PassResult struct {
 	Evicted []victim.Victim
 }
 
+// A Conclusion holds the loop's state at the end of a pass, or of an action that one began. It is
+// immutable.
+type Conclusion struct {
+	// Decision is nil if nothing was observed. Its time is that of its observations, on this
+	// machine's clock. It marks the threshold acted on, for which it lists the pods, and has the
+	// reason why none can be evicted.
+	Decision *decision.Decision
+	// Later: it concludes an action of an earlier pass, which made the observations.
+	Later bool
+	// ReclaimSufficed: no pod was evicted.
+	ReclaimSufficed bool
+	// Evicted holds the victims of this pass, Victims the latest of all, in their current state.
+	Evicted, Victims []victim.Victim
+	// Waiting says what thresholds wait for.
+	Waiting []policy.Wait
+	// Opinions of shadows on the decision with the record OpinionsOf.
+	Opinions   []decision.Opinion
+	OpinionsOf string
+}
+
 // A view holds the observations and conclusions of a pass for the actions it begins: its decision
 // so far, with the figures and thresholds that policy used. It is immutable.
 type view struct {

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -65,13 +66,13 @@ func (d *diary) count(what string) (c int) {
 type journal struct {
 	mu    sync.Mutex
 	did   *diary
-	kills map[string]rundir.Kill
+	kills map[string]victim.Kill
 	err   error
 }
 
-func newJournal(did *diary) *journal { return &journal{did: did, kills: map[string]rundir.Kill{}} }
+func newJournal(did *diary) *journal { return &journal{did: did, kills: map[string]victim.Kill{}} }
 
-func (j *journal) SaveKill(k rundir.Kill) error {
+func (j *journal) SaveKill(k victim.Kill) error {
 	j.did.note("journal %s", k.Name)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,18 +109,20 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// A store has the last record that was kept.
-type store struct{ last *decision.Decision }
+// records holds the last conclusion that evicted a pod.
+type records struct{ last Conclusion }
 
-func (s *store) Open() error                             { return nil }
-func (s *store) Append(r *decision.Decision) error       { s.last = r; return nil }
-func (s *store) AppendOutcome(o *decision.Outcome) error { return nil }
-func (s *store) Prune() error                            { return nil }
-func (s *store) Close() error                            { return nil }
+func (*records) Why(*decision.Decision) string { return "" }
+
+func (r *records) Passed(c Conclusion) {
+	if len(c.Evicted) > 0 {
+		r.last = c
+	}
+}
 
 // exposition returns the metrics of a loop.
 func exposition(l *Loop) string {
 	w := httptest.NewRecorder()
-	l.Metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	l.Metrics.(*metrics.Metrics).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return w.Body.String()
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
@@ -71,10 +70,11 @@ type Loop struct {
 
 // New returns a loop that has not looked at anything yet.
 func New(o Options) *Loop {
+	o.Options.Metrics = o.Metrics
 	l := &Loop{
 		Options: o,
 		calls:   make(chan func(context.Context)), requests: make(chan func(context.Context)), done: make(chan action), ended: make(chan struct{}),
-		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
+		state: policy.Restore(o.RestoredConditions), busy: map[eviction.Condition]bool{},
 		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
 	}
 	if l.Alive == nil {
@@ -86,7 +86,7 @@ func New(o Options) *Loop {
 	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Holder: o.Holder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
-		Moment: l.moment, NewRecord: o.Records.NewID, Restored: o.Restored.Kills,
+		Moment: l.moment, Recorded: o.Records != nil, Restored: o.RestoredKills,
 	})
 	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed)
 	l.configure(o.Settings)
@@ -154,7 +154,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.streams.Stop()
 	l.working.Wait()
 	l.victims.Drain()
-	l.Records.Passed(recorder.Pass{Victims: l.victims.History()}) // with the outcome of the last kills
+	l.record(Conclusion{Victims: l.victims.History()}) // with the outcome of the last kills
 }
 
 // lookAtAll schedules a full pass with a check of limits for now.

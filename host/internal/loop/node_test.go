@@ -18,8 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/recorder"
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -164,18 +163,11 @@ func (n *node) metric(prefix string) string {
 	return ""
 }
 
-// record has records kept. It returns what ends that and returns the last one.
-func (n *node) record() func() *decision.Decision {
-	var s store
-	n.options.Records = recorder.New(recorder.Options{Store: &s, Count: func(error) {}, Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(n.t.Context())
-	ran := make(chan struct{})
-	go func() { defer close(ran); n.options.Records.Run(ctx) }()
-	return func() *decision.Decision {
-		cancel()
-		<-ran
-		return s.last
-	}
+// record keeps the conclusions of the loop and returns the last one with a victim.
+func (n *node) record() *records {
+	r := &records{}
+	n.options.Records = r
+	return r
 }
 
 // victimOf runs one eviction and returns who went and who ranked.
@@ -191,11 +183,11 @@ func (n *node) victimOf(s Settings) (pod, by string) {
 }
 
 // decidedBefore has a former host have decided so long ago that a pod goes.
-func (n *node) decidedBefore(k rundir.Kill, ago time.Duration) {
+func (n *node) decidedBefore(k victim.Kill, ago time.Duration) {
 	k.UID, k.Namespace, k.GraceSeconds = "uid-"+k.Name, "default", 1
 	k.DecidedAt, k.GraceEnds = time.Now().Add(-ago), time.Now().Add(time.Second-ago)
 	n.journal.kills[k.UID] = k
-	n.options.Restored.Kills = append(n.options.Restored.Kills, k)
+	n.options.RestoredKills = append(n.options.RestoredKills, k)
 }
 
 // settings returns evictd's defaults with such thresholds.

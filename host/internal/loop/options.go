@@ -4,11 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/recorder"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
@@ -18,6 +17,26 @@ import (
 type Recorder interface {
 	victim.Recorder
 	NodeEvent(eventType, reason, message string)
+}
+
+// Metrics counts passes and evictions. It is safe for concurrent use.
+type Metrics interface {
+	observe.Metrics
+	victim.Metrics
+	Passed(trigger string, took time.Duration)
+	Condition(c eviction.Condition, yes bool)
+	Evicted(s eviction.Signal)
+	StatsAge(s eviction.Signal, age time.Duration)
+	PodsUnmanaged(n int)
+	ShadowRanked(plugin string, s eviction.Signal, place int, err error)
+}
+
+// Records stores decisions with their reasons.
+type Records interface {
+	// Why explains the eviction of d's first pod in one line.
+	Why(d *decision.Decision) string
+	// Passed receives the conclusion of a pass or of an action. It must not block.
+	Passed(c Conclusion)
 }
 
 // A Journal saves state that a new host needs after a restart.
@@ -89,6 +108,8 @@ type ReclaimFunc = func(ctx context.Context) error
 type Options struct {
 	observe.Options
 
+	// Metrics is the observer's too.
+	Metrics  Metrics
 	Settings Settings
 	// Pin returns the plugins that run now, pinned for a pass. Changed delivers a value when the
 	// set of plugins has changed.
@@ -125,12 +146,13 @@ type Options struct {
 	// MinDeadline is the shortest deadline of any part of a pass.
 	MinDeadline time.Duration
 	// Records, if not nil, stores decisions with their reasons.
-	Records *recorder.Keeper
+	Records Records
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
 	// OnRequest makes passes only when Synchronize is called.
 	OnRequest bool
-	// Restored, if not zero, is the state that a former host on the same boot saved: kills to
-	// finish first, and when it last saw conditions.
-	Restored rundir.State
+	// RestoredKills and RestoredConditions were saved by a former host on the same boot: kills to finish first, and
+	// when it last saw conditions.
+	RestoredKills      []victim.Kill
+	RestoredConditions map[eviction.Condition]time.Time
 }

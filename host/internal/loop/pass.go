@@ -13,7 +13,6 @@ import (
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/wake"
@@ -254,7 +253,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 func (l *Loop) finish(p *pass) *decision.Decision {
 	l.finished++
 	l.publish(p)
-	d := l.record(p)
+	d := l.conclude(p)
 	ended := time.Now()
 	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
 		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,
@@ -265,15 +264,21 @@ func (l *Loop) finish(p *pass) *decision.Decision {
 	return d
 }
 
-// record passes the result of p to the recorder, and returns the decision.
-func (l *Loop) record(p *pass) *decision.Decision {
+// conclude records the result of p, and returns the decision.
+func (l *Loop) conclude(p *pass) *decision.Decision {
 	d := p.decided(l.Explain || l.Records != nil)
-	out := recorder.Pass{Decision: d, Later: d != nil && d.Pass != p.at.Pass, ReclaimSufficed: p.sufficed, Evicted: p.evicted, Victims: l.victims.History()}
+	out := Conclusion{Decision: d, Later: d != nil && d.Pass != p.at.Pass, ReclaimSufficed: p.sufficed, Evicted: p.evicted, Victims: l.victims.History()}
 	if p.concluded {
 		out.Waiting = l.victims.Relief.Waiting()
 	}
-	l.Records.Passed(out)
+	l.record(out)
 	return d
+}
+
+func (l *Loop) record(c Conclusion) {
+	if l.Records != nil {
+		l.Records.Passed(c)
+	}
 }
 
 // publish updates the snapshot after p.

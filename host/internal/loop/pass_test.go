@@ -11,7 +11,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -576,7 +576,7 @@ func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
 				if c.set != nil {
 					c.set(n, &s)
 				}
-				n.decidedBefore(rundir.Kill{Name: "big", Signal: eviction.MemoryAvailable}, c.ago)
+				n.decidedBefore(victim.Kill{Name: "big", Signal: eviction.MemoryAvailable}, c.ago)
 				n.run(s)
 				n.after(10*time.Second + c.takes)
 				if got := n.did.count("kill "); got != c.kills || n.did.count("kill big") != c.kills {
@@ -601,7 +601,7 @@ func TestNobodyGoesBeforeTheKillsOfAFormerHostAreJudged(t *testing.T) {
 		d.available, d.takes, d.late = 5*gi, 100*time.Millisecond, time.Second
 		d.volumes["uid-big"], d.volumes["uid-small"] = 20*gi, 10*gi
 		n.runtime.unlistedFor(150 * time.Millisecond)
-		n.decidedBefore(rundir.Kill{Name: "small", Signal: eviction.NodeFsAvailable}, 0)
+		n.decidedBefore(victim.Kill{Name: "small", Signal: eviction.NodeFsAvailable}, 0)
 		n.run(diskSettings(t, hardDisk("10Gi")))
 		n.after(30 * time.Second)
 		if got := n.did.kills(); len(got) != 1 || !strings.Contains(got[0], "kill small") {
@@ -631,7 +631,7 @@ func TestNoOtherPodGoesBeforeTheManifestOfAFormerVictimIsReadAgain(t *testing.T)
 					d.limit("small", 1*gi, 10*gi)
 				}
 				n.runtime.withoutManifestFor(1, c.unread)
-				n.decidedBefore(rundir.Kill{Name: "big", Signal: eviction.NodeFsAvailable}, 0)
+				n.decidedBefore(victim.Kill{Name: "big", Signal: eviction.NodeFsAvailable}, 0)
 				n.run(diskSettings(t, hardDisk("10Gi")))
 				n.after(2 * time.Minute)
 				if got := slices.Sorted(slices.Values(n.did.kills())); !slices.Equal(got, c.want) {

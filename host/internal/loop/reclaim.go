@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -56,7 +55,7 @@ type reclaimRun struct {
 	waited  func()
 	working *sync.WaitGroup
 	pins    func() *registry.Pin
-	metrics *metrics.Metrics
+	metrics Metrics
 	log     *slog.Logger
 }
 
@@ -165,7 +164,7 @@ type stepRun struct {
 	request eviction.ReclaimRequest
 	standIn ReclaimFunc
 	signal  eviction.Signal
-	metrics *metrics.Metrics
+	metrics Metrics
 	log     *slog.Logger
 }
 

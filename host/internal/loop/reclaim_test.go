@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
@@ -96,12 +97,12 @@ func TestADryRunReclaimsNothing(t *testing.T) {
 		d := n.addDisk()
 		s := diskSettings(t, hardDisk("10Gi"))
 		s.DryRun = true
-		last := n.record()
+		kept := n.record()
 		n.start(s)
 		d.set(5 * gi)
 		n.after(time.Minute)
 		n.wantStory()
-		if r := last(); len(r.Reclaim) != 2 || r.Reclaim[1].Step != "image-gc" || r.Reclaim[1].NotRun == "" {
+		if r := kept.last.Decision; len(r.Reclaim) != 2 || r.Reclaim[1].Step != "image-gc" || r.Reclaim[1].NotRun == "" {
 			t.Errorf("the record has %+v, want both steps, and why they were not run", r.Reclaim)
 		}
 		if got := n.loop.Snapshot().Evictions; len(got) == 0 || got[0].State != victim.StateDryRun {
@@ -239,7 +240,7 @@ func TestStepsAreRunByThePluginThatServesThen(t *testing.T) {
 // What containers have left behind may only go by the list of pods if that is all of them,
 // and there is none for a program that knows its pods.
 func TestReclaimGetsWhetherAllPodsAreKnown(t *testing.T) {
-	l := New(Options{})
+	l := New(Options{Metrics: metrics.New("", "")})
 	for _, complete := range []bool{true, false} {
 		p := &pass{list: func() (pods.Snapshot, error) {
 			return pods.Snapshot{Pods: []pods.Pod{{Row: eviction.Pod{UID: "a"}}}, Complete: complete}, nil

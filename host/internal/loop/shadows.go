@@ -6,8 +6,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/metrics"
-	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
@@ -54,19 +52,19 @@ func recordOpinions(l *Loop, signal eviction.Signal, opinions []choose.Opinion, 
 				next.Shadows = append(next.Shadows, ShadowStatus{Plugin: o.Plugin, Signal: signal})
 			}
 			row := decision.Opinion{Plugin: o.Plugin, Version: o.Version, First: o.First, Place: o.Place, TookMS: float64(o.Took.Microseconds()) / 1000}
-			result, counted := metrics.ShadowDiffers, &next.Shadows[at].Differed
+			counted := &next.Shadows[at].Differed
 			switch {
 			case o.Err != nil:
 				row.Err = o.Err.Error()
-				result, counted = metrics.ShadowFails, &next.Shadows[at].Failed
+				counted = &next.Shadows[at].Failed
 			case o.Place == 1:
-				result, counted = metrics.ShadowAgrees, &next.Shadows[at].Agreed
+				counted = &next.Shadows[at].Agreed
 			}
 			*counted++
 			rows = append(rows, row)
-			l.Metrics.ShadowRanked(o.Plugin, signal, result)
-			l.Log.Info("shadow ranked", "plugin", o.Plugin, "signal", signal, "result", result, "first", o.First, "place", o.Place, "record", of, "error", row.Err)
+			l.Metrics.ShadowRanked(o.Plugin, signal, o.Place, o.Err)
+			l.Log.Info("shadow ranked", "plugin", o.Plugin, "signal", signal, "first", o.First, "place", o.Place, "record", of, "error", row.Err)
 		}
 	})
-	l.Records.Passed(recorder.Pass{Opinions: rows, OpinionsOf: of, Victims: l.victims.History()})
+	l.record(Conclusion{Opinions: rows, OpinionsOf: of, Victims: l.victims.History()})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
@@ -109,7 +108,7 @@ type ReclaimStatus struct {
 // status holds the published snapshot. It may be read from anywhere.
 type status struct {
 	shown   atomic.Pointer[Snapshot]
-	metrics *metrics.Metrics
+	metrics Metrics
 	log     *slog.Logger
 }
 

@@ -19,19 +19,10 @@ const (
 	maxNameBytes = 253
 )
 
-// The results of a shadow's ranking.
-const (
-	ShadowAgrees  = "agrees"
-	ShadowDiffers = "differs"
-	ShadowFails   = "error"
-)
-
 // The values of labels that are not names.
 var (
 	triggers = []string{"interval", "wake", "request"}
-	// shadowResults lists the results that ShadowRanked counts.
-	shadowResults = []string{ShadowAgrees, ShadowDiffers, ShadowFails}
-	calls         = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
+	calls    = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
 )
 
 func oneOf(value string, known []string) string {

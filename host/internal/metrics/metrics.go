@@ -202,9 +202,17 @@ func (m *Metrics) PluginRestarted(plugin string) {
 	m.restarts.WithLabelValues(m.plugins.of(plugin)).Inc()
 }
 
-// ShadowRanked counts a ranking of a shadow by its result.
-func (m *Metrics) ShadowRanked(plugin string, s eviction.Signal, result string) {
-	m.shadows.WithLabelValues(m.plugins.of(plugin), m.signals.of(string(s)), oneOf(result, shadowResults)).Inc()
+// ShadowRanked counts a ranking of a shadow: the place of the victim in it, from 1 on, or why there
+// is none.
+func (m *Metrics) ShadowRanked(plugin string, s eviction.Signal, place int, err error) {
+	result := "differs"
+	switch {
+	case err != nil:
+		result = "error"
+	case place == 1:
+		result = "agrees"
+	}
+	m.shadows.WithLabelValues(m.plugins.of(plugin), m.signals.of(string(s)), result).Inc()
 }
 
 // CallFailed counts a call to a plugin without a usable answer.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -29,7 +28,7 @@ type ClaimStatus struct {
 
 // next records the figures of a signal at now, and logs when a custom observer starts or stops
 // contradicting the one asked beside it.
-func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []policy.Threshold, claims []policy.Claim, log *slog.Logger, m *metrics.Metrics) {
+func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []policy.Threshold, claims []policy.Claim, log *slog.Logger, m Metrics) {
 	before := c.Contradiction
 	custom, other, ok := pair(claims)
 	if !ok {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/wake"
@@ -29,9 +28,19 @@ type Config struct {
 	LayoutOnce bool
 }
 
+// Metrics counts observations and failed calls of plugins. It is safe for concurrent use.
+type Metrics interface {
+	Observed(s eviction.Signal, available, capacity int64)
+	Unobserved(s eviction.Signal, yes bool)
+	ReadByHost(s eviction.Signal, yes bool)
+	Contradicted(s eviction.Signal, yes bool)
+	SignalGone(s eviction.Signal)
+	CallFailed(plugin, call string, err error)
+}
+
 // Options configures an Observer.
 type Options struct {
-	Metrics *metrics.Metrics
+	Metrics Metrics
 	Log     *slog.Logger
 	// Now is the clock that policy uses. CheckSampleTimes marks observations with impossible sample
 	// times as unknown; their times must be on that clock.

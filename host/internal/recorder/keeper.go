@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -54,7 +55,8 @@ type Options struct {
 type Keeper struct {
 	Options
 
-	passes chan Pass
+	// passes queues what records are made of, in order.
+	passes chan func()
 	// writing queues the writes, in order.
 	writing chan func() error
 	// losing: the last record was lost.
@@ -72,20 +74,12 @@ type Keeper struct {
 
 // New returns a Keeper. The caller must call Run.
 func New(o Options) *Keeper {
-	return &Keeper{Options: o, passes: make(chan Pass, waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}}
+	return &Keeper{Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}}
 }
 
-// NewID returns the id of a decision's record, empty if none is kept.
-func (k *Keeper) NewID() string {
-	if k == nil {
-		return ""
-	}
-	return decision.NewID(time.Now())
-}
-
-// Why explains the eviction of d's first pod in one line, empty if no records are kept.
+// Why implements loop.Records.
 func (k *Keeper) Why(d *decision.Decision) string {
-	if k == nil || len(d.Order) == 0 {
+	if len(d.Order) == 0 {
 		return ""
 	}
 	pod, grown := &d.Candidates[d.Order[0]], int64(0)
@@ -96,13 +90,25 @@ func (k *Keeper) Why(d *decision.Decision) string {
 	return tell.Why(d, grown, d.Time.Sub(since))
 }
 
-// Passed queues a finished pass. It never blocks.
-func (k *Keeper) Passed(p Pass) {
+// Passed implements loop.Records. It never blocks.
+func (k *Keeper) Passed(c loop.Conclusion) { k.queue(func() { k.passed(&c) }) }
+
+// Preempted queues the record of a pod that was killed for a critical one, outside of passes. It
+// never blocks.
+func (k *Keeper) Preempted(r *decision.Decision) {
+	k.queue(func() {
+		r.Node, r.Evictd = k.Node, k.Evictd
+		k.put(func() error { return k.Store.Append(r) })
+		k.putOutcome(*r.Outcome)
+	})
+}
+
+func (k *Keeper) queue(make func()) {
 	if k == nil {
 		return
 	}
 	select {
-	case k.passes <- p:
+	case k.passes <- make:
 	default:
 		k.written(errNotTaken)
 	}
@@ -143,12 +149,11 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) make(ctx context.Context) {
 	for {
 		select {
-		case p := <-k.passes:
-			k.passed(&p)
+		case make := <-k.passes:
+			make()
 		case <-ctx.Done():
 			for range len(k.passes) {
-				p := <-k.passes
-				k.passed(&p)
+				(<-k.passes)()
 			}
 			for _, o := range k.open {
 				if !o.written {
@@ -177,7 +182,7 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 	}
 }
 
-func (k *Keeper) passed(p *Pass) {
+func (k *Keeper) passed(p *loop.Conclusion) {
 	if d := p.Decision; d != nil {
 		for i := range d.Observations {
 			k.series.add(d.Time, d.Observations[i].Policy())
@@ -185,12 +190,6 @@ func (k *Keeper) passed(p *Pass) {
 		for _, r := range k.decisions(p) {
 			k.put(func() error { return k.Store.Append(r) })
 		}
-	}
-	if r := p.Preempted; r != nil {
-		r.Node, r.Evictd = k.Node, k.Evictd
-		k.put(func() error { return k.Store.Append(r) })
-		k.putOutcome(*r.Outcome)
-		return
 	}
 	k.enterOpinions(p)
 	k.follow(p)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/choose"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/victim"
@@ -80,7 +81,7 @@ const gibibyte = 1 << 30
 var hard = policy.Threshold{Signal: eviction.MemoryAvailable, Value: policy.Value{Quantity: resource.MustParse("1Gi")}}
 
 // evicted returns a pass that evicts the second of two pods.
-func evicted(now time.Time) Pass {
+func evicted(now time.Time) loop.Conclusion {
 	pod := func(name string, priority int32) pods.Pod {
 		return pods.Pod{API: &v1.Pod{}, HasManifest: true, Row: eviction.Pod{UID: name, Namespace: "shop", Name: name, Priority: priority, MemoryRequestBytes: gibibyte}}
 	}
@@ -105,17 +106,23 @@ func evicted(now time.Time) Pass {
 		Measured: map[string]eviction.Measurement{"web": use("web", 2*gibibyte), "report": use("report", 3*gibibyte)},
 	}
 	c.Enter(&d, hard.Signal)
-	return Pass{Decision: &d, Evicted: []victim.Victim{v}, Victims: []victim.Victim{v}}
+	return loop.Conclusion{Decision: &d, Evicted: []victim.Victim{v}, Victims: []victim.Victim{v}}
 }
 
 // run gives passes to a keeper, and returns when all that comes of them was written.
-func run(t *testing.T, m *memory, passes ...Pass) *counted {
+func run(t *testing.T, m *memory, passes ...loop.Conclusion) *counted {
+	return runWith(t, m, func(k *Keeper) {
+		for _, p := range passes {
+			k.Passed(p)
+		}
+	})
+}
+
+func runWith(t *testing.T, m *memory, give func(*Keeper)) *counted {
 	t.Helper()
 	var c counted
 	k := New(Options{Store: m, Node: "node", Evictd: "test", Count: c.count, Log: slog.New(slog.DiscardHandler)})
-	for _, p := range passes {
-		k.Passed(p)
-	}
+	give(k)
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	k.Run(ctx)
@@ -155,9 +162,9 @@ func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
 	says := []decision.Opinion{{Plugin: "mine", First: "shop/web", Place: 2}}
 	now := time.Now()
 	decided := evicted(now)
-	said := Pass{Opinions: says, OpinionsOf: "r1", Victims: decided.Victims}
-	over := Pass{} // the victim is no longer shown
-	for name, passes := range map[string][]Pass{"before": {decided, said, over}, "after": {decided, over, said}} {
+	said := loop.Conclusion{Opinions: says, OpinionsOf: "r1", Victims: decided.Victims}
+	over := loop.Conclusion{} // the victim is no longer shown
+	for name, passes := range map[string][]loop.Conclusion{"before": {decided, said, over}, "after": {decided, over, said}} {
 		var m memory
 		run(t, &m, passes...)
 		var all *decision.Outcome
@@ -202,7 +209,7 @@ func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 	first := evicted(now.Add(-time.Minute))
 	v := first.Victims[0]
 	v.State, v.Released, v.ReliefAt = victim.StateFinished, eviction.Some(5*gibibyte/2), v.Time.Add(time.Second)
-	later := Pass{Victims: []victim.Victim{v}, Decision: &decision.Decision{Pass: 8, Time: now.Add(2 * time.Second), Observations: []decision.Observation{
+	later := loop.Conclusion{Victims: []victim.Victim{v}, Decision: &decision.Decision{Pass: 8, Time: now.Add(2 * time.Second), Observations: []decision.Observation{
 		{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 4 * gibibyte, Capacity: 8 * gibibyte},
 	}}}
 	run(t, &m, first, later)
@@ -221,7 +228,7 @@ func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 func TestAPreemptionIsRecorded(t *testing.T) {
 	var m memory
 	d := decision.Decision{ID: "p1", Kind: decision.KindPreemption, Victim: &decision.Victim{Pod: "shop/web"}, Outcome: &decision.Outcome{ID: "p1", State: victim.StateFinished}}
-	run(t, &m, Pass{Preempted: &d})
+	runWith(t, &m, func(k *Keeper) { k.Preempted(&d) })
 	if len(m.records) != 1 || m.records[0].Node != "node" || len(m.outcomes) != 1 || m.outcomes[0].ID != "p1" {
 		t.Errorf("records %+v, outcomes %+v", m.records, m.outcomes)
 	}
@@ -240,7 +247,7 @@ func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
 // Two reasons that took turns were a record each second, and pushed the records of evictions out.
 func TestReasonsThatAlternateAreOneEpisode(t *testing.T) {
 	var m memory
-	var passes []Pass
+	var passes []loop.Conclusion
 	for i := range 20 {
 		p := evicted(time.Now())
 		p.Evicted, p.Victims, p.Decision.Reason = nil, nil, fmt.Sprintf("%d without a manifest", i%2+1)

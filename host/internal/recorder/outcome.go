@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -27,7 +28,7 @@ type open struct {
 }
 
 // follow writes the outcomes of victims that became known in p.
-func (k *Keeper) follow(p *Pass) {
+func (k *Keeper) follow(p *loop.Conclusion) {
 	for i := range p.Victims {
 		v := &p.Victims[i]
 		if v.Resumed && v.Record != "" && !k.resumed[v.Record] {
@@ -62,7 +63,7 @@ func (k *Keeper) putAfter(o *open) {
 }
 
 // enterOpinions adds opinions of shadows to the open outcome, or writes them alone.
-func (k *Keeper) enterOpinions(p *Pass) {
+func (k *Keeper) enterOpinions(p *loop.Conclusion) {
 	if len(p.Opinions) == 0 {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -16,28 +16,6 @@ var (
 	errNotTaken   = errors.New("passes come faster than records are made of them")
 	errNotWritten = errors.New("records are made faster than they are written")
 )
-
-// A Pass holds the loop's state at the end of a pass, or of an action that one began. It is
-// immutable.
-type Pass struct {
-	// Decision is nil if nothing was observed. Its time is that of its observations, on this
-	// machine's clock. It marks the threshold acted on, for which it lists the pods, and has the
-	// reason why none can be evicted.
-	Decision *decision.Decision
-	// Later: it concludes an action of an earlier pass, which made the observations.
-	Later bool
-	// ReclaimSufficed: no pod was evicted.
-	ReclaimSufficed bool
-	// Evicted holds the victims of this pass, Victims the latest of all, in their current state.
-	Evicted, Victims []victim.Victim
-	// Waiting says what thresholds wait for.
-	Waiting []policy.Wait
-	// Preempted is the record of a pod killed for a critical one, outside of passes.
-	Preempted *decision.Decision
-	// Opinions of shadows on the decision with the record OpinionsOf.
-	Opinions   []decision.Opinion
-	OpinionsOf string
-}
 
 // An episode is a period in which an action is held back for a signal. It is recorded when it
 // begins: neither a flapping signal nor alternating reasons may push out the records of evictions.
@@ -65,7 +43,7 @@ func (e episodes) isNew(of episode, now time.Time) bool {
 }
 
 // decisions returns the records to write for p.
-func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
+func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 	d := p.Decision
 	for i := range p.Evicted {
 		all = append(all, k.evicted(p, &p.Evicted[i]))
@@ -98,7 +76,7 @@ func (k *Keeper) decisions(p *Pass) (all []*decision.Decision) {
 
 // evicted returns the record of a victim. If it exceeded its own limit the order of the pods is
 // irrelevant.
-func (k *Keeper) evicted(p *Pass, v *victim.Victim) *decision.Decision {
+func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decision {
 	kind := decision.KindLimit
 	if v.Pressure {
 		kind = decision.KindEviction

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,7 +42,7 @@ type entry struct {
 	Version  int                          `json:"version"`
 	BootID   string                       `json:"bootID"`
 	Decided  stamp                        `json:"decided,omitzero"`
-	Kill     Kill                         `json:"kill,omitzero"`
+	Kill     victim.Kill                  `json:"kill,omitzero"`
 	LastSeen map[eviction.Condition]stamp `json:"lastSeen,omitempty"`
 }
 
@@ -83,7 +84,7 @@ func (d *Dir) save(path string, durable bool, make func(now moment) entry) error
 // A State is what a former host on the same boot saved.
 type State struct {
 	// Kills lists those not known to have ended, or not reported to the API server, oldest first.
-	Kills []Kill
+	Kills []victim.Kill
 	// Conditions maps conditions to when they were last seen, on the clock of this process:
 	// differences to time.Now are correct also after a jump of the wall clock.
 	Conditions map[eviction.Condition]time.Time
@@ -91,7 +92,7 @@ type State struct {
 
 // SaveKill saves a kill before it begins, or again with a shorter grace period or another step. The
 // caller logs an error and continues the kill anyway.
-func (d *Dir) SaveKill(k Kill) error {
+func (d *Dir) SaveKill(k victim.Kill) error {
 	err := d.save(d.killPath(k.UID), true, func(now moment) entry {
 		k.Message = strings.ToValidUTF8(k.Message[:min(len(k.Message), maxMessageBytes)], "")
 		if annotationBytes(k.Annotations) > maxMessageBytes {
@@ -197,7 +198,7 @@ func (d *Dir) Load() (s State, err error) {
 			return nil
 		}))
 	}
-	slices.SortStableFunc(s.Kills, func(a, b Kill) int {
+	slices.SortStableFunc(s.Kills, func(a, b victim.Kill) int {
 		return cmp.Or(a.DecidedAt.Compare(b.DecidedAt), cmp.Compare(a.UID, b.UID))
 	})
 	errs = append(errs, read(filepath.Join(d.path, conditionsName), func(data []byte) (err error) {

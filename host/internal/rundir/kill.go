@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/host/internal/victim"
 )
 
 const (
@@ -20,50 +20,14 @@ const (
 	maxGraceSeconds = 1<<31 - 1
 )
 
-// A Kill is a kill of a pod that is not known to have ended.
-type Kill struct {
-	UID       string          `json:"uid"`
-	Namespace string          `json:"namespace"`
-	Name      string          `json:"name"`
-	Signal    eviction.Signal `json:"signal"`
-	// GraceSeconds is the grace period decided on. In a loaded kill it is the rest of it, at least
-	// 1, so that a restart never lengthens it.
-	GraceSeconds int64    `json:"graceSeconds"`
-	Message      string   `json:"message"`
-	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
-	ContainerIDs []string `json:"containerIDs,omitempty"`
-	// EvictedAt is the time of the decision on the wall clock, used in all reports of the eviction
-	// by any component. Generation and ResourceVersion are the pod's.
-	EvictedAt       time.Time `json:"evictedAt,omitzero"`
-	Generation      int64     `json:"generation,omitempty"`
-	ResourceVersion string    `json:"resourceVersion,omitempty"`
-	// Annotations of the event.
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// Record is the id of the decision's record, empty if none is kept.
-	Record string `json:"record,omitempty"`
-	// Limit: the pod exceeded its own limit; the node is not under pressure.
-	Limit bool `json:"limit,omitempty"`
-	// Steps done. Stopping: containers are being stopped through the runtime. Recorded: the API
-	// server has the eviction. Announced: it has the event. Ended: the pod has ended or is no
-	// longer awaited, and only the API server must still be informed.
-	Stopping  bool `json:"stopping,omitempty"`
-	Recorded  bool `json:"recorded,omitempty"`
-	Announced bool `json:"announced,omitempty"`
-	Ended     bool `json:"ended,omitempty"`
-	// DecidedAt is when the kill was saved, on the clock of this process. Load sets it.
-	DecidedAt time.Time `json:"-"`
-	// GraceEnds is the end of the grace period, on the same clock. Load sets it.
-	GraceEnds time.Time `json:"-"`
-}
-
 // decodeKill reads a file with a kill.
-func decodeKill(data []byte, now moment) (Kill, error) {
+func decodeKill(data []byte, now moment) (victim.Kill, error) {
 	e, err := decode(data, now)
 	if err == nil {
-		err = e.Kill.validate()
+		err = validate(&e.Kill)
 	}
 	if err != nil {
-		return Kill{}, err
+		return victim.Kill{}, err
 	}
 	k, elapsed := e.Kill, now.since(e.Decided)
 	k.DecidedAt = now.wall.Add(-elapsed)
@@ -73,7 +37,7 @@ func decodeKill(data []byte, now moment) (Kill, error) {
 	return k, nil
 }
 
-func (k *Kill) validate() error {
+func validate(k *victim.Kill) error {
 	var errs []error
 	if k.UID == "" {
 		errs = append(errs, errors.New("kill.uid is missing"))

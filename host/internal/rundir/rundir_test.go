@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -61,7 +62,7 @@ func mustLoad(t *testing.T, d *Dir) State {
 
 func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "a", "run") }
 
-var aKill = Kill{
+var aKill = victim.Kill{
 	UID: "0b1a9f3e-1111-2222-3333-444455556666", Namespace: "shop", Name: "cart", Signal: eviction.MemoryAvailable, GraceSeconds: 30,
 	Message: "The node was low on resource: memory. ", SandboxIDs: []string{"s"}, ContainerIDs: []string{"c1", "c2"},
 }
@@ -235,8 +236,8 @@ func TestARestartedHostHasTheKillsOfTheFormer(t *testing.T) {
 	d := mustOpen(t, path, c)
 	odd := aKill
 	odd.UID, odd.GraceSeconds, odd.Message = "../../etc/passwd", 1, strings.Repeat("é", maxMessageBytes)
-	negative := Kill{UID: "n", GraceSeconds: -4}
-	for _, k := range []Kill{aKill, odd, negative} {
+	negative := victim.Kill{UID: "n", GraceSeconds: -4}
+	for _, k := range []victim.Kill{aKill, odd, negative} {
 		if err := d.SaveKill(k); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +246,7 @@ func TestARestartedHostHasTheKillsOfTheFormer(t *testing.T) {
 	c.pass(7 * time.Second)
 	c.wall = c.wall.Add(-3 * time.Hour) // The wall clock is set back; ages do not care.
 	got := mustLoad(t, d)
-	want := []Kill{aKill, odd, negative}
+	want := []victim.Kill{aKill, odd, negative}
 	want[0].GraceSeconds, want[0].DecidedAt = 20, c.wall.Add(-10*time.Second)
 	want[1].DecidedAt = c.wall.Add(-9 * time.Second)
 	want[1].Message = strings.Repeat("é", maxMessageBytes/2)
@@ -477,11 +478,11 @@ func TestAKillKeepsWhatIsToldOfItAndItsSteps(t *testing.T) {
 	d := mustOpen(t, path, clock)
 	kill := aKill
 	kill.EvictedAt, kill.Generation, kill.Limit = clock.wall.Add(-time.Minute), 7, true
-	for _, step := range []func(k *Kill){
-		func(*Kill) {},
-		func(k *Kill) { k.Stopping = true },
-		func(k *Kill) { k.Ended = true },
-		func(k *Kill) { k.Recorded = true },
+	for _, step := range []func(k *victim.Kill){
+		func(*victim.Kill) {},
+		func(k *victim.Kill) { k.Stopping = true },
+		func(k *victim.Kill) { k.Ended = true },
+		func(k *victim.Kill) { k.Recorded = true },
 	} {
 		step(&kill)
 		if err := d.SaveKill(kill); err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -25,7 +24,7 @@ type Relief struct {
 	settle  func(policy.Settlement)
 	events  func(eventType, reason, message string)
 	holder  func(eviction.Signal) string
-	metrics *metrics.Metrics
+	metrics Metrics
 	log     *slog.Logger
 }
 

@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -45,8 +44,15 @@ type Recorder interface {
 
 // A Journal keeps the pods being killed across restarts.
 type Journal interface {
-	SaveKill(k rundir.Kill) error
+	SaveKill(k Kill) error
 	RemoveKill(uid string) error
+}
+
+// Metrics counts kills and their relief.
+type Metrics interface {
+	VictimsEnding(n int)
+	Killed(took time.Duration, err error)
+	Relieved(s eviction.Signal, promised, released int64)
 }
 
 // Options configures a Set.
@@ -58,14 +64,14 @@ type Options struct {
 	// Holder names the largest user of a resource outside of all pods. It may be nil.
 	Holder  func(eviction.Signal) string
 	Journal Journal
-	Metrics *metrics.Metrics
+	Metrics Metrics
 	Log     *slog.Logger
 	// Moment returns now on the clocks that sample times use.
 	Moment func() policy.Moment
-	// NewRecord returns the id of a decision's record. It is nil if no records are kept.
-	NewRecord func() string
+	// Recorded: a record is kept of each decision.
+	Recorded bool
 	// Restored holds the kills of a former host that have not been reassessed yet.
-	Restored []rundir.Kill
+	Restored []Kill
 }
 
 // A Set holds all victims, from the decision until they no longer matter after their end. It
@@ -101,8 +107,8 @@ func (s *Set) Begin(ctx context.Context) {
 // Start adds a victim and saves it in the journal, so that if this host dies before the kill the
 // next one finishes it and takes no second victim.
 func (s *Set) Start(v Victim) *Victim {
-	if s.NewRecord != nil {
-		v.Record = s.NewRecord()
+	if s.Recorded {
+		v.Record = decision.NewID(time.Now())
 	}
 	if v.DryRun {
 		v.State = StateDryRun
@@ -279,7 +285,7 @@ func (s *Set) Shorten(t policy.Threshold, o eviction.Observation) {
 // killed; while wait is set no other pod may be evicted. short reports whether it is known if the
 // node is short of a signal, and whether it is.
 func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Signal) (known, is bool)) (hold []*Victim, wait bool) {
-	s.Restored = slices.DeleteFunc(s.Restored, func(j rundir.Kill) bool {
+	s.Restored = slices.DeleteFunc(s.Restored, func(j Kill) bool {
 		if s.IsEnding(j.UID) { // chosen again, its kill is in the journal in place of the former one
 			return true
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -111,7 +110,7 @@ func TestTheEndOfAFormerKillIsNotThatOfTheNext(t *testing.T) {
 
 type journal struct{ removed []string }
 
-func (*journal) SaveKill(rundir.Kill) error { return nil }
+func (*journal) SaveKill(Kill) error { return nil }
 
 func (j *journal) RemoveKill(uid string) error {
 	j.removed = append(j.removed, uid)

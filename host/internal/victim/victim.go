@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -42,6 +41,43 @@ const maxReasonBytes = 800
 func RefusedMessage(why error) string {
 	text := why.Error()
 	return "The API server refuses the eviction of this pod, which its kubelet starts again: " + strings.ToValidUTF8(text[:min(len(text), maxReasonBytes)], "")
+}
+
+// A Kill is the kill of a pod from the decision until nothing is left to do for it, as the journal
+// stores it.
+type Kill struct {
+	UID       string          `json:"uid"`
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	Signal    eviction.Signal `json:"signal"`
+	// GraceSeconds is the grace period decided on. In a kill of a former evictd it is the rest of it, at least
+	// 1, so that a restart never lengthens it.
+	GraceSeconds int64    `json:"graceSeconds"`
+	Message      string   `json:"message"`
+	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
+	ContainerIDs []string `json:"containerIDs,omitempty"`
+	// EvictedAt is the time of the decision on the wall clock, used in all reports of the eviction
+	// by any component. Generation and ResourceVersion are the pod's.
+	EvictedAt       time.Time `json:"evictedAt,omitzero"`
+	Generation      int64     `json:"generation,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	// Annotations of the event.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Record is the id of the decision's record, empty if none is kept.
+	Record string `json:"record,omitempty"`
+	// Limit: the pod exceeded its own limit; the node is not under pressure.
+	Limit bool `json:"limit,omitempty"`
+	// Steps done. Stopping: containers are being stopped through the runtime. Recorded: the API
+	// server has the eviction. Announced: it has the event. Ended: the pod has ended or is no
+	// longer awaited, and only the API server must still be informed.
+	Stopping  bool `json:"stopping,omitempty"`
+	Recorded  bool `json:"recorded,omitempty"`
+	Announced bool `json:"announced,omitempty"`
+	Ended     bool `json:"ended,omitempty"`
+	// DecidedAt is when the kill was saved, on the clock of this process. The journal sets it.
+	DecidedAt time.Time `json:"-"`
+	// GraceEnds is the end of the grace period, on the same clock. The journal sets it.
+	GraceEnds time.Time `json:"-"`
 }
 
 // A Victim is a pod from the decision to evict it until its end. As JSON it is an eviction in the
@@ -109,7 +145,7 @@ func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message st
 }
 
 // resumed returns the victim of a kill by a former host.
-func resumed(j rundir.Kill, pod pods.Pod) *Victim {
+func resumed(j Kill, pod pods.Pod) *Victim {
 	decided := j.EvictedAt
 	if decided.IsZero() {
 		decided = time.Now()
@@ -137,8 +173,8 @@ func (v Victim) within(seconds int64) Victim {
 }
 
 // Journaled returns v's journal entry for a next host.
-func (v *Victim) Journaled() rundir.Kill {
-	k := rundir.Kill{
+func (v *Victim) Journaled() Kill {
+	k := Kill{
 		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
 		GraceSeconds: v.GraceSeconds, Message: v.Message, SandboxIDs: v.Pod.SandboxIDs, ContainerIDs: v.Pod.ContainerIDs,
 		EvictedAt: v.Time.Round(0), Limit: !v.Pressure, Record: v.Record, Annotations: v.eventAnnotations(),

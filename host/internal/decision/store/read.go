@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // An Entry is a stored record. It can be read only during the call by Each.
@@ -123,6 +125,22 @@ func Await(dir, id string) {
 			<-time.After(lookEvery)
 		}
 	}
+}
+
+// Records of the last fallsSince show how fast memory falls on this node.
+const fallsSince = 7 * 24 * time.Hour
+
+// Falls returns the fastest falls of memory in the records below a state directory. It skips
+// unreadable records: evictd evictions reports them.
+func Falls(stateDir string) map[eviction.Signal]int64 {
+	most := int64(0)
+	_ = Each(config.RecordsDir(stateDir), func(e *Entry) error {
+		if r, err := e.Decision(); err == nil && time.Since(e.Time) < fallsSince {
+			most = max(most, r.Fall(eviction.MemoryAvailable))
+		}
+		return nil
+	})
+	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
 }
 
 // Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the

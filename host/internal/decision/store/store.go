@@ -43,9 +43,6 @@ type Options struct {
 	MaxAge   time.Duration
 }
 
-// Below returns the directory of the records in evictd's state directory.
-func Below(stateDir string) string { return filepath.Join(stateDir, "records") }
-
 // A Store writes records. It belongs to one goroutine.
 type Store struct {
 	Options

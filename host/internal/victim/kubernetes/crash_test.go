@@ -18,7 +18,6 @@ import (
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
@@ -82,7 +81,7 @@ func alive(l *life) bool {
 	}
 }
 
-func (l *life) SaveKill(k rundir.Kill) error {
+func (l *life) SaveKill(k victim.Kill) error {
 	return l.step("save", func() error { return l.w.SaveKill(k) })
 }
 
@@ -176,7 +175,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 }
 
 // load returns the kills as a run directory would.
-func load(l *life) (kills []rundir.Kill) {
+func load(l *life) (kills []victim.Kill) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	for _, k := range l.w.journal {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 )
 
 // A judge reassesses evictions that are known only from the API server, like those in the journal.
@@ -22,7 +22,7 @@ type judge struct {
 
 // holds reports whether a former eviction of p is still needed. It asks again until that is known.
 // The grace period is not known.
-func (j judge) holds(p *v1.Pod, former rundir.Kill) bool {
+func (j judge) holds(p *v1.Pod, former victim.Kill) bool {
 	if at, alone := j.leftAlone[p.UID]; alone && at.Equal(former.EvictedAt) {
 		return false
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/evictd/evictd/host/internal/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
@@ -143,12 +142,12 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 
 // Restore takes over the kills of a former evictd, and returns those to reassess and finish. It
 // must be called first.
-func (k *Killer) Restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
+func (k *Killer) Restore(kills []victim.Kill) (unfinished []victim.Kill) {
 	return k.records.restore(kills)
 }
 
 // SaveKill implements victim.Journal.
-func (k *Killer) SaveKill(kill rundir.Kill) error { return k.records.save(kill) }
+func (k *Killer) SaveKill(kill victim.Kill) error { return k.records.save(kill) }
 
 // RemoveKill implements victim.Journal.
 func (k *Killer) RemoveKill(uid string) error { return k.records.ended(uid) }

@@ -16,14 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 func TestThePatchIsTheOneThatAKubeletActsOn(t *testing.T) {
 	at := time.Date(2026, 1, 1, 1, 0, 0, 5000, time.FixedZone("", 3600))
-	k := rundir.Kill{UID: "uid-1", Message: "The node was low on resource: memory. ", EvictedAt: at, Generation: 3}
+	k := victim.Kill{UID: "uid-1", Message: "The node was low on resource: memory. ", EvictedAt: at, Generation: 3}
 	for name, c := range map[string]struct {
 		limit bool
 		form  form
@@ -334,7 +333,7 @@ func TestAnOutageAndARestartDoNotSaveThePod(t *testing.T) {
 		end()
 		note, _ := w.noted()
 		next, _ := w.killer()
-		next.Restore([]rundir.Kill{note})
+		next.Restore([]victim.Kill{note})
 		if err := next.RemoveKill(v.UID); err != nil { // nothing of it runs
 			t.Fatal(err)
 		}
@@ -513,7 +512,7 @@ func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
 		}
 		w.start()
 		k, _ := w.killer()
-		if left := k.Restore([]rundir.Kill{note}); len(left) != 0 {
+		if left := k.Restore([]victim.Kill{note}); len(left) != 0 {
 			t.Errorf("%+v is to be finished, want only its record", left)
 		}
 		pause(w.ctx, time.Minute)
@@ -566,7 +565,7 @@ func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 				}
 				w.start()
 				k, _ := w.killer()
-				left := k.Restore([]rundir.Kill{note})
+				left := k.Restore([]victim.Kill{note})
 				if len(left) == 0 == !c.ended {
 					t.Errorf("%+v is to be judged", left)
 				}
@@ -943,7 +942,7 @@ func TestAHookDoesNotRunTwice(t *testing.T) {
 // A pod of 200 containers, each of which uses more than it asked for, has a message that no policy lets pass.
 func TestTextsAreAsLongAsThePoliciesLetThem(t *testing.T) {
 	const sentence = "Container main-container was using 2097152Ki, request is 0, has larger consumption of memory. "
-	k := rundir.Kill{
+	k := victim.Kill{
 		Message:     "The node was low on resource: memory. " + strings.Repeat(sentence, 200),
 		Annotations: map[string]string{"offending_containers": strings.Repeat("main-container,", 2000), victim.AnnotationWhy: "uses 1Gi"},
 		Record:      "r1",

@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 )
 
@@ -21,9 +20,9 @@ func marked(p *v1.Pod, at time.Time) bool {
 
 // formerly returns an eviction of p that is not in the journal, from the condition alone: a mark may
 // be the owner's, or that of a pod of which p is a copy.
-func formerly(p *v1.Pod) (k rundir.Kill, was bool) {
+func formerly(p *v1.Pod) (k victim.Kill, was bool) {
 	c := disruption(p)
-	return rundir.Kill{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Message: c.Message, EvictedAt: c.LastTransitionTime.Time}, c.Message != ""
+	return victim.Kill{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Message: c.Message, EvictedAt: c.LastTransitionTime.Time}, c.Message != ""
 }
 
 // disruption returns the condition of an eviction for node pressure, which no kubelet overwrites,

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 )
 
@@ -63,7 +62,7 @@ type condition struct {
 
 // patchOf returns the strategic merge patch of pods/status for a kill. It fails if the pod's
 // resourceVersion differs, unless that is empty.
-func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
+func patchOf(k victim.Kill, f form, resourceVersion string) ([]byte, error) {
 	var p patch
 	p.Metadata.UID, p.Metadata.ResourceVersion = types.UID(k.UID), resourceVersion
 	if f == annotated {
@@ -87,7 +86,7 @@ func patchOf(k rundir.Kill, f form, resourceVersion string) ([]byte, error) {
 }
 
 // eventOf returns the event of an eviction. Its name is unique: a second one is refused.
-func eventOf(k rundir.Kill, nodeName string) *v1.Event {
+func eventOf(k victim.Kill, nodeName string) *v1.Event {
 	at := metav1.NewTime(k.EvictedAt)
 	annotations := maps.Clone(k.Annotations)
 	for key, value := range annotations {
@@ -114,7 +113,7 @@ func bounded(text, end string) string {
 // Patch returns the body of a node-pressure eviction of a pod, for a dry run, with all optional
 // fields: an admission policy older than this evictd must reject it.
 func Patch(p *v1.Pod) ([]byte, error) {
-	return patchOf(rundir.Kill{
+	return patchOf(victim.Kill{
 		Record:      "20260101T000000.000Z-00000000", // of the form of all
 		Annotations: map[string]string{victim.AnnotationWhy: "uses 1Gi without a request"},
 		UID:         string(p.UID), Namespace: p.Namespace, Name: p.Name, Generation: p.Generation, EvictedAt: time.Now(),

@@ -13,7 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/victim"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
@@ -98,7 +98,7 @@ func play(t *testing.T, text string) string {
 		case "saved":
 			s = state{stopping: has("stopping")}
 		case "restored":
-			s = restored(rundir.Kill{Stopping: has("stopping"), Recorded: has("recorded"), Announced: has("announced"), Ended: has("ended")}, has("stale"))
+			s = restored(victim.Kill{Stopping: has("stopping"), Recorded: has("recorded"), Announced: has("announced"), Ended: has("ended")}, has("stale"))
 		default:
 			e := event(slices.Index(eventNames[:], words[0]))
 			if e < 0 || !s.can(e) {
@@ -141,7 +141,7 @@ func TestEachEvictionIsSentBeforeItIsForgotten(t *testing.T) {
 	reach(state{stopping: true})
 	for bits := range 32 {
 		bit := func(n int) bool { return bits>>n&1 == 1 }
-		reach(restored(rundir.Kill{Stopping: bit(0), Recorded: bit(1), Announced: bit(2), Ended: bit(3)}, bit(4)))
+		reach(restored(victim.Kill{Stopping: bit(0), Recorded: bit(1), Announced: bit(2), Ended: bit(3)}, bit(4)))
 	}
 	transitions := map[string]bool{}
 	for len(todo) > 0 {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 )
 
@@ -42,7 +41,7 @@ type record struct {
 	state
 	uid, name string // name with the namespace
 	// kill as decided; state holds what was done of it since.
-	kill      rundir.Kill
+	kill      victim.Kill
 	graceEnds time.Time
 	// forgetAt is when to drop it, zero until it is settled.
 	forgetAt time.Time
@@ -55,7 +54,7 @@ type record struct {
 	decided, failed chan struct{}
 }
 
-func newRecord(k rundir.Kill, s state) *record {
+func newRecord(k victim.Kill, s state) *record {
 	r := &record{
 		state: s, uid: k.UID, name: k.Namespace + "/" + k.Name, kill: k, graceEnds: time.Now().Add(time.Duration(k.GraceSeconds) * time.Second),
 		decided: make(chan struct{}), failed: make(chan struct{}),
@@ -68,7 +67,7 @@ func newRecord(k rundir.Kill, s state) *record {
 
 // restored returns the state of a kill by a former evictd. If the pod ended and the kill is not
 // stale, only the write to the API server is left to do.
-func restored(k rundir.Kill, stale bool) state {
+func restored(k victim.Kill, stale bool) state {
 	s := state{stopping: k.Stopping, ended: k.Ended, announced: k.Announced}
 	switch {
 	case k.Recorded && k.Ended && !stale:
@@ -86,12 +85,12 @@ func restored(k rundir.Kill, stale bool) state {
 }
 
 // stale reports whether a kill of a former evictd was decided long ago.
-func stale(k rundir.Kill) bool {
+func stale(k victim.Kill) bool {
 	return !k.GraceEnds.IsZero() && time.Since(k.GraceEnds) > staleAfter
 }
 
 // journaled returns the kill with its progress.
-func (r *record) journaled() rundir.Kill {
+func (r *record) journaled() victim.Kill {
 	k := r.kill
 	k.GraceSeconds = max(1, int64(math.Ceil(time.Until(r.graceEnds).Seconds())))
 	k.Stopping, k.Recorded, k.Announced, k.Ended = r.stopping, r.phase == recorded || r.phase == recordedBefore, r.announced, r.ended
@@ -101,7 +100,7 @@ func (r *record) journaled() rundir.Kill {
 // A note is a change to the journal: a kill to save or to remove.
 type note struct {
 	uid  string
-	save *rundir.Kill // nil if it is removed
+	save *victim.Kill // nil if it is removed
 	err  error        // once it is written
 }
 
@@ -216,7 +215,7 @@ func (s *records) logUnsaved(r *record, err error) {
 
 // restore takes over the kills of a former evictd, and returns those to reassess and finish: of the
 // others only the record is left.
-func (s *records) restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
+func (s *records) restore(kills []victim.Kill) (unfinished []victim.Kill) {
 	_ = s.update(func(t *table) { // what cannot be removed from the journal is restored again
 		for _, k := range kills {
 			t.all[k.UID] = newRecord(k, restored(k, stale(k)))
@@ -230,7 +229,7 @@ func (s *records) restore(kills []rundir.Kill) (unfinished []rundir.Kill) {
 }
 
 // save writes a kill to the journal before it begins, and again when its grace period changes.
-func (s *records) save(k rundir.Kill) error {
+func (s *records) save(k victim.Kill) error {
 	return s.update(func(t *table) {
 		r := t.all[k.UID]
 		if r != nil && r.kill.EvictedAt.Equal(k.EvictedAt) {
@@ -432,7 +431,7 @@ func (s *records) judge(uid string, ended, runs bool) {
 }
 
 // of returns the current kill of r.
-func (s *records) of(r *record) rundir.Kill {
+func (s *records) of(r *record) victim.Kill {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.kill

@@ -10,7 +10,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -64,7 +63,7 @@ func (k *Killer) watch(ctx context.Context) {
 
 // A restarted pod was evicted, and runs anyway, or the kubelet is about to restart it.
 type restarted struct {
-	kill rundir.Kill
+	kill victim.Kill
 	// ended: nothing else awaits its end. runs: some container of it runs.
 	ended, runs bool
 	// api is the pod if its status no longer shows the eviction.

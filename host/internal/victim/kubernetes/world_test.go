@@ -25,7 +25,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/rundir"
 	"github.com/evictd/evictd/host/internal/victim"
 	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	"github.com/evictd/evictd/shared/eviction"
@@ -70,7 +69,7 @@ type world struct {
 	spec    podSpec
 	began   time.Time
 	// journal is the run directory's.
-	journal map[string]rundir.Kill
+	journal map[string]victim.Kill
 	// looked: the node was looked at, and is short of this resource, or of none.
 	looked bool
 	short  string
@@ -138,7 +137,7 @@ var (
 func in(t *testing.T, spec podSpec, story func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &world{t: t, cri: fakecri.New(), ctx: ctx, latency: 20 * time.Millisecond, spec: spec, began: time.Now(), journal: map[string]rundir.Kill{}}
+		w := &world{t: t, cri: fakecri.New(), ctx: ctx, latency: 20 * time.Millisecond, spec: spec, began: time.Now(), journal: map[string]victim.Kill{}}
 		w.pod = manifest(w)
 		w.start()
 		story(t, w)
@@ -465,7 +464,7 @@ func (w *world) hasFailed() {
 }
 
 // SaveKill implements victim.Journal.
-func (w *world) SaveKill(k rundir.Kill) error {
+func (w *world) SaveKill(k victim.Kill) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.journal[k.UID] = k
@@ -480,7 +479,7 @@ func (w *world) RemoveKill(uid string) error {
 	return nil
 }
 
-func (w *world) noted() (k rundir.Kill, there bool) {
+func (w *world) noted() (k victim.Kill, there bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k, there = w.journal[uid]
