@@ -239,7 +239,7 @@ func TestPreemptionEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestNobodyToPreempt(t *testing.T) {
+func TestPreemptionNeedsAStartedManager(t *testing.T) {
 	unstarted := (&crowd{}).manager()
 	unstarted.embedded.active.Store(nil)
 	lacks := []FailureReason{short{v1.ResourceMemory, 1}}

@@ -58,7 +58,7 @@ func TestWhoIsCalledByAPassCannotWaitForOne(t *testing.T) {
 
 // A reload whose context ended while a pass was under way gave the plugins the new
 // configuration and the loop none.
-func TestAReloadIsWholeAlsoWhenNobodyWaitsForItAnyMore(t *testing.T) {
+func TestAReloadIsWholeAlsoWhenItsContextEnds(t *testing.T) {
 	n := newShortNode()
 	manager, _ := startKubelet(t, n, nil)
 	killing, goOn := make(chan struct{}), make(chan struct{})

@@ -76,7 +76,7 @@ func TestDecodeConfig(t *testing.T) {
 }
 
 // An unknown field hid what was wrong with the values of the others.
-func TestAllThatIsWrongWithAConfigurationIsToldAtOnce(t *testing.T) {
+func TestAllErrorsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 	applied := 0
 	c := sdk.ConfigureChecked(func(s *settings, _ eviction.NodeFacts) error {
 		s.Skip = append(s.Skip, "completed")

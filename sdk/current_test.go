@@ -9,7 +9,7 @@ import (
 	"github.com/evictd/evictd/sdk"
 )
 
-func TestAValueIsClosedWhenItIsReplacedAndNobodyHoldsIt(t *testing.T) {
+func TestAValueIsClosedWhenItIsReplacedAndReleased(t *testing.T) {
 	var current sdk.Current[string]
 	if _, err := current.Hold(); !errors.Is(err, sdk.ErrNotConfigured) {
 		t.Fatalf("before the first value: %v", err)

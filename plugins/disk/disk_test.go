@@ -87,7 +87,7 @@ func TestObserveReportsFiguresAndLayout(t *testing.T) {
 }
 
 // A pass begins with the layout: it is reported even if there is no summary.
-func TestASummaryErrorIsUnknownButTheLayoutIsTold(t *testing.T) {
+func TestASummaryErrorIsUnknownButTheLayoutIsReported(t *testing.T) {
 	got, err := observe(t, serving(t, summarytest.Answer{Err: "kubelet is down", ImageFsErr: "no device"}))
 	if err != nil {
 		t.Fatal(err)

@@ -219,7 +219,7 @@ func TestMeasure(t *testing.T) {
 
 // A node says itself how it names the cgroups of pods. Looked for under the other
 // name, every pod is without figures and the wrong one goes.
-func TestNobodyHasToSayHowPodsCgroupsAreNamed(t *testing.T) {
+func TestNamesOfPodsCgroupsAreDetected(t *testing.T) {
 	pod := eviction.Pod{UID: podUID, QoSClass: eviction.Burstable, Containers: []eviction.Container{{Name: "main", ID: "c1"}}}
 	for _, node := range []string{"node-v1", "node-v2", "node-v2-systemd"} {
 		said := facts(t, node)

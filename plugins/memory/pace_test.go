@@ -73,7 +73,7 @@ func TestAPercentageIsOfTheCapacity(t *testing.T) {
 	}
 }
 
-func TestStayingUnderIsToldAgainButSeldom(t *testing.T) {
+func TestStayingUnderWakesAgainButSeldom(t *testing.T) {
 	s := tell(t, 100*mib)
 	wakes, last := 0, time.Duration(0)
 	for at := time.Duration(0); at < 10*time.Second; at += 10 * time.Millisecond {
@@ -200,7 +200,7 @@ func TestAFigureThatVanishesMeetsNothing(t *testing.T) {
 	s.wants(s.look(time.Second, available(50*mib)), true, "below again, which is a new crossing")
 }
 
-func TestTheLevelIsSetAnewOnlyWhenItIsOff(t *testing.T) {
+func TestTheLevelIsSetAgainOnlyWhenItIsOff(t *testing.T) {
 	a := newAlarm(nil, nil)
 	now := time.Unix(1000, 0)
 	asks := func(level, usage int64) bool {

@@ -115,7 +115,7 @@ func TestMeasurePods(t *testing.T) {
 }
 
 // Looked for under another name than the node's, every pod would be without figures.
-func TestNobodyHasToSayHowPodsCgroupsAreNamed(t *testing.T) {
+func TestNamesOfPodsCgroupsAreDetected(t *testing.T) {
 	for _, node := range []string{"node-v1", "node-v2", "node-v2-systemd"} {
 		silent := facts(t, node)
 		silent.CgroupDriver = ""

@@ -182,7 +182,7 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpTakesNobodyAlong(t *testing.T) {
+func TestACallerThatGivesUpEndsNoOtherCall(t *testing.T) {
 	asked := make(chan struct{})
 	var first atomic.Bool
 	socket := summarytest.ServeHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -87,7 +87,7 @@ func TestWhatHangsIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForAFilesystemThatHangs(t *testing.T) {
+func TestNoCallWaitsForAFilesystemThatHangs(t *testing.T) {
 	var l Left
 	hangs, begun, late := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	read := func(late chan struct{}) error {

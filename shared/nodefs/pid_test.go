@@ -98,7 +98,7 @@ func TestPodsAtTheLimitOfTheirCgroupHaveNoPIDs(t *testing.T) {
 	}
 }
 
-func TestPIDGaugeReadsAnewAndAllocatesNothing(t *testing.T) {
+func TestPIDGaugeReadsAgainAndAllocatesNothing(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "proc/loadavg", "0 0 0 1/10 9\n")
 	write(t, root, "proc/sys/kernel/pid_max", "100\n")

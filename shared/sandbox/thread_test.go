@@ -56,7 +56,7 @@ func TestPluginIsNotSparedWithTheHost(t *testing.T) {
 }
 
 // Who may not limit another user's process read it twice of its open files.
-func TestALimitThatCannotBeSetIsToldOnce(t *testing.T) {
+func TestALimitThatCannotBeSetIsReportedOnce(t *testing.T) {
 	const nobodysPID = 1 << 30 // beyond the kernel's PID_MAX_LIMIT
 	err := (&Sandbox{policy: Policy{Custom: true}}).limit(nobodysPID)
 	want := "limit of core size: no such process\nlimit of open files: no such process\n" +

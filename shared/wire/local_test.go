@@ -50,7 +50,7 @@ func TestALocalPluginSharesNothing(t *testing.T) {
 }
 
 // A call ends with its context and a connection with its end, whatever the plugin does.
-func TestALocalPluginThatHangsHoldsUpNobody(t *testing.T) {
+func TestALocalPluginThatHangsDelaysNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		p, end := locally(t, (&fake{observe: func(context.Context, eviction.ObserveRequest) (eviction.ObserveReply, error) {

@@ -52,7 +52,7 @@ func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
 }
 
 // Records as --json prints them were explained without their outcome.
-func TestWhatExplainPrintsAsJSONIsToldAsTheRecordIs(t *testing.T) {
+func TestExplainOfItsOwnJSONIsThatOfTheRecord(t *testing.T) {
 	const record = "../../internal/decision/testdata/soft.json"
 	want := evictd(t, "explain", record).Out
 	file := filepath.Join(t.TempDir(), "printed.json")

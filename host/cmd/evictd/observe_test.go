@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatIsSeenIsToldInTables(t *testing.T) {
+func TestObservePrintsTables(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC)
 	var s view
 	if err := json.Unmarshal([]byte(`{"version": "v1.0.0", "nodeName": "node-1", "dryRun": true, "notReady": "the runtime is away", "conditions": ["MemoryPressure"],

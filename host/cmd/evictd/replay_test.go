@@ -109,7 +109,7 @@ func TestAPluginDirectoryIsRelativeToTheCaller(t *testing.T) {
 
 // A plugin that wants a configuration and has none was absent from a replay without a
 // word.
-func TestPluginsThatDoNotStartAreTold(t *testing.T) {
+func TestPluginsThatDoNotStartAreReported(t *testing.T) {
 	n := newNode(t)
 	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ var x, y = Pod{UID: "x", Name: "a/x", QoSClass: "Burstable"}, Pod{UID: "y", Name
 
 // What Kubernetes nodes are: cgroups of systemd, and nobody has said so. Looked for
 // as cgroupfs, every pod was without figures and the wrong one went, without a word.
-func TestNobodyHasToSayWhichDriverANodeHas(t *testing.T) {
+func TestTheDriverOfANodeIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		cgroups []string
 		runtime string
@@ -122,7 +122,7 @@ func TestNobodyHasToSayWhichDriverANodeHas(t *testing.T) {
 	}
 }
 
-func TestAWrongDriverIsToldAndNotGoneBy(t *testing.T) {
+func TestAWrongDriverIsReportedAndNotUsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		configured, runtime, inUse string
 		cgroups                    []string
@@ -259,7 +259,7 @@ func TestContainersOfAPodInBothTreesAreFound(t *testing.T) {
 
 // Before the first pod there is nothing to see on a node whose runtime does not
 // tell.
-func TestTheFirstPodShowsTheDriverAndPluginsAreTold(t *testing.T) {
+func TestTheFirstPodShowsTheDriverAndPluginsGetIt(t *testing.T) {
 	m := newMachine(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := m.watch("")

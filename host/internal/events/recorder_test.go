@@ -173,7 +173,7 @@ func TestALostEventIsCountedAndLogged(t *testing.T) {
 	}
 }
 
-func TestWhatWasToldBeforeTheEndIsSent(t *testing.T) {
+func TestEventsBeforeTheEndAreSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		away time.Duration
 		sent int

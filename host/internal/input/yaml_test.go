@@ -49,7 +49,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-func TestKeysGivenTwiceAreTold(t *testing.T) {
+func TestKeysGivenTwiceAreReported(t *testing.T) {
 	doc, twice, err := decode("a: {b: 1,\n b: 2}\na: 3\n" + strings.Repeat("c: 1\n", 100))
 	if err != nil || doc != `{"a":3,"c":1}` {
 		t.Errorf("%s, %v", doc, err)

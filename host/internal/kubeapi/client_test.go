@@ -284,7 +284,7 @@ func TestRightsAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestEventsAreTold(t *testing.T) {
+func TestEventsAreSent(t *testing.T) {
 	s := newServer(t, func(_ *http.Request, body []byte) (int, any) {
 		event := v1.Event{}
 		_ = json.Unmarshal(body, &event)

@@ -55,7 +55,7 @@ func write(t *testing.T, w *Writer, line string) {
 
 // The line before the kill waited for a reader that did not come, and so did the
 // kill, and SIGTERM.
-func TestAStalledReaderKeepsNobodyWaiting(t *testing.T) {
+func TestAStalledReaderDelaysNoWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, pipe := io.Pipe() // whose writes wait for reads
 		w := New(pipe)

@@ -145,7 +145,7 @@ func TestAJournalThatCannotBeWrittenStopsNoKill(t *testing.T) {
 
 // After a dry run the node was under hard pressure for half a minute before a pod went: the
 // one that the dry run had pretended to evict was waited for.
-func TestDryRunDecidesAndKillsNobody(t *testing.T) {
+func TestDryRunDecidesAndKillsNoPod(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.runtime.dies["uid-big"], n.runtime.stuck = time.Minute, true
 		s := settings(t, hard("1Gi"))
@@ -321,7 +321,7 @@ func TestAVictimHasNoGraceOnceMemoryIsExhausted(t *testing.T) {
 
 // The victim of a hard threshold goes on growing until it ends. What it takes comes
 // back with it, and no other pod goes for that, nor for one that cannot be measured again.
-func TestAVictimThatGrowsWhileItEndsCostsNobodyElse(t *testing.T) {
+func TestAVictimThatGrowsWhileItEndsCostsNoOtherPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		grows   string
 		measure error
@@ -356,7 +356,7 @@ func TestAVictimThatGrowsWhileItEndsCostsNobodyElse(t *testing.T) {
 
 // A victim grew between the sample and its measurement. What it could not bring back was
 // waited for, and the next one came two seconds late.
-func TestAVictimThatGrewBeforeItWasMeasuredHoldsUpNobody(t *testing.T) {
+func TestAVictimThatGrewBeforeItWasMeasuredDelaysNoEviction(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.runtime.usage["uid-big"], n.runtime.usage["uid-small"] = 600*mi, 300*mi
 		n.runtime.dies["uid-big"] = 400 * time.Millisecond

@@ -149,7 +149,7 @@ func TestTheHostMeasuresPodsThatNoPluginMeasures(t *testing.T) {
 
 // On a slow machine a pod went by priority alone because nobody had come up yet to
 // measure it.
-func TestNobodyGoesUnmeasuredBeforeTheFirstStart(t *testing.T) {
+func TestNoPodIsEvictedUnmeasuredBeforeTheFirstStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		starting bool
 		comesUp  bool

@@ -119,7 +119,7 @@ func TestAPluginThatIsDownKeepsItsCondition(t *testing.T) {
 	})
 }
 
-func TestAPluginThatDefinesItsSignalAnew(t *testing.T) {
+func TestAPluginThatRedefinesItsSignal(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		former := n.addVendor()
 		s := ownSettings(t)

@@ -72,7 +72,7 @@ func TestLimitsCostNoMoreThanATwentiethOfTheTime(t *testing.T) {
 }
 
 // A quiet pass must cost the same with many pods as with few.
-func TestPodsAreListedOnceAMinuteForLimitsThatNobodyHas(t *testing.T) {
+func TestPodsAreListedOnceAMinuteForLimitsThatNoPodHas(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
 		n.run(diskSettings(t, hardDisk("10Gi")))

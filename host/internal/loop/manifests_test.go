@@ -55,7 +55,7 @@ func TestManifestsAreReadBeforeAPodHasToGo(t *testing.T) {
 }
 
 // The first look at the node does not wait for a slow disk with manifests.
-func TestNobodyWaitsForManifests(t *testing.T) {
+func TestTheFirstPassDoesNotWaitForManifests(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		read := make(chan struct{})
 		n.options.Manifests = func() []pods.Problem {

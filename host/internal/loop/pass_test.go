@@ -543,7 +543,7 @@ func TestALastingContradictionIsReported(t *testing.T) {
 
 // A kill that a former host decided on was finished whatever had become of the node,
 // the pod and the configuration.
-func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
+func TestAKillOfAFormerHostIsJudgedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago   time.Duration
 		takes time.Duration // until it is judged, 10 s if 0
@@ -595,7 +595,7 @@ func TestAKillOfAFormerHostIsJudgedAnew(t *testing.T) {
 
 // While the kill of a former host was not judged, as there was no list of pods, another pod
 // could be chosen beside it.
-func TestNobodyGoesBeforeTheKillsOfAFormerHostAreJudged(t *testing.T) {
+func TestNoPodIsEvictedBeforeTheKillsOfAFormerHostAreJudged(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
 		d.available, d.takes, d.late = 5*gi, 100*time.Millisecond, time.Second

@@ -10,7 +10,7 @@ import (
 )
 
 // The ranking of now is served while nothing is short, again and again, and evicts no pod.
-func TestARankingOfNowEvictsNobody(t *testing.T) {
+func TestARankingOfNowEvictsNoPod(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.start(settings(t, hard("1Gi")))
 		for range 3 {

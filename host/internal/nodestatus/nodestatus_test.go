@@ -249,7 +249,7 @@ func TestNodeCredentialsMayWriteNoTaints(t *testing.T) {
 	}
 }
 
-func TestAKeeperWritesWhatItWasToldLast(t *testing.T) {
+func TestAKeeperWritesTheLatestConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newServer()
 		k := New(a, Taints, never, slog.New(slog.DiscardHandler))
@@ -399,7 +399,7 @@ func TestADryRunHoldsNothingAndAReloadEndsIt(t *testing.T) {
 
 // An eviction was reported before the condition that it belongs to: a controller's next pod came
 // to the node. It waits for the node's condition and taint, a second at most.
-func TestAnEvictionIsToldAfterItsCondition(t *testing.T) {
+func TestAnEvictionIsReportedAfterItsCondition(t *testing.T) {
 	for name, c := range map[string]struct {
 		away error
 		runs bool

@@ -118,7 +118,7 @@ func TestWhoseFigureCounts(t *testing.T) {
 }
 
 // A plugin that restarts is back within a second; then the node must not go on blind.
-func TestTheHostReadsWhatNobodyObservesForASecond(t *testing.T) {
+func TestTheHostReadsWhatIsUnobservedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newObserver(t, host{})
 		signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable}

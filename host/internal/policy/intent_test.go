@@ -11,7 +11,7 @@ import (
 
 // A plugin that was removed left its threshold met for good: a choice under way took a
 // pod for it.
-func TestAThresholdThatNobodyObservesAnyMoreDoesNotStand(t *testing.T) {
+func TestAThresholdThatIsNoLongerObservedDoesNotStand(t *testing.T) {
 	threshold := Threshold{Signal: eviction.MemoryAvailable, Value: Value{Quantity: resource.MustParse("100")}}
 	below := eviction.Observation{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 50, Capacity: 1000}
 	state, _ := Assess(State{}, Input{

@@ -161,7 +161,7 @@ func TestNeverLaterThanTheKubeletsOwnPacing(t *testing.T) {
 
 // Whatever is promised, measured and observed, a threshold that stays met has its next
 // victim within a minute and the grace of the last one's end.
-func TestNobodyWaitsForEver(t *testing.T) {
+func TestNoThresholdWaitsForEver(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 3))
 	for range 300 {
 		w := newReliefWorld(r)

@@ -234,7 +234,7 @@ func TestAPreemptionIsRecorded(t *testing.T) {
 	}
 }
 
-func TestNobodyToEvictIsRecordedOnce(t *testing.T) {
+func TestAMissingVictimIsRecordedOnce(t *testing.T) {
 	var m memory
 	p := evicted(time.Now())
 	p.Evicted, p.Victims, p.Decision.Reason = nil, nil, "2 critical or static"
@@ -290,7 +290,7 @@ func TestRecordsThatCannotBeWrittenAreCounted(t *testing.T) {
 }
 
 // Whatever the disk does, who tells of a pass does not wait, and the log says what is lost.
-func TestADiskThatHangsHoldsUpNobody(t *testing.T) {
+func TestADiskThatHangsDelaysNoPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory{hangs: make(chan struct{})}
 		var c counted

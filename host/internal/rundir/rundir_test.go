@@ -141,7 +141,7 @@ func TestASecondEvictdIsRefusedByName(t *testing.T) {
 }
 
 // A run directory that was removed was noticed by nobody: plugins never started again.
-func TestARunDirectoryThatWasRemovedIsTold(t *testing.T) {
+func TestARunDirectoryThatWasRemovedIsReported(t *testing.T) {
 	for name, remove := range map[string]func(path string) error{
 		"removed":              os.RemoveAll,
 		"moved":                func(path string) error { return os.Rename(path, path+".old") },
@@ -300,7 +300,7 @@ func TestARestartedHostKeepsItsConditions(t *testing.T) {
 	}
 }
 
-func TestAnotherBootStartsAnew(t *testing.T) {
+func TestAnotherBootStartsEmpty(t *testing.T) {
 	c := newClock()
 	d := mustOpen(t, newPath(t), c)
 	if err := errors.Join(d.SaveKill(aKill), d.SaveConditions(map[eviction.Condition]time.Time{eviction.PIDPressure: c.wall})); err != nil {
@@ -441,7 +441,7 @@ func FuzzDecode(f *testing.F) {
 
 // A former plugin's directory that could not be removed kept evictd from starting,
 // for ever.
-func TestWhatPluginsHaveLeftKeepsNobodyFromStarting(t *testing.T) {
+func TestLeftoversOfPluginsDoNotPreventAStart(t *testing.T) {
 	path := newPath(t)
 	d := mustOpen(t, path, newClock())
 	deep := filepath.Join(d.Plugins(), "memory.1")
@@ -473,7 +473,7 @@ func TestWhatPluginsHaveLeftKeepsNobodyFromStarting(t *testing.T) {
 
 // A record that is written to the API server after a restart has the time and the reason of
 // the decision, not of the restart.
-func TestAKillKeepsWhatIsToldOfItAndItsSteps(t *testing.T) {
+func TestAKillKeepsItsReportAndItsSteps(t *testing.T) {
 	path, clock := newPath(t), newClock()
 	d := mustOpen(t, path, clock)
 	kill := aKill

@@ -197,7 +197,7 @@ func TestAHungKubeletCostsTheDeadline(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoKubeletListens(t *testing.T) {
 	leaks.None(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

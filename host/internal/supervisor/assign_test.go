@@ -66,7 +66,7 @@ func TestAnAssignmentSettlesWhoIsInCharge(t *testing.T) {
 	roles("shadowed: first by name", "in charge: first by name", "shadowed: first by name")
 }
 
-func TestAnAssignmentToNobody(t *testing.T) {
+func TestAnAssignmentToAnAbsentPlugin(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "memory", "rival-a", "rival-b", "good")
 	h := startHost(t, dir, assigning(ranks("rival-c")), plain("memory", "rival-a", "rival-b", "rival-c", "good"))

@@ -320,7 +320,7 @@ func TestTheEndOfAFormerProcessDoesNotStopItsSuccessor(t *testing.T) {
 
 // Settings that change while a process starts with the former ones are sent to it before
 // it serves, and others are not sent to it.
-func TestTheLatestSettingsAreToldBeforeAProcessServes(t *testing.T) {
+func TestTheLatestSettingsAreSentBeforeAProcessServes(t *testing.T) {
 	for name, c := range map[string]struct{ of, want string }{"its own": {"a", "1 2 1 2"}, "of another": {"b", "1 1"}} {
 		t.Run(name, func(t *testing.T) {
 			settings := configs("a", "1", "b", "1")

@@ -36,7 +36,7 @@ func TestAnOwnSignalIsDefinedWhileItsPluginRuns(t *testing.T) {
 }
 
 // Whoever waits for a plugin that does not come up is to learn that it was removed.
-func TestTheEndOfAPluginThatNeverServedIsTold(t *testing.T) {
+func TestTheEndOfAPluginThatNeverServedIsReported(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "exits"))
 	drain(h.changed)

@@ -103,7 +103,7 @@ func TestAPluginThatIsBackBeforeItIsGone(t *testing.T) {
 
 // What has changed while an attempt was under way is another chance at once; what has
 // not is waited for.
-func TestNewsDuringAnAttempt(t *testing.T) {
+func TestChangesDuringAnAttempt(t *testing.T) {
 	for _, changedFile := range []bool{true, false} {
 		s := newStage(t, "a")
 		a := s.control.plugins["a"]

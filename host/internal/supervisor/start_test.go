@@ -81,7 +81,7 @@ func TestPluginThatHangsAtStart(t *testing.T) {
 
 // The node is looked at soon after the host's start, whatever hangs, and custom
 // plugins serve although one of them may still come.
-func TestPluginThatHangsAtStartHoldsUpNobody(t *testing.T) {
+func TestPluginThatHangsAtStartDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "silent", "good", "memory"), func(o *Options) { o.Timeouts.Start = 500 * time.Millisecond })
 	if s := h.plugin("silent"); s.State != Starting {
@@ -118,7 +118,7 @@ func TestUnaskedCertificateIsRefused(t *testing.T) {
 	want(t, h.plugin("unasked-certificate").LastError, "sent a certificate, want none: autoMTLS is off for it")
 }
 
-func TestSocketOfNobody(t *testing.T) {
+func TestSocketWithoutAListener(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "dead-socket"), plain("dead-socket"))
 	want(t, h.plugin("dead-socket").LastError, "describe: plugin unavailable", "no such file")

@@ -49,7 +49,7 @@ func notifications(t *testing.T) (sent func() []string) {
 	}
 }
 
-func TestReadyIsToldWhenAPassHasConcludedAndTheWatchdogIsFedByTurns(t *testing.T) {
+func TestReadyIsSentAfterAPassAndTheWatchdogIsFedByTurns(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "60000000")
 	t.Setenv("WATCHDOG_PID", "")
 	sent := notifications(t)
@@ -82,7 +82,7 @@ func TestReadyIsToldWhenAPassHasConcludedAndTheWatchdogIsFedByTurns(t *testing.T
 	}
 }
 
-func TestWithoutAServiceManagerNobodyIsTold(t *testing.T) {
+func TestWithoutAServiceManagerNothingIsSent(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	if m := NewManager(slog.New(slog.DiscardHandler)); m != nil {
 		t.Errorf("%+v, want none", m)

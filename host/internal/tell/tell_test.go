@@ -25,7 +25,7 @@ func softEviction() *decision.Decision {
 	return r
 }
 
-func TestAnEvictionIsTold(t *testing.T) {
+func TestAnEvictionIsExplained(t *testing.T) {
 	text := string(Text(softEviction()))
 	for _, want := range []string{
 		"2026-01-01 12:00:50 UTC  shop/report was evicted for memory.available, which it took itself",
@@ -43,7 +43,7 @@ func TestAnEvictionIsTold(t *testing.T) {
 }
 
 // No counterfactual is shown for another pod than the one that went.
-func TestOfAnotherVictimNothingIsTold(t *testing.T) {
+func TestAnotherVictimHasNoCounterfactual(t *testing.T) {
 	r := softEviction()
 	r.Candidates = append(r.Candidates, decision.Candidate{UID: "cache-1", Pod: "shop/cache", QoS: eviction.BestEffort, Usage: 4 * gibibyte})
 	if text := string(Text(r)); !strings.Contains(text, "cannot be told") || strings.Contains(text, "would have gone") {
@@ -53,7 +53,7 @@ func TestOfAnotherVictimNothingIsTold(t *testing.T) {
 
 // The explanation is true: of a pod that did not end, of a signal that nobody knew, of a
 // threshold that holds for its minimum reclaim.
-func TestWhatIsToldWasSo(t *testing.T) {
+func TestAnExplanationIsTrue(t *testing.T) {
 	hard := func(r *decision.Decision) { r.Thresholds[1].GracePeriod = "" }
 	for _, c := range []struct {
 		name           string
@@ -150,7 +150,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func TestWhatShadowsWouldHaveDoneIsTold(t *testing.T) {
+func TestOpinionsOfShadowsAreExplained(t *testing.T) {
 	r := softEviction()
 	for _, c := range []struct {
 		o    decision.Opinion
@@ -173,7 +173,7 @@ func TestWhatShadowsWouldHaveDoneIsTold(t *testing.T) {
 	}
 }
 
-func TestWhoWouldGoNowIsTold(t *testing.T) {
+func TestTheNextVictimIsReported(t *testing.T) {
 	r := softEviction()
 	r.Kind, r.Victim, r.Outcome, r.Trigger, r.Causes = decision.KindRanking, nil, nil, "", ""
 	calm := softEviction()

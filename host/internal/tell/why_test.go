@@ -8,7 +8,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func TestTheOwnerOfAPodIsToldInOneLine(t *testing.T) {
+func TestTheOwnerOfAPodIsExplainedInOneLine(t *testing.T) {
 	const grown = 5 * (1 << 30) / 2
 	for _, c := range []struct {
 		name   string

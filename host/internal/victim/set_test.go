@@ -19,7 +19,7 @@ import (
 
 // What reclaim may take away depends on what a pod's end was: without the word
 // "evicted" a victim's writable layer stays, and the next pod has to go for it.
-func TestReclaimIsToldHowPodsEnded(t *testing.T) {
+func TestReclaimLearnsHowPodsEnded(t *testing.T) {
 	row := func(uid string) pods.Pod { return pods.Pod{Row: eviction.Pod{UID: uid}} }
 	listed := pods.Snapshot{
 		Pods:  []pods.Pod{row("runs"), row("dying"), row("victim-runs-again")},

@@ -79,7 +79,7 @@ func TestWhoGoesFirst(t *testing.T) {
 	}
 }
 
-func TestEachPodIsToldItsPrice(t *testing.T) {
+func TestEachPodsReasonHasItsPrice(t *testing.T) {
 	_, reasons := order(t, "", pod("priced", "0.250", 110, 3), pod("unpriced", "", 110, 0), pod("typo", "0,25", 110, 0))
 	for uid, want := range map[string]string{
 		"priced":   "0.25 USD/h, exceeds request by 10Mi, priority 3",

@@ -163,7 +163,7 @@ func TestLinksOfTheDocument(t *testing.T) {
 	}
 }
 
-func TestBlocksThatNobodyWouldRun(t *testing.T) {
+func TestBlocksThatWouldNotRun(t *testing.T) {
 	for text, want := range map[string]string{
 		"```sh\ntrue\n":                      "no end",
 		"```bash\ntrue\n```\n":               "nobody would run",

@@ -74,7 +74,7 @@ func read(t *testing.T, name string) []byte {
 }
 
 // A metric that was renamed would leave an alert that never fires.
-func TestWhatIsWatchedIsTold(t *testing.T) {
+func TestMetricsOfAlertsAreDocumented(t *testing.T) {
 	reported := map[string]bool{"up": true}
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:evictd|kubelet)_[a-z_]+)`").FindAllSubmatch(read(t, "../../../docs/operations.md"), -1) {
 		reported[string(m[1])] = true

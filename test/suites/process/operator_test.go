@@ -221,7 +221,7 @@ func TestAReloadAppliesAllOrNothingAndKeepsTimers(t *testing.T) {
 	}
 }
 
-func TestDryRunShowsAndKillsNobody(t *testing.T) {
+func TestDryRunShowsTheVictimAndKillsNoPod(t *testing.T) {
 	w := newWorld(t)
 	w.config["dryRun"] = true
 	d := w.startReady()
@@ -330,7 +330,7 @@ func TestVersion(t *testing.T) {
 }
 
 // Who would go now, and how far it is until then, the daemon tells while it rests.
-func TestWhoWouldGoNowIsTold(t *testing.T) {
+func TestTheNextVictimIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.plugins("memory")
 	d := w.startReady()
@@ -425,7 +425,7 @@ func TestWhatAnEvictionNeedsStaysInMemory(t *testing.T) {
 // Three custom rankers of which one would have another pod go, one hangs and one lies are
 // no rivals as shadows: the pod goes that goes without them, at once, and what they say is
 // reported afterwards.
-func TestShadowsAreToldAndChangeNothing(t *testing.T) {
+func TestShadowsAreReportedAndChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	w.plugins("memory", "rival", "rival-hangs-in-rank", "rival-ranks-foreign")
 	shadow := map[string]bool{"shadow": true}

@@ -81,7 +81,7 @@ func TestManifestsThatCannotBeUsedAreNamedAndTheRestWorks(t *testing.T) {
 	}
 }
 
-func TestWhileTheVictimDiesNobodyElseGoes(t *testing.T) {
+func TestNoOtherPodIsEvictedWhileTheVictimEnds(t *testing.T) {
 	w := newWorld(t)
 	w.pod("slow", 3*gib, fakecri.Container{Name: "main", DiesAfter: 700 * time.Millisecond, OnExit: w.relief})
 	d := w.startReady()

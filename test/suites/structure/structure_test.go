@@ -24,17 +24,20 @@ import (
 const (
 	root   = "../../.."
 	module = "github.com/evictd/evictd/"
+	loop   = "host/internal/loop"
 )
 
 var rewrite = flag.Bool("rewrite", false, "lower the figures in testdata to those that are found")
 
 // A rule has no figure above most, but for the exceptions in testdata: a line each, which
-// has to be changed with the figure, so that it cannot grow back.
+// has to be changed with the figure, so that it cannot grow back. An exception may be above
+// its figure by slack, so that not each change has to lower it.
 type rule struct {
 	name    string
 	most    int
 	hint    string
 	figures map[string]int
+	slack   int
 }
 
 // fakes stand in for a large gRPC service: their methods are the service's.
@@ -51,7 +54,7 @@ type file struct {
 
 func TestShape(t *testing.T) {
 	all := files(t)
-	methods, inFiles := types(all)
+	methods, inFiles, fields := types(all)
 	packages, holders, mutexes := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, f := range all {
 		if f.test {
@@ -72,24 +75,28 @@ func TestShape(t *testing.T) {
 		}
 	}
 	check(t, "testdata/exceptions.txt",
-		rule{"methods", 30, "a type with so many methods is two: find the part of its state that the others do not need", methods},
-		rule{"files", 3, "a file that is a slice of one type's methods says that the type is two", inFiles},
-		rule{"lines", 2500, "find the part that can be a package of its own", packages},
-		rule{"holders", 0, "what runs beside the loop gets values and returns values, it never holds the loop", holders},
-		rule{"mutexes", 0, "give the state an owner, or put the fields and their mutex into a type of their own", mutexes})
+		rule{"methods", 30, "a type with so many methods is two: find the part of its state that the others do not need", methods, 0},
+		rule{"files", 3, "a file that is a slice of one type's methods says that the type is two", inFiles, 0},
+		rule{"lines", 2500, "find the part that can be a package of its own", packages, 0},
+		rule{"holders", 0, "what runs beside the loop gets values and returns values, it never holds the loop", holders, 0},
+		rule{"mutexes", 0, "give the state an owner, or put the fields and their mutex into a type of their own", mutexes, 0},
+		rule{"fields", 20, "a struct with so many fields is two: group the fields that are set and read together", fields, 0})
 }
 
-// types returns how many methods each type has, and in how many files. With the methods
-// count functions of the type's package that take a pointer to it as the first parameter
-// of a type of the package, and what embedded types have: a method that became one of
-// these still shares the type's state. Values can be passed to any number of functions.
-func types(all []file) (methods, inFiles map[string]int) {
+// types returns how many methods each type has, in how many files, and how many fields.
+// With the methods count functions of the type's package that take a pointer to it as the
+// first parameter of a type of the package, and what embedded types have: a method that
+// became one of these still shares the type's state. Values can be passed to any number of
+// functions.
+func types(all []file) (methods, inFiles, fields map[string]int) {
+	fields = map[string]int{}
 	own, at, embedded, declared := map[string]int{}, map[string]map[string]bool{}, map[string][]string{}, map[string]file{}
 	for _, f := range all {
 		for spec := range specs(f.tree) {
 			name := f.pkg + "." + spec.Name.Name
 			declared[name] = f
 			if s, ok := spec.Type.(*ast.StructType); ok {
+				fields[name] = s.Fields.NumFields()
 				for _, field := range s.Fields.List {
 					if field.Names == nil {
 						embedded[name] = append(embedded[name], f.full(field.Type))
@@ -135,7 +142,7 @@ func types(all []file) (methods, inFiles map[string]int) {
 			methods[name], inFiles[name] = sum(name), len(at[name])
 		}
 	}
-	return methods, inFiles
+	return methods, inFiles, fields
 }
 
 // taken returns the type of the package for which a function with these parameters
@@ -196,7 +203,7 @@ func TestWhatSaysThatAMutexIsHeld(t *testing.T) {
 }
 
 // check compares the figures of all rules with those that file has.
-func check(t *testing.T, file string, rules ...rule) {
+func check(t testing.TB, file string, rules ...rule) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -222,10 +229,13 @@ func check(t *testing.T, file string, rules ...rule) {
 				continue
 			case n > exception:
 				t.Errorf("%s is %d, more than the %d in %s: %s", key, n, exception, file, r.hint)
-			case n < exception && !*rewrite:
+				n = exception
+			case n >= exception-r.slack:
+				n = exception
+			case !*rewrite:
 				t.Errorf("%s is %d, less than the %d in %s: tighten it with -rewrite", key, n, exception, file)
 			}
-			fmt.Fprintln(&kept, key, min(n, exception))
+			fmt.Fprintln(&kept, key, n)
 			delete(exceptions, key)
 		}
 	}
@@ -310,7 +320,7 @@ func holdsLoop(f file, typ ast.Expr) bool {
 		}
 		switch x := star.X.(type) {
 		case *ast.Ident:
-			found = found || x.Name == "Loop" && f.dir == "host/internal/loop"
+			found = found || x.Name == "Loop" && f.dir == loop
 		case *ast.SelectorExpr:
 			of, ok := x.X.(*ast.Ident)
 			found = found || ok && of.Name == "loop" && x.Sel.Name == "Loop"

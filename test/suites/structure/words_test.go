@@ -31,8 +31,25 @@ var phrases = map[string]struct {
 	"place":      {"plugin restored", regexp.MustCompile(`plugin has its place again`)},
 }
 
+// nameWords are looked for in names of tests, with what to say instead.
+var nameWords = map[string]string{
+	"nobody": "no pod, no plugin, nothing", "told": "reported, logged, recorded", "anew": "again",
+	"sight": "observation", "news": "changes", "heard": "requested", "poke": "wake", "census": "usage sample",
+	"strangers": "unauthenticated", "doubtful": "unconfirmed", "revenant": "restarted", "deaf": "unresponsive",
+}
+
+const inName = "test-name "
+
+var (
+	nameWord = regexp.MustCompile(`[A-Z]?[a-z]+`)
+	testFunc = regexp.MustCompile(`^(Test|Benchmark|Fuzz)[A-Z0-9_]`)
+)
+
 func TestWords(t *testing.T) {
 	found := map[string]map[string]int{}
+	for word := range nameWords {
+		found[inName+word] = map[string]int{}
+	}
 	for word := range words {
 		found[word] = map[string]int{}
 	}
@@ -56,6 +73,11 @@ func TestWords(t *testing.T) {
 			if text, ok := n.(*ast.BasicLit); ok {
 				look(text.Value)
 			}
+			for _, word := range nameWord.FindAllString(testName(f, n), -1) {
+				if in := found[inName+strings.ToLower(word)]; in != nil {
+					in[place]++
+				}
+			}
 			for _, id := range declared(n) {
 				for word := range words {
 					if strings.EqualFold(id.Name, word) {
@@ -68,9 +90,29 @@ func TestWords(t *testing.T) {
 	}
 	var rules []rule
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		rules = append(rules, rule{name, 0, "say: " + words[name] + phrases[name].say, found[name]})
+		rules = append(rules, rule{name, 0, "say: " + words[name] + phrases[name].say + nameWords[strings.TrimPrefix(name, inName)], found[name], 0})
 	}
 	check(t, "testdata/words.txt", rules...)
+}
+
+// testName returns the name that a node gives to a test, a benchmark, a fuzz test or a
+// subtest, "" if there is none.
+func testName(f file, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		if f.test && testFunc.MatchString(n.Name.Name) {
+			return n.Name.Name
+		}
+	case *ast.CallExpr:
+		run, _ := n.Fun.(*ast.SelectorExpr)
+		if run == nil || !f.test || run.Sel.Name != "Run" || len(n.Args) != 2 {
+			return ""
+		}
+		if text, ok := n.Args[0].(*ast.BasicLit); ok {
+			return text.Value
+		}
+	}
+	return ""
 }
 
 // declared returns the identifiers that a node declares.

@@ -137,7 +137,7 @@ func install(t *testing.T, from, to string) {
 }
 
 // The plugins that tests of the host use do one thing wrong each.
-func TestFaultyPluginsAreTold(t *testing.T) {
+func TestFaultyPluginsAreReported(t *testing.T) {
 	requireRoot(t)
 	evictd, faulty := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
 	for name, c := range map[string]struct{ only, want string }{

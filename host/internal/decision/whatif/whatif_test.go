@@ -26,7 +26,7 @@ func soft(t *testing.T) *decision.Decision {
 	return r
 }
 
-func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
+func TestWhatWouldHaveSparedAPodIsExactToOneStep(t *testing.T) {
 	r := soft(t)
 	d, err := Again(r)
 	if err != nil || d.Acted != 1 || len(d.Order) != 2 || d.Order[0] != 1 {
@@ -52,7 +52,7 @@ func TestWhatWouldHaveSparedAPodIsToldToOneStep(t *testing.T) {
 }
 
 // Another request would have been the ranker's to judge; another threshold holds for one pass.
-func TestOfACustomRankersOrderNothingIsTold(t *testing.T) {
+func TestACustomRankersOrderHasNoCounterfactual(t *testing.T) {
 	r := soft(t)
 	r.Ranker = &decision.Ranker{Name: "oldest", Custom: true}
 	if found, err := Changes(r); err != nil || len(found) > 0 {
@@ -81,7 +81,7 @@ func TestAThresholdThatWasProlonged(t *testing.T) {
 }
 
 // A record of another victim than what is recorded tells nothing of what would have spared it.
-func TestOfAnotherVictimNothingIsTold(t *testing.T) {
+func TestAnotherVictimHasNoCounterfactual(t *testing.T) {
 	r := soft(t)
 	r.Candidates = append(r.Candidates, decision.Candidate{UID: "cache-1", Pod: "shop/cache", QoS: eviction.BestEffort, Usage: 4 * gibibyte})
 	if found, err := Changes(r); len(found) > 0 || !errors.Is(err, ErrAnotherVictim) {

@@ -56,7 +56,7 @@ func TestPodsAreMeasuredAsThePluginsDo(t *testing.T) {
 	}
 }
 
-func TestACgroupThatHangsHoldsUpNobody(t *testing.T) {
+func TestACgroupThatHangsDelaysNoPod(t *testing.T) {
 	facts := madeUp(t)
 	pods := podsOn(t, facts)
 	synctest.Test(t, func(t *testing.T) {

@@ -151,7 +151,7 @@ func TestTasksOfAnotherPIDNamespaceAreNotTheNodes(t *testing.T) {
 	}
 }
 
-func TestAFilesystemThatHangsHoldsUpNobodyAndOneGoroutine(t *testing.T) {
+func TestAFilesystemThatHangsBlocksOneGoroutineOnly(t *testing.T) {
 	facts := madeUp(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := New(facts)

@@ -164,7 +164,7 @@ func TestAFileThatBreaksCountsAsItWas(t *testing.T) {
 
 // A manifest that cannot be read to its end, such as a link to the kernel's log,
 // held up the loop for good.
-func TestAFileThatHangsHoldsUpNobody(t *testing.T) {
+func TestAFileThatHangsDelaysNoPass(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	put(t, dir, "b.yaml", podYAML("b", "b"))

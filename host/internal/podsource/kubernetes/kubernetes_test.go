@@ -266,7 +266,7 @@ func TestAPodThatIsResizedRequestsWhatIsAllocated(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyAsksForIsNotKept(t *testing.T) {
+func TestUnusedFieldsAreNotKept(t *testing.T) {
 	pod := apiPod("1", "a", func(p *v1.Pod) {
 		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 		p.Annotations = map[string]string{v1.LastAppliedConfigAnnotation: strings.Repeat("x", 1<<16), "a": "b"}

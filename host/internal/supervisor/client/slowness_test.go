@@ -79,7 +79,7 @@ func TestSlownessIsNeverHasty(t *testing.T) {
 }
 
 // What a slow machine does is not the plugin's fault.
-func TestAHostThatIsLateBlamesNobody(t *testing.T) {
+func TestAHostThatIsLateBlamesNoPlugin(t *testing.T) {
 	for name, c := range map[string]struct {
 		took  time.Duration
 		fired bool // the timer, in time

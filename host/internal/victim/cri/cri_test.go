@@ -625,7 +625,7 @@ func TestProcessesThatCannotBeReleasedDoNotHoldUpTheRest(t *testing.T) {
 
 // The processes of a container whose cgroup is elsewhere were left alone without a word. One whose pod had been
 // killed was reported while a slow runtime still listed it.
-func TestAContainerWhoseCgroupIsNotFoundIsTold(t *testing.T) {
+func TestAContainerWhoseCgroupIsNotFoundIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		found, dead bool
 		want        int

@@ -258,7 +258,7 @@ func TestWithoutAManifestAllContainersAreStoppedTogether(t *testing.T) {
 
 // Containers that a kubelet has made since the pod was listed have their hooks and their order,
 // too.
-func TestContainersThatAreFoundAnewAreWhatTheManifestSays(t *testing.T) {
+func TestContainersMadeAfterTheListFollowTheManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakecri.New()
 		target := run(s, part{name: "side", sidecar: true}, part{name: "main", hook: execHook("bye"), execTakes: time.Second})
@@ -330,7 +330,7 @@ func TestAnEvictdThatEndsDuringAHookStopsNothing(t *testing.T) {
 }
 
 // containerd 1.6 may go on with a command that nobody waits for any more.
-func TestARuntimeThatIsDeafToTheEndOfAHookHoldsUpNobody(t *testing.T) {
+func TestARuntimeThatKeepsAHookRunningDelaysNoKill(t *testing.T) {
 	s, reached := fakecri.Start(t), make(chan struct{})
 	defer close(reached)
 	target := run(s, part{name: "main", hook: execHook("hang")})

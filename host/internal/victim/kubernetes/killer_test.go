@@ -586,7 +586,7 @@ func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 
 // A report that was being sent when a reload made it a dry run went on, and ended the pod that the
 // kubelet had restarted meanwhile.
-func TestADryRunStopsWhatIsBeingTold(t *testing.T) {
+func TestADryRunStopsAReportUnderWay(t *testing.T) {
 	in(t, podSpec{grace: 30, restarts: true}, func(t *testing.T, w *world) {
 		w.fails = errRefused
 		w.start()
@@ -754,7 +754,7 @@ func TestAnEvictionThatTheAPIServerHadAllAlongIsNoFailure(t *testing.T) {
 
 // While the API server was away the pod died by evictd, and the kubelet was the first to say
 // so: what a strict policy then does not let through must not be taken for recorded.
-func TestARecordThatCameTooLateIsTold(t *testing.T) {
+func TestARecordThatCameTooLateIsReported(t *testing.T) {
 	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
 		w.fails = errRefused
 		k, _ := w.killer()

@@ -8,7 +8,7 @@ import (
 )
 
 // cAdvisor has no device for /proc, as it has none for fuse or 9p.
-func TestAFilesystemThatCAdvisorDoesNotKnowIsToldByItsNumber(t *testing.T) {
+func TestAFilesystemThatCAdvisorDoesNotKnowIsIdentifiedByItsNumber(t *testing.T) {
 	dev, err := nodefs.FS{}.Device("/proc")
 	if err != nil {
 		t.Fatal(err)

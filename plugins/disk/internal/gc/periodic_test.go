@@ -132,7 +132,7 @@ func TestEnoughIsWhatTheFilesystemSays(t *testing.T) {
 	})
 }
 
-func TestImagesThatNobodyUsedForTooLong(t *testing.T) {
+func TestImagesUnusedForTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		oldest := gc.Duration(time.Hour)
 		n := newStore(t, gc.Settings{ImageMaximumGCAge: &oldest})

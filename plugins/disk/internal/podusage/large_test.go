@@ -132,7 +132,7 @@ func story(t *testing.T, tell func(t *testing.T, n *node, d *disk)) {
 	})
 }
 
-func TestALargeDirectoryHoldsUpNobody(t *testing.T) {
+func TestALargeDirectoryDelaysNoCall(t *testing.T) {
 	story(t, func(t *testing.T, n *node, d *disk) {
 		large, small := n.add("large", []eviction.Volume{emptyDir("million")}), n.add("small", []eviction.Volume{emptyDir("v")})
 		d.chunks["million"], d.chunks["v"], d.takes = 50, 3, 9*time.Millisecond

@@ -47,7 +47,7 @@ func TestManyFilesAndShortDeadlines(t *testing.T) {
 
 // This process plays a pod's, 101, and another that has come by a number that was
 // the pod's a moment ago, 102.
-func TestDeletedFilesThatAreOpenAreNotLostSightOf(t *testing.T) {
+func TestDeletedFilesThatAreOpenAreCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		volumes []eviction.Volume
 		counts  bool

@@ -15,7 +15,7 @@ import (
 
 // Four walk at a time. More directories than that hang, and must neither keep them
 // all nor hold up a call until its deadline, the first as little as the next.
-func TestManyDirectoriesThatHangHoldUpNobody(t *testing.T) {
+func TestManyDirectoriesThatHangDelayNoCall(t *testing.T) {
 	story(t, func(t *testing.T, n *node, d *disk) {
 		var pods []eviction.Pod
 		back := make(chan struct{})
