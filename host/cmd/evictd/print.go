@@ -7,14 +7,14 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // say writes lines to standard error, ignoring errors: there is no place left to report them.
 func say(stderr io.Writer, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line != "" {
-			_, _ = fmt.Fprintf(stderr, "evictd: %s\n", input.Printable(line))
+			_, _ = fmt.Fprintf(stderr, "evictd: %s\n", printable.Text(line))
 		}
 	}
 }
@@ -43,7 +43,7 @@ func written(_ int, err error) error {
 
 // printJSON prints a document as indented JSON.
 func printJSON(w io.Writer, document any) error {
-	out := json.NewEncoder(input.EscapeJSON(w))
+	out := json.NewEncoder(printable.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
 	return written(0, out.Encode(document))
@@ -51,7 +51,7 @@ func printJSON(w io.Writer, document any) error {
 
 // printJSONLines prints documents, one per line.
 func printJSONLines[T any](w io.Writer, documents ...T) error {
-	out := json.NewEncoder(input.EscapeJSON(w))
+	out := json.NewEncoder(printable.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	for _, d := range documents {
 		if err := out.Encode(d); err != nil {

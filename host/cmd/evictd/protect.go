@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -104,7 +105,7 @@ func removeDropIns(ctx context.Context, node nodefs.FS) error {
 // reloadSystemd makes systemd apply the drop-ins, also to units that run.
 func reloadSystemd(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, "systemctl", "daemon-reload").CombinedOutput(); err != nil {
-		return fmt.Errorf("systemctl daemon-reload: %w: %s", err, input.ClipText(string(out)))
+		return fmt.Errorf("systemctl daemon-reload: %w: %s", err, printable.ClipText(string(out)))
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/store"
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -163,10 +163,10 @@ func verdictText(done replayed, v replay.Verdict) []byte {
 	case replay.Failed:
 		b.WriteString("FAIL " + done.file + "\n")
 	case replay.Skipped:
-		b.WriteString("SKIP " + done.file + " (" + input.Printable(strings.Join(done.trace.Scenario.Quirks, ", ")) + ")\n")
+		b.WriteString("SKIP " + done.file + " (" + printable.Text(strings.Join(done.trace.Scenario.Quirks, ", ")) + ")\n")
 	}
 	for line := range strings.Lines(v.Why) {
-		b.WriteString("  " + input.Printable(strings.TrimSpace(strings.TrimPrefix(line, done.file+": "))) + "\n")
+		b.WriteString("  " + printable.Text(strings.TrimSpace(strings.TrimPrefix(line, done.file+": "))) + "\n")
 	}
 	return b.Bytes()
 }
@@ -185,7 +185,7 @@ func timelineOf(done replayed) ([]byte, error) {
 		last = err.Error()
 	}
 	if last != "" {
-		text = fmt.Appendf(text, "%s\n\n", input.ClipText(last))
+		text = fmt.Appendf(text, "%s\n\n", printable.ClipText(last))
 	}
 	return text, err
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -13,7 +13,7 @@ import (
 // Inputs returns the inputs in stale for the records.
 func Inputs(stale []pods.Stale) (out []decision.Input) {
 	for _, s := range stale {
-		out = append(out, decision.Input{Name: s.Input, AgeSeconds: s.Age.Seconds(), Reason: input.ClipText(strings.TrimPrefix(s.Err.Error(), s.Input+": "))})
+		out = append(out, decision.Input{Name: s.Input, AgeSeconds: s.Age.Seconds(), Reason: printable.ClipText(strings.TrimPrefix(s.Err.Error(), s.Input+": "))})
 	}
 	return out
 }

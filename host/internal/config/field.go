@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/typo"
 )
 
@@ -139,7 +139,7 @@ var whole = field{typ: reflect.TypeFor[Config]()}
 func pathString(path []string) string {
 	var b strings.Builder
 	for i, f := 0, whole; i < len(path); i++ {
-		p := input.Shown(path[i])
+		p := printable.Shown(path[i])
 		// The capabilities of an assignment count as fields.
 		dots := tables[f.typ] != nil || i == 2 && path[0] == "assign"
 		switch {
@@ -165,7 +165,7 @@ func plain(s string) bool {
 
 // wrong returns the error for an invalid value, shown as given.
 func wrong(at, value, want string) error {
-	return fmt.Errorf("%s: %s: want %s", at, input.Shown(value), want)
+	return fmt.Errorf("%s: %s: want %s", at, printable.Shown(value), want)
 }
 
 // unknown returns the error for a name that is none of fields.

@@ -14,6 +14,7 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -226,7 +227,7 @@ func checkKind(doc object) []error {
 			if !ok {
 				got = "not given"
 			}
-			errs = append(errs, fmt.Errorf("%s: %s, want %q", f.key, input.Shown(got), f.want))
+			errs = append(errs, fmt.Errorf("%s: %s, want %q", f.key, printable.Shown(got), f.want))
 		}
 	}
 	return errs

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -109,7 +109,7 @@ func (v *source) Set(s string) error {
 func (v *source) String() string { return v.text }
 
 func twice(flag, first, second string) error {
-	return fmt.Errorf("--%s: given twice, %q and %q: want one", flag, input.Shown(first), input.Shown(second))
+	return fmt.Errorf("--%s: given twice, %q and %q: want one", flag, printable.Shown(first), printable.Shown(second))
 }
 
 // flagValue implements pflag.Value. It collects bad values instead of returning errors: pflag would

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/beside"
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -70,7 +70,7 @@ func reserves(doc object) (r beside.Reserved, errs []error) {
 		}
 		q, err := quantity.Parse(amounts[name])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s[%q]: %q: %w; want a quantity such as \"500Mi\"", key, name, input.Shown(amounts[name]), err))
+			errs = append(errs, fmt.Errorf("%s[%q]: %q: %w; want a quantity such as \"500Mi\"", key, name, printable.Shown(amounts[name]), err))
 			return
 		}
 		to.Add(q)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // graceField is the field that the kubelet's soft thresholds require.
@@ -173,7 +174,7 @@ func (ls layers) blame(err error) error {
 
 // report joins errs, limited to a readable number and length. Texts from files are escaped for the
 // terminal.
-func report(errs []error) error { return input.ClipAll(errs, maxErrors) }
+func report(errs []error) error { return printable.ClipAll(errs, maxErrors) }
 
 // split splits a joined error. An error that wraps several and has its own text stays whole.
 func split(err error) []error {

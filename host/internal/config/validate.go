@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -34,7 +34,7 @@ func problems(c *Config) []error {
 	errs = append(errs, split(policy.Split(c.Assigned, c.PossibleLayouts()...))...)
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		if !validPluginName(name) {
-			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, input.Shown(name)))
+			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, printable.Shown(name)))
 		}
 		if c.Plugins[name].Shadow && len(eviction.SignalsOf(name)) > 0 {
 			errs = append(errs, fmt.Errorf("plugins[%q].shadow: true: a built-in plugin observes, want it of a custom one", name))

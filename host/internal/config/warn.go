@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -145,7 +145,7 @@ func featureWarnings(c *Config) []string {
 		case !c.Since(since):
 			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: it came with Kubernetes %s, compatibility is %s", name, since, c.Kubernetes()))
 		case !slices.Contains(features, name):
-			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: no gate of this name changes what is evicted", input.Shown(name)))
+			warnings = append(warnings, fmt.Sprintf("featureGates[%q] has no effect: no gate of this name changes what is evicted", printable.Shown(name)))
 		}
 	}
 	if !c.Feature(FeatureSeparateDiskGC) {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -102,7 +102,7 @@ func (o *Observer) complete(asked []eviction.Signal, replied []eviction.Observat
 		i := slices.IndexFunc(replied, func(o eviction.Observation) bool { return o.Signal == s })
 		switch {
 		case err != nil:
-			out = append(out, eviction.Observation{Signal: s, Err: input.ClipText(err.Error())})
+			out = append(out, eviction.Observation{Signal: s, Err: printable.ClipText(err.Error())})
 		case i < 0:
 			out = append(out, eviction.Observation{Signal: s, Err: leftOut})
 		default:
@@ -242,7 +242,7 @@ func (q *inquiry) explain() {
 			continue
 		}
 		if why := q.thresholds.missingObserver(q.Pin, s); why != nil {
-			q.Observations[s] = eviction.Observation{Signal: s, Err: input.ClipText(why.Error())}
+			q.Observations[s] = eviction.Observation{Signal: s, Err: printable.ClipText(why.Error())}
 		}
 	}
 }

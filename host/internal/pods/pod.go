@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -117,7 +117,7 @@ type Problem struct {
 
 // Error names the file and its problem, on one line of bounded length.
 func (p Problem) Error() string {
-	file, err := input.ClipText(p.File), input.ClipText(p.Err.Error())
+	file, err := printable.ClipText(p.File), printable.ClipText(p.Err.Error())
 	if p.Used {
 		return file + ": " + err + " (used all the same)"
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -49,7 +49,7 @@ func Decode(data []byte) (*Trace, error) {
 		d.problems = trace.problems()
 	}
 	if len(d.problems) > 0 {
-		return nil, input.ClipAll(d.problems, maxErrors)
+		return nil, printable.ClipAll(d.problems, maxErrors)
 	}
 	if c := &trace.Scenario.Config; c.Compatibility == "" && trace.Decisions != nil {
 		if v := kubernetesVersion.FindStringSubmatch(trace.Decisions.Oracle); v != nil {
@@ -199,4 +199,4 @@ func keysOf(t reflect.Type) []string {
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-func shown(raw []byte) string { return input.Shown(strings.Join(strings.Fields(string(raw)), " ")) }
+func shown(raw []byte) string { return printable.Shown(strings.Join(strings.Fields(string(raw)), " ")) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // maxFileBytes bounds the unpacked size of a trace, against wrong files and gzip bombs.
@@ -75,5 +76,5 @@ func readFile(path string) ([]byte, error) {
 // fromYAML converts YAML to JSON. A duplicate key is an error.
 func fromYAML(data []byte) ([]byte, error) {
 	data, twice, err := input.YAML(data, maxErrors, func(path []string) string { return strings.Join(path, ".") })
-	return data, input.ClipAll(append(twice, err), maxErrors)
+	return data, printable.ClipAll(append(twice, err), maxErrors)
 }

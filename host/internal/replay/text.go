@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/tell"
 )
 
@@ -40,5 +40,5 @@ func count(n int, what string) string {
 // line feeds.
 func oneLine(s string) string {
 	own := len(s) - len(strings.TrimLeft(s, "\n"))
-	return s[:own] + input.Printable(s[own:])
+	return s[:own] + printable.Text(s[own:])
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // Order describes the order in which pods would be evicted now.
@@ -46,7 +46,7 @@ func (w *text) wouldGo() string {
 // now describes the state of a ranking's signal.
 func (w *text) now() {
 	signal := w.signal()
-	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s on %s", stamp(w.r.Time), signal, w.r.Node)) + "\n")
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s on %s", stamp(w.r.Time), signal, w.r.Node)) + "\n")
 	for i := range w.r.Thresholds {
 		if t := &w.r.Thresholds[i]; t.Signal == signal {
 			if text, ok := w.stands(t); ok {

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -60,7 +60,7 @@ func Ranking(d *decision.Decision) (lines []string) {
 		if inodes(signal) {
 			request = bytesText(p.subtracted)
 		}
-		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, input.Printable(p.Pod), p.Priority, input.Printable(usage), input.Printable(request), input.Printable(key))
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, printable.Text(p.Pod), p.Priority, printable.Text(usage), printable.Text(request), printable.Text(key))
 	}
 	_ = t.Flush() // to memory
 	for line := range strings.Lines(b.String()) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -276,6 +276,6 @@ func happened(r *decision.Decision) []event {
 
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(input.Printable(text)))
+	_ = xml.EscapeText(&b, []byte(printable.Text(text)))
 	return b.String()
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // Same is a cell that repeats the one above it and shows as empty; an empty cell shows as "-".
@@ -19,7 +19,7 @@ func Table(rows [][]string) []byte {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			if row[i] = input.Printable(cell); cell == "" {
+			if row[i] = printable.Text(cell); cell == "" {
 				row[i] = "-"
 			}
 		}

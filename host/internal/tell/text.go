@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/decision/whatif"
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -50,7 +50,7 @@ func (w *text) line(label, format string, args ...any) {
 		shown = ""
 	}
 	w.label = label
-	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, input.ClipText(fmt.Sprintf(format, args...))), " ") + "\n")
+	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, printable.ClipText(fmt.Sprintf(format, args...))), " ") + "\n")
 }
 
 func (w *text) headline() {
@@ -70,7 +70,7 @@ func (w *text) headline() {
 	case r.Kind == decision.KindReclaim:
 		text = "no pod had to be evicted: " + r.Reason
 	}
-	w.b.WriteString(input.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), text)) + "\n")
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), text)) + "\n")
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		w.line("message", "grace period %ds", r.Victim.GraceSeconds)

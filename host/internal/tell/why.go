@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -33,7 +33,7 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	b, _ := eviction.Builtin(signal)
 	switch custom := d.Ranker != nil && d.Ranker.Custom; {
 	case custom && pod.Reason != "":
-		reason := input.Printable(pod.Reason)
+		reason := printable.Text(pod.Reason)
 		parts = append(parts, strings.ToValidUTF8(reason[:min(len(reason), maxWhy)], ""))
 	case custom:
 	case pod.State != "":

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // Words returns completions: words, followed by those that of returns for each record, the newest
@@ -20,7 +20,7 @@ func Words(dir, typed string, of func(*decision.Head) []string, words ...string)
 	return slices.DeleteFunc(words, func(word string) bool {
 		again := seen[word]
 		seen[word] = true
-		return again || !strings.HasPrefix(word, typed) || word != input.Printable(word)
+		return again || !strings.HasPrefix(word, typed) || word != printable.Text(word)
 	})
 }
 

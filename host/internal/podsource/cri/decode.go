@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/quantity"
 )
 
@@ -48,7 +49,7 @@ func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) 
 	}
 	warnings = append(append(warnings, strict...), negative(pod)...)
 	setDefaults(pod)
-	return pod, input.ClipAll(warnings, maxWarnings), nil
+	return pod, printable.ClipAll(warnings, maxWarnings), nil
 }
 
 // negative returns errors for negative amounts, which the API server would refuse.
@@ -61,7 +62,7 @@ func negative(pod *v1.Pod) []error {
 		for i, list := range []v1.ResourceList{r.Limits, r.Requests} {
 			for _, name := range slices.Sorted(maps.Keys(list)) {
 				if q := list[name]; q.Sign() < 0 {
-					out = append(out, fmt.Errorf("%s.resources.%s.%s: %s is negative", path, []string{"limits", "requests"}[i], input.Shown(string(name)), q.String()))
+					out = append(out, fmt.Errorf("%s.resources.%s.%s: %s is negative", path, []string{"limits", "requests"}[i], printable.Shown(string(name)), q.String()))
 				}
 			}
 		}
@@ -105,7 +106,7 @@ func inPlainWords(err error) error {
 
 func checkIdentity(pod *v1.Pod, static bool) error {
 	if pod.APIVersion != "v1" || pod.Kind != "Pod" {
-		return fmt.Errorf("is apiVersion %q, kind %q, want apiVersion \"v1\", kind \"Pod\"", input.Shown(pod.APIVersion), input.Shown(pod.Kind))
+		return fmt.Errorf("is apiVersion %q, kind %q, want apiVersion \"v1\", kind \"Pod\"", printable.Shown(pod.APIVersion), printable.Shown(pod.Kind))
 	}
 	const byRuntime = "the one that the runtime knows the pod by"
 	wantUID, wantName := byRuntime, byRuntime
@@ -125,9 +126,9 @@ func checkName(field, value, want string) error {
 	case value == "" && want != "":
 		return fmt.Errorf("%s is missing, want %s", field, want)
 	case len(value) > maxIdentity:
-		return fmt.Errorf("%s %q has %d bytes, want at most %d", field, input.Shown(value), len(value), maxIdentity)
+		return fmt.Errorf("%s %q has %d bytes, want at most %d", field, printable.Shown(value), len(value), maxIdentity)
 	case strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' }):
-		return fmt.Errorf("%s %q has characters that no name in Kubernetes has", field, input.Shown(value))
+		return fmt.Errorf("%s %q has characters that no name in Kubernetes has", field, printable.Shown(value))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/hang"
 )
 
@@ -314,7 +315,7 @@ func failed(path string, former *manifestFile, err error) *manifestFile {
 	f := &manifestFile{}
 	if former != nil && former.manifest != nil {
 		f.manifest = former.manifest
-		err = fmt.Errorf("%w; what was read of it before is still used", input.Clip(err))
+		err = fmt.Errorf("%w; what was read of it before is still used", printable.Clip(err))
 	}
 	f.problems = []pods.Problem{{File: path, Err: err}}
 	return f

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/host/internal/tell"
@@ -224,10 +224,10 @@ func layoutLines(t *Status, parts []*part) []byte {
 	var b strings.Builder
 	ofFilesystem := func(p *part) bool { return len(eviction.LayoutShared.SameFilesystem(p.signal)) > 1 }
 	if slices.ContainsFunc(parts, ofFilesystem) {
-		b.WriteString("\nlayout of the filesystems: " + input.Printable(cmp.Or(t.Layout, "not known, each name of a filesystem is for itself")) + "\n")
+		b.WriteString("\nlayout of the filesystems: " + printable.Text(cmp.Or(t.Layout, "not known, each name of a filesystem is for itself")) + "\n")
 	}
 	for _, problem := range t.AssignProblems {
-		b.WriteString("warning: " + input.Printable(problem) + "\n")
+		b.WriteString("warning: " + printable.Text(problem) + "\n")
 	}
 	return []byte(b.String())
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 	"github.com/evictd/evictd/shared/conformance"
 )
 
@@ -17,11 +17,11 @@ import (
 func Text(r *conformance.Report) []byte {
 	var b bytes.Buffer
 	if p := r.Plugin; p != nil {
-		fmt.Fprintf(&b, "plugin %s, version %s\n", input.Printable(p.Name), input.Printable(cmp.Or(p.Version, "-")))
+		fmt.Fprintf(&b, "plugin %s, version %s\n", printable.Text(p.Name), printable.Text(cmp.Or(p.Version, "-")))
 		for _, s := range p.Signals {
-			fmt.Fprintf(&b, "  %s: %s", input.Printable(string(s.Signal)), strings.Join(s.Offers, ", "))
+			fmt.Fprintf(&b, "  %s: %s", printable.Text(string(s.Signal)), strings.Join(s.Offers, ", "))
 			if len(s.Steps) > 0 {
-				fmt.Fprintf(&b, " (%s)", input.Printable(strings.Join(s.Steps, ", ")))
+				fmt.Fprintf(&b, " (%s)", printable.Text(strings.Join(s.Steps, ", ")))
 			}
 			b.WriteByte('\n')
 		}
@@ -75,7 +75,7 @@ func writeCheck(b *bytes.Buffer, c *conformance.Check, n int) {
 func indented12(text string) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
-		out = append(out, input.Printable(line))
+		out = append(out, printable.Text(line))
 	}
 	return strings.Join(out, "\n"+strings.Repeat(" ", 21))
 }

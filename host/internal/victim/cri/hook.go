@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/printable"
 )
 
 // Reasons for cancelling a hook.
@@ -49,7 +49,7 @@ func (h hooks) run(ctx context.Context, s step, sandboxes []string) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return input.Clip(err)
+	return printable.Clip(err)
 }
 
 // exec runs a command in the container. The runtime ends a cancelled command with the call, at the

@@ -1,4 +1,5 @@
-package input
+// Package printable makes foreign text short and safe to show.
+package printable
 
 import (
 	"errors"
@@ -27,7 +28,7 @@ func Clip(err error) error {
 }
 
 // ClipText returns text on one line of at most maxText bytes that is safe for a terminal.
-func ClipText(text string) string { return Printable(cut(text, maxText)) }
+func ClipText(text string) string { return Text(cut(text, maxText)) }
 
 // Shown shortens a wrong value for an error.
 func Shown(value string) string { return cut(value, maxShown) }

@@ -1,4 +1,4 @@
-package input
+package printable
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns text on one line, without characters that affect a terminal or a picture:
+// Text returns text on one line, without characters that affect a terminal or a picture:
 // control characters, including C1, and those that change the writing direction.
-func Printable(text string) string {
+func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsPrint(r):
@@ -24,7 +24,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// EscapeJSON returns a writer of JSON to w that escapes the characters that Printable replaces.
+// EscapeJSON returns a writer of JSON to w that escapes the characters that Text replaces.
 // Each write must contain whole characters.
 func EscapeJSON(w io.Writer) io.Writer { return escaping{w} }
 
