@@ -14,9 +14,9 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/logbuffer"
+	"github.com/evictd/evictd/host/internal/ground/logbuffer"
+	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/host/internal/reload"
-	"github.com/evictd/evictd/host/internal/systemd"
 	"github.com/evictd/evictd/shared/memlock"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision/store"
-	"github.com/evictd/evictd/host/internal/logbuffer"
+	"github.com/evictd/evictd/host/internal/ground/logbuffer"
 	"github.com/evictd/evictd/shared/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // say writes lines to standard error, ignoring errors: there is no place left to report them.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/printable"
-	"github.com/evictd/evictd/host/internal/systemd"
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 

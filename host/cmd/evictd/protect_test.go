@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/systemd"
+	"github.com/evictd/evictd/host/internal/ground/systemd"
 )
 
 const systemDropIn = "etc/systemd/system/system.slice.d/50-evictd.conf"
@@ -20,7 +20,7 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 	t.Helper()
 	n := newNode(t)
 	root = filepath.Join(n.dir, "root")
-	if err := os.CopyFS(root, os.DirFS("../../internal/systemd/testdata/node")); err != nil {
+	if err := os.CopyFS(root, os.DirFS("../../internal/ground/systemd/testdata/node")); err != nil {
 		t.Fatal(err)
 	}
 	putFile(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n")

@@ -19,7 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 
-	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/host/internal/ground/httpserver"
 )
 
 const (

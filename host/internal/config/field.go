@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/evictd/evictd/host/internal/printable"
-	"github.com/evictd/evictd/host/internal/typo"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/typo"
 )
 
 // A field is one row of the table in the tags of Config, Summary and Plugin:

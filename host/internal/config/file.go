@@ -13,9 +13,9 @@ import (
 
 	sigsjson "sigs.k8s.io/json"
 
-	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/printable"
-	"github.com/evictd/evictd/host/internal/quantity"
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 // maxErrors bounds the errors reported for an invalid file.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // graceField is the field that the kubelet's soft thresholds require.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/ground/typo"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/typo"
 )
 
 // Check returns errors about required plugins that are not in the plugin directory, and warnings

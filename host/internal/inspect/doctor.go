@@ -14,7 +14,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/criclient"
-	"github.com/evictd/evictd/host/internal/features"
+	"github.com/evictd/evictd/host/internal/ground/features"
 	"github.com/evictd/evictd/host/internal/observe/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/quantity"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/evictd/evictd/host/internal/printable"
-	"github.com/evictd/evictd/host/internal/quantity"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 const (

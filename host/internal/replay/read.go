@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // maxFileBytes bounds the unpacked size of a trace, against wrong files and gzip bombs.

@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/httpserver"
+	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/crisocket"
 	"github.com/evictd/evictd/shared/eviction"

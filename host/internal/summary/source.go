@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/summaryapi"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // Order describes the order in which pods would be evicted now.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // Words returns completions: words, followed by those that of returns for each record, the newest

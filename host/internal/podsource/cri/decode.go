@@ -14,9 +14,9 @@ import (
 	"k8s.io/component-helpers/resource"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/evictd/evictd/host/internal/input"
-	"github.com/evictd/evictd/host/internal/printable"
-	"github.com/evictd/evictd/host/internal/quantity"
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 // maxIdentity bounds names and uids: Kubernetes allows 253 bytes in a name.

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/quantity"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 // Pods are saved at most each saveEvery, and when evictd ends.

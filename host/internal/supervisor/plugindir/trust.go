@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/ground/input"
 )
 
 // maxLinks is the kernel's limit of symbolic links in one path.

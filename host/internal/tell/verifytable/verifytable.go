@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/shared/conformance"
 )
 

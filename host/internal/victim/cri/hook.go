@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/printable"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // Reasons for cancelling a hook.

@@ -2,7 +2,7 @@
 // may not be regular, may block its reader, be endless, or be small and expand to gigabytes. It
 // bounds what is read.
 //
-// It does not know what the files mean. host/internal/quantity parses amounts.
+// It does not know what the files mean. host/internal/ground/quantity parses amounts.
 package input
 
 import (

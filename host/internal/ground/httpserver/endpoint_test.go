@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/input"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 

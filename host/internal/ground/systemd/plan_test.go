@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/systemd"
+	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
