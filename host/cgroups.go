@@ -3,8 +3,8 @@ package host
 import (
 	"context"
 
-	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/pods"
 )
 

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/access"
-	"github.com/evictd/evictd/host/internal/cgroups"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/podsource/listing"
+	"github.com/evictd/evictd/host/internal/node/cgroups"
+	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )

@@ -4,14 +4,14 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
+	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
+	"github.com/evictd/evictd/host/internal/node/podsource/listing"
+	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
 	"github.com/evictd/evictd/host/internal/nodestatus"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
-	podcri "github.com/evictd/evictd/host/internal/podsource/cri"
 	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
-	"github.com/evictd/evictd/host/internal/podsource/listing"
 	"github.com/evictd/evictd/host/internal/victim"
-	victimcri "github.com/evictd/evictd/host/internal/victim/cri"
 	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 

@@ -2,7 +2,7 @@
 // summary to plugins: path, query and headers, as both sides write and read them. sdk/summary
 // explains their meaning.
 //
-// It contains neither server nor client: see host/internal/summary and sdk/summary.
+// It contains neither server nor client: see host/internal/node/summary and sdk/summary.
 package summaryapi
 
 import (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/rundir"
+	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 

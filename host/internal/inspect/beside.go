@@ -7,7 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/observe/fallback"
+	"github.com/evictd/evictd/host/internal/node/fallback"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/shared/eviction"
 )

@@ -5,9 +5,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/node/criclient"
+	"github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/host/internal/victim"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/shared/answers"

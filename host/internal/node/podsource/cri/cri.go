@@ -3,7 +3,7 @@
 // static pods.
 //
 // It does not decide which pod may be evicted (host/internal/policy) and kills none
-// (host/internal/victim/cri).
+// (host/internal/node/victim/cri).
 package cri
 
 import (
@@ -14,9 +14,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/node/criclient"
+	"github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/answers"
 )

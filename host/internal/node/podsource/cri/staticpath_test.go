@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/criclient"
+	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
