@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/evictd/evictd/host/internal/kubeapi"
-	"github.com/evictd/evictd/host/internal/nodestatus"
-	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
-	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
+	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
+	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
 )
 
 // A cluster holds the connection of a daemon beside a kubelet to the API server while it runs.

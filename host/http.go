@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/access"
+	"github.com/evictd/evictd/host/internal/cluster/access"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/expected"

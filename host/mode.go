@@ -1,18 +1,18 @@
 package host
 
 import (
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
+	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
+	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/kubeapi"
 	"github.com/evictd/evictd/host/internal/loop"
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
-	"github.com/evictd/evictd/host/internal/nodestatus"
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
-	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/host/internal/victim"
-	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
 // modeOptions configures a mode.

@@ -18,9 +18,9 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	v1resource "k8s.io/kubernetes/pkg/api/v1/resource"
 
+	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/pods"
-	podkubernetes "github.com/evictd/evictd/host/internal/podsource/kubernetes"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 

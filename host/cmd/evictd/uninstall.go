@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/nodestatus"
 	"github.com/evictd/evictd/host/internal/parts"
 )
 

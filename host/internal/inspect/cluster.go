@@ -10,10 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evictd/evictd/host/internal/cluster/rights"
+	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/rights"
-	victimkubernetes "github.com/evictd/evictd/host/internal/victim/kubernetes"
 )
 
 // apiTimeout bounds all requests to the API server together.

@@ -11,8 +11,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/kubeapi"
 )
 
 // key is the key of the configuration in a ConfigMap.

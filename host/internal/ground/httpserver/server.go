@@ -1,7 +1,7 @@
 // Package httpserver answers HTTP requests of any peer at a bounded cost of descriptors, memory and
 // time; other machines by TLS.
 //
-// It does not know what is served, nor who may read it (host/internal/access).
+// It does not know what is served, nor who may read it (host/internal/cluster/access).
 package httpserver
 
 import (

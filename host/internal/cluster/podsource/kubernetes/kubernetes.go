@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/evictd/evictd/host/internal/kubeapi"
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/host/internal/pods"
