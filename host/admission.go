@@ -15,8 +15,8 @@ import (
 	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/recorder"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/why/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

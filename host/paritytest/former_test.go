@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/paritytest/generate"
 	"github.com/evictd/evictd/host/paritytest/kubelet"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/paritytest/embedded"
 	"github.com/evictd/evictd/host/paritytest/generate"
 )

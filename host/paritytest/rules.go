@@ -8,7 +8,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 // rulesOf names the kubelet's rules that affected s, by the section of

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/paritytest/embedded"
 	"github.com/evictd/evictd/host/paritytest/generate"
 )

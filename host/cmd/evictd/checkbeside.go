@@ -5,7 +5,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/inspect"
 	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/tell"
 )
 
 // besideTable shows how evictd and the kubelet work together, and the recommended kubelet settings

@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/decision/store"
 	"github.com/evictd/evictd/host/internal/inspect"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/why/tell"
 )
 
 func newDoctor() *cobra.Command {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/decision/store"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/why/tell"
 )
 
 // addRecordsDir adds the flags for the records directory, and returns their evaluation.

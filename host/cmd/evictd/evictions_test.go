@@ -10,7 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/decision/store"
+	"github.com/evictd/evictd/host/internal/why/store"
 )
 
 // recorded makes a state directory with these records.

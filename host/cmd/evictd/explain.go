@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/decision/store"
-	"github.com/evictd/evictd/host/internal/decision/whatif"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 )
 
 func newExplain() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

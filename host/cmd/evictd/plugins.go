@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/host/internal/tell/plugintable"
+	"github.com/evictd/evictd/host/internal/why/tell/plugintable"
 )
 
 func newPlugins() *cobra.Command {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/inspect"
-	"github.com/evictd/evictd/host/internal/replay"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/replay"
+	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -11,9 +11,9 @@ import (
 	"runtime"
 
 	"github.com/evictd/evictd/host"
-	"github.com/evictd/evictd/host/internal/replay"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 var errInterrupted = errors.New("interrupted")

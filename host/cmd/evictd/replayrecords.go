@@ -8,8 +8,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/decision/store"
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
+	"github.com/evictd/evictd/host/internal/why/store"
 )
 
 // recordNames resolves the decisions named on a command line, with a unique name for each among the

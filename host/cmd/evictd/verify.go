@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/host/internal/tell/verifytable"
+	"github.com/evictd/evictd/host/internal/why/tell/verifytable"
 	"github.com/evictd/evictd/shared/conformance"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/plugins/pid"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 // A Timer times repeated passes of a manager with plugin processes over the first step of a

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 // maxPasses bounds the repetitions of a pass before an outcome counts as impossible for the

@@ -8,7 +8,7 @@ import (
 
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 // figures holds the summaries of a step, decoded once for all managers.

@@ -17,7 +17,7 @@ import (
 	evictionapi "k8s.io/kubernetes/pkg/kubelet/eviction/api"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 // run is a manager in the course of a scenario.

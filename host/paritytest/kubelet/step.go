@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 )
 
 // A Step is a step that the kubelet has run.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/evictd/evictd/host/internal/replay"
+	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/paritytest/kubelet"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/decision/whatif"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/decision"
 	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -15,7 +15,7 @@ const gibibyte = 1 << 30
 // soft returns an eviction for a soft threshold.
 func soft(t *testing.T) *decision.Decision {
 	t.Helper()
-	data, err := os.ReadFile("../testdata/soft.json")
+	data, err := os.ReadFile("../../decision/testdata/soft.json")
 	if err != nil {
 		t.Fatal(err)
 	}

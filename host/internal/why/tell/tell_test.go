@@ -14,7 +14,7 @@ const gibibyte = 1 << 30
 
 // softEviction returns the example of docs/explain.md.
 func softEviction() *decision.Decision {
-	data, err := os.ReadFile("../decision/testdata/soft.json")
+	data, err := os.ReadFile("../../decision/testdata/soft.json")
 	if err != nil {
 		panic(err)
 	}

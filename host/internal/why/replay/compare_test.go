@@ -202,7 +202,7 @@ evictionSoftGracePeriod["pid.available"]: "1 min": time: invalid duration "1 min
 
 // Whatever a recorded manager did is right, and nothing that was not recorded is.
 func TestRecordedOutcomesAreRight(t *testing.T) {
-	files, err := filepath.Glob("../../../test/traces/rule-*.json")
+	files, err := filepath.Glob("../../../../test/traces/rule-*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no traces: %v", err)
 	}
@@ -257,7 +257,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestDecisionsKeepTheirFormat(t *testing.T) {
-	trace, err := Read("../../../test/traces/rule-reclaim-suffices.json")
+	trace, err := Read("../../../../test/traces/rule-reclaim-suffices.json")
 	if err != nil {
 		t.Fatal(err)
 	}

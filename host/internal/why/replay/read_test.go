@@ -172,7 +172,7 @@ func TestRubbishIsReportedInPart(t *testing.T) {
 }
 
 func TestRecordedTracesAreRead(t *testing.T) {
-	files, err := filepath.Glob("../../../test/traces/rule-*.json")
+	files, err := filepath.Glob("../../../../test/traces/rule-*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no traces: %v", err)
 	}

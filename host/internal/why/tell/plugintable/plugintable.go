@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/registry"
-	"github.com/evictd/evictd/host/internal/tell"
+	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
