@@ -62,7 +62,7 @@ E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD
 E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')
 BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .)))
 # What the parity tests must reach of: the statements that decide.
-DECIDERS = github.com/evictd/evictd/host/internal/policy,github.com/evictd/evictd/shared/eviction/rank,github.com/evictd/evictd/host/internal/admission
+DECIDERS = github.com/evictd/evictd/host/internal/core/policy,github.com/evictd/evictd/shared/eviction/rank,github.com/evictd/evictd/host/internal/core/admission
 # Of these not what the kubelet has nothing like: relief, comparisons for warnings, kills of a former host, a second
 # look, vendors of filesystems, orders by name for plugins. Their tests stand beside them.
 NOT_THE_KUBELETS = brake.go,valueorder.go,ledger.go,verdict.go,moment.go,intent.go,claim.go,split.go,steps.go,named.go

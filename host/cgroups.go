@@ -3,9 +3,9 @@ package host
 import (
 	"context"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
-	"github.com/evictd/evictd/host/internal/pods"
 )
 
 // running lists the running pods and counts those without a manifest.

@@ -13,12 +13,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/node/fallback"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"github.com/evictd/evictd/host/internal/cluster/access"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
-	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	"github.com/evictd/evictd/host/internal/supervisor"

@@ -3,8 +3,8 @@
 // and keeps them in order from start to end. host/cmd/evictd is its first
 // embedder.
 //
-// It decides nothing by itself: what thresholds mean is host/internal/policy,
-// the order of a pass host/internal/loop.
+// It decides nothing by itself: what thresholds mean is host/internal/core/policy,
+// the order of a pass host/internal/core/loop.
 package host
 
 import (
@@ -25,10 +25,14 @@ import (
 	"github.com/evictd/evictd/host/internal/cluster/events"
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/expected"
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/inspect"
-	"github.com/evictd/evictd/host/internal/loop"
 	"github.com/evictd/evictd/host/internal/metrics"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
@@ -38,12 +42,8 @@ import (
 	"github.com/evictd/evictd/host/internal/node/summary"
 	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
 	"github.com/evictd/evictd/host/internal/node/victim/processes"
-	"github.com/evictd/evictd/host/internal/observe"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/host/internal/why/recorder"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"

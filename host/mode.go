@@ -6,13 +6,13 @@ import (
 	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
 	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/victim"
 )
 
 // modeOptions configures a mode.

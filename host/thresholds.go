@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

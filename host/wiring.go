@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/observe"
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/host/internal/supervisor/client"
 )

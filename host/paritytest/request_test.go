@@ -19,8 +19,8 @@ import (
 	v1resource "k8s.io/kubernetes/pkg/api/v1/resource"
 
 	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 

@@ -36,7 +36,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/beside"
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	signals "github.com/evictd/evictd/shared/eviction"
 )
 

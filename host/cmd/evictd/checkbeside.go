@@ -3,8 +3,8 @@ package main
 import (
 	"io"
 
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/inspect"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/host/internal/why/tell"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -53,7 +53,7 @@ func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
 
 // Records as --json prints them were explained without their outcome.
 func TestExplainOfItsOwnJSONIsThatOfTheRecord(t *testing.T) {
-	const record = "../../internal/decision/testdata/soft.json"
+	const record = "../../internal/core/decision/testdata/soft.json"
 	want := evictd(t, "explain", record).Out
 	file := filepath.Join(t.TempDir(), "printed.json")
 	if err := os.WriteFile(file, []byte(evictd(t, "explain", "--json", record).Out), 0o600); err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -7,7 +7,7 @@
 //
 // The package reads the file, validates it, applies defaults, and determines what may change while
 // evictd runs. It does not decide anything with the values: the grammar of thresholds is in
-// host/internal/policy, and whether a directory or a socket exists is for its users to check.
+// host/internal/core/policy, and whether a directory or a socket exists is for its users to check.
 package config
 
 import (
@@ -25,8 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/node/summary"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

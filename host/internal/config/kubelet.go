@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/beside"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
-	"github.com/evictd/evictd/host/internal/policy"
 )
 
 // Kubelet holds the parts of a kubelet's configuration that a program beside it must know. They do

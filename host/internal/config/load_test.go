@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 
 	"github.com/evictd/evictd/test/harness/cost"

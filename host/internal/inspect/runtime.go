@@ -15,12 +15,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/host/internal/parts"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

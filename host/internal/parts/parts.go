@@ -13,10 +13,10 @@ import (
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/host/internal/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

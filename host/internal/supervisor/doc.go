@@ -4,7 +4,7 @@
 //
 // It provides an eviction.Plugin per running process whose calls have deadlines and whose replies
 // are checked. It does not decide when to call which of them and knows nothing of thresholds or
-// pods: that is host/internal/loop.
+// pods: that is host/internal/core/loop.
 //
 // The goroutine of Run owns the state of the plugins. The controller compares what is wanted
 // (files, settings) with what runs and begins the next step for each plugin; slow work runs outside

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

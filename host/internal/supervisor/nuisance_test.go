@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/output"
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
 	"github.com/evictd/evictd/shared/launch"
 
 	"github.com/evictd/evictd/test/harness/leaks"

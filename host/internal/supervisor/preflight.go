@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/supervisor/registry"
 )
 
 // Check validates the plugin directory and the settings of o as Run will, but starts nothing. The

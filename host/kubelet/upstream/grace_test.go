@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet"
 
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/victim"
 )
 
 // podSyncStatus stands for the kubelet's type of that name with nothing in it: a pod that

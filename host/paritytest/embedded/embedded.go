@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"github.com/evictd/evictd/host"
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/plugins/memory"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host"
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/why/replay"
 )
 

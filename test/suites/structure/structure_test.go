@@ -24,7 +24,7 @@ import (
 const (
 	root   = "../../.."
 	module = "github.com/evictd/evictd/"
-	loop   = "host/internal/loop"
+	loop   = "host/internal/core/loop"
 )
 
 var rewrite = flag.Bool("rewrite", false, "lower the figures in testdata to those that are found")

@@ -2,7 +2,7 @@
 // writes their status, follows evictd's ConfigMap, sends events and reviews permissions.
 //
 // It knows neither what runs (host/internal/podsource) nor when a pod is evicted
-// (host/internal/victim).
+// (host/internal/core/victim).
 package kubeapi
 
 import (

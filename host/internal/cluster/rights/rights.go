@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/policy"
 )
 
 // API is the part of the API server that Check uses.

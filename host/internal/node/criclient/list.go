@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/nodefs"
 )

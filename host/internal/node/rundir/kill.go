@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/victim"
 )
 
 const (

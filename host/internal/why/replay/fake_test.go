@@ -10,10 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/admission"
-	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/admission"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/admission"
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/core/admission"
+	"github.com/evictd/evictd/host/internal/core/loop"
 )
 
 // A Manager is an eviction manager that makes passes on request.

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/loop"
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/decision"
-	"github.com/evictd/evictd/host/internal/loop"
-	"github.com/evictd/evictd/host/internal/policy"
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )

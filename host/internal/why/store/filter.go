@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 )
 
 // A Filter selects records. Empty fields match all; What names a pod or a record.

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 

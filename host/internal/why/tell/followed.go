@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 )
 
 // Followed describes the outcome of a decision, or why no pod is evicted.

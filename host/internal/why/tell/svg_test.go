@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -14,7 +14,7 @@ const gibibyte = 1 << 30
 
 // softEviction returns the example of docs/explain.md.
 func softEviction() *decision.Decision {
-	data, err := os.ReadFile("../../decision/testdata/soft.json")
+	data, err := os.ReadFile("../../core/decision/testdata/soft.json")
 	if err != nil {
 		panic(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/decision"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -15,7 +15,7 @@ const gibibyte = 1 << 30
 // soft returns an eviction for a soft threshold.
 func soft(t *testing.T) *decision.Decision {
 	t.Helper()
-	data, err := os.ReadFile("../../decision/testdata/soft.json")
+	data, err := os.ReadFile("../../core/decision/testdata/soft.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,8 @@
 // watched, joined with the running pods of the container runtime.
 //
 // While the API server is unreachable the last known pods count, and the runtime still reports
-// which run. The package does not decide which pod may be evicted (host/internal/policy) and kills
-// none (host/internal/victim).
+// which run. The package does not decide which pod may be evicted (host/internal/core/policy) and kills
+// none (host/internal/core/victim).
 package kubernetes
 
 import (
@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/core/pods"
 )
 
 // stripped copies the fields of a pod on which a decision or a kill can depend. A node has

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evictd/evictd/host/internal/policy"
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/victim"
 )
 
 // A judge reassesses evictions that are known only from the API server, like those in the journal.

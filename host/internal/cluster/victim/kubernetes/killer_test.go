@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/victim"
 )
 
 // marked reports whether p has the eviction of the given time. A pod's owner can write annotations

@@ -13,7 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/victim"
+	"github.com/evictd/evictd/host/internal/core/victim"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")

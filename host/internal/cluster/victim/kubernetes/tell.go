@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -2,7 +2,7 @@
 // joined by uid with v1.Pod manifests from a directory, and by name with those of a kubelet's
 // static pods.
 //
-// It does not decide which pod may be evicted (host/internal/policy) and kills none
+// It does not decide which pod may be evicted (host/internal/core/policy) and kills none
 // (host/internal/node/victim/cri).
 package cri
 
@@ -14,9 +14,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

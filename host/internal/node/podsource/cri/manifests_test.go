@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/pods"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/cost"
 )

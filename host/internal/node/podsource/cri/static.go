@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
-	"github.com/evictd/evictd/host/internal/pods"
 )
 
 // sourceFile is the value of the kubelet's source annotation on a pod from staticPodPath.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/node/criclient"
-	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )

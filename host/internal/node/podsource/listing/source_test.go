@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
-	"github.com/evictd/evictd/host/internal/pods"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )

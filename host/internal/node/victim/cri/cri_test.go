@@ -20,10 +20,10 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/node/victim/processes"
-	"github.com/evictd/evictd/host/internal/pods"
-	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )

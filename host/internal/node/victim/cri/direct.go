@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/node/victim/processes"
-	"github.com/evictd/evictd/host/internal/victim"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )

@@ -1,0 +1,422 @@
+package choose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+)
+
+const (
+	// listDeadline bounds a listing of the pods.
+	listDeadline = 5 * time.Second
+	// detailDeadline bounds inspecting the victim's containers, which only the message needs.
+	detailDeadline = 250 * time.Millisecond
+	// FirstStarts is the time after its own start for which the host waits for plugins that measure
+	// pods, before it chooses a pod by priority alone.
+	FirstStarts = 30 * time.Second
+	// rankingShown bounds the pods of a ranking that are logged.
+	rankingShown = 10
+)
+
+// Options configures a Chooser.
+type Options struct {
+	observe.Options
+
+	Pods           pods.Source
+	Responsiveness *observe.Responsiveness
+	// MinDeadline is the least deadline of a call.
+	MinDeadline time.Duration
+}
+
+// A Chooser chooses the pod to evict. It is safe for concurrent use.
+type Chooser struct {
+	Options
+	// Began is when the host started: plugins may still be starting for a while.
+	Began time.Time
+	usage lastUsage
+}
+
+// New returns a Chooser without figures.
+func New(o Options) *Chooser {
+	return &Chooser{Options: o, usage: lastUsage{bySignal: map[eviction.Signal]map[string]lastFigure{}}}
+}
+
+// List lists the pods, within the time that a pass may wait for it.
+func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, c.MinDeadline))
+	defer cancel()
+	return c.Pods.Active(ctx)
+}
+
+// Forget drops the last figures of a signal whose unit has changed.
+func (c *Chooser) Forget(s eviction.Signal) {
+	c.usage.mu.Lock()
+	defer c.usage.mu.Unlock()
+	delete(c.usage.bySignal, s)
+}
+
+// Reliable returns the measured use of s by a pod if it is reliable: a vendor's figure may be a
+// score that only orders pods.
+func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
+	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
+	if m.State != eviction.Measured || i < 0 || !reliable(pin, layout, s) {
+		return eviction.Figure{}
+	}
+	return eviction.Some(m.Usage[i].Value)
+}
+
+func reliable(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) bool {
+	measurers := pin.Serving(layout, s, eviction.CanMeasure)
+	return len(measurers) > 0 && measurers[0].Builtin()
+}
+
+// Total returns the candidates' total use of s, missing if any of them is unknown or unreliable.
+func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) eviction.Figure {
+	if !reliable(pin, layout, s) {
+		return eviction.Figure{}
+	}
+	total := eviction.Some(0)
+	for i := range c.Candidates {
+		m := c.Measured[c.Candidates[i].Row.UID]
+		if m.State != eviction.Measured {
+			return eviction.Figure{}
+		}
+		total.Value += m.UsageFor(s)
+	}
+	return total
+}
+
+// A Request describes the threshold for which to choose a pod.
+type Request struct {
+	Threshold   policy.Threshold
+	Observation eviction.Observation
+	Layout      eviction.Layout
+	At          eviction.PassView
+	// Ending reports whether a pod is a victim already.
+	Ending func(uid string) bool
+	// Veto protects pods that a custom ranker leaves out.
+	Veto bool
+	// Budget bounds the wait for custom plugins.
+	Budget *observe.Budget
+	// List lists the pods.
+	List func(ctx context.Context) (pods.Snapshot, error)
+}
+
+// A Choice is the eviction order of pods, with the ranker and its input.
+type Choice struct {
+	Snapshot pods.Snapshot
+	// Err is why the pods could not be listed.
+	Err        error
+	Candidates []pods.Pod
+	Order      []eviction.Ranked
+	Ranker     string
+	// RankerVersion is the version that the ranker reports. RankerCustom: its order is not the
+	// kubelet's.
+	RankerVersion string
+	RankerCustom  bool
+	Measured      map[string]eviction.Measurement
+	// Took is the duration of the measurement.
+	Took time.Duration
+	// TooSoon: no pod has a figure, and the plugin that measures them is still starting.
+	TooSoon bool
+	// labels and annotations are the keys that rankers see of pods, those of shadows too.
+	labels, annotations []string
+	// detailed is the first pod's measurement with containers, for the message.
+	detailed eviction.Measurement
+}
+
+// Choose lists, measures and ranks the pods.
+func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out Choice) {
+	if out.Snapshot, out.Err = r.List(ctx); out.Err != nil {
+		return out
+	}
+	out.Candidates = candidates(out.Snapshot, r.Ending)
+	c.rank(ctx, pin, r, &out)
+	if out.Snapshot.Recheck != nil {
+		if corrected, differs := out.Snapshot.Recheck(ctx); differs {
+			out = Choice{Snapshot: corrected, Candidates: candidates(corrected, r.Ending)}
+			c.rank(ctx, pin, r, &out)
+		}
+	}
+	out.TooSoon = c.tooSoon(pin, r.Threshold.Signal, &out)
+	if !out.TooSoon && len(out.Order) > 0 && ctx.Err() == nil {
+		out.detailed = c.detail(ctx, pin, r, &out)
+	}
+	return out
+}
+
+// spared returns the reason why a pod may not be evicted at all, empty if it may.
+func spared(p *pods.Pod, ending func(uid string) bool) string {
+	switch {
+	case !p.HasManifest:
+		return "without a manifest"
+	case !policy.Evictable(p.API):
+		return "critical or static"
+	case ending(p.Row.UID):
+		return "being evicted"
+	default:
+		return ""
+	}
+}
+
+// A Spared is a pod that may not be evicted, and why.
+type Spared struct {
+	Pod *pods.Pod
+	Why string
+}
+
+// Spared returns the pods that were not candidates.
+func (c *Choice) Spared() (out []Spared) {
+	is := make(map[string]bool, len(c.Candidates))
+	for i := range c.Candidates {
+		is[c.Candidates[i].Row.UID] = true
+	}
+	for i := range c.Snapshot.Pods {
+		if p := &c.Snapshot.Pods[i]; !is[p.Row.UID] {
+			out = append(out, Spared{p, spared(p, func(string) bool { return true })})
+		}
+	}
+	return out
+}
+
+// candidates returns the pods that may be evicted at all. Plugins see no others. The caller must
+// not modify the slice: it is the snapshot's own if all pods qualify.
+func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
+	isSpared := func(p pods.Pod) bool { return spared(&p, ending) != "" }
+	if !slices.ContainsFunc(s.Pods, isSpared) {
+		return s.Pods
+	}
+	return slices.DeleteFunc(slices.Clone(s.Pods), isSpared)
+}
+
+// rank measures the candidates and asks the ranker in charge for an order, then the fallbacks, then
+// sorts them itself.
+func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *Choice) {
+	t, req := r.Threshold, r.ranking()
+	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
+	started := time.Now()
+	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget}
+	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
+	c.byHost(ctx, m, t.Signal, out.Candidates)
+	if old := c.usage.remember(t.Signal, m.got, out.Candidates, time.Now()); old != nil {
+		out.Snapshot.Stale = append(slices.Clone(out.Snapshot.Stale), *old)
+	}
+	for _, i := range slices.Concat(rankers, pin.Shadows(r.Layout, t.Signal)) {
+		out.labels, out.annotations = append(out.labels, i.Plugin.WantLabels...), append(out.annotations, i.Plugin.WantAnnotations...)
+	}
+	out.Ranker, out.Measured, out.Took = observe.HostItself, m.got, m.done.Sub(started)
+	if len(out.Candidates) == 0 {
+		return
+	}
+	if out.Err = c.noFigures(m, t.Signal); out.Err != nil {
+		return
+	}
+	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(out.Candidates, m.got) })
+	fallback := func() []eviction.Ranked { return rank.Kubelet(rows(), t.Signal) }
+	for n, i := range rankers {
+		if c.Responsiveness.Unresponsive(i.Instance) {
+			continue
+		}
+		order, err := first.Order, first.Err
+		if n > 0 || order == nil && err == nil {
+			req.Signal, req.Candidates = i.As, underName(rows(), t.Signal, i.As)
+			err = r.Budget.Call(ctx, i.Instance, func(ctx context.Context) (err error) {
+				order, err = i.Plugin.Ranker.Rank(ctx, req)
+				return err
+			})
+		}
+		if err != nil {
+			c.Metrics.CallFailed(i.Name, "rank", err)
+			c.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
+			continue
+		}
+		if !r.Veto && len(order) < len(out.Candidates) {
+			order = withLeftOut(order, fallback())
+		}
+		out.Order, out.Ranker, out.RankerVersion, out.RankerCustom = order, i.Name, i.Plugin.Version, !i.Builtin()
+		return
+	}
+	out.Order = fallback()
+}
+
+// errNoFigures is why no pod is chosen by disks while the source of all figures has none, which the
+// host cannot measure: as with a kubelet, none goes by priority alone.
+var errNoFigures = errors.New("the source of figures has none of pods now")
+
+func (c *Chooser) noFigures(m *measured, s eviction.Signal) error {
+	d, _ := eviction.Builtin(s)
+	known := slices.ContainsFunc(slices.Collect(maps.Values(m.got)), func(m eviction.Measurement) bool { return m.State != eviction.MeasurementUnknown })
+	if c.SourceStands == 0 || c.SourceStands == observe.Forever || d.Condition != eviction.DiskPressure || !m.answered || known {
+		return nil
+	}
+	return errNoFigures
+}
+
+// ranking returns the request to a ranker, without the candidates.
+func (r *Request) ranking() eviction.RankRequest {
+	t, o := r.Threshold, r.Observation
+	return eviction.RankRequest{
+		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
+		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
+	}
+}
+
+// An Opinion is the choice that a shadow would have made instead of the ranker in charge.
+type Opinion struct {
+	Plugin, Version string
+	// First is the pod that the shadow would evict, "" for none. Place is the position of the
+	// actual victim in its order, from 1 on, 0 if it was left out.
+	First string
+	Place int
+	Err   error
+	Took  time.Duration
+}
+
+// Opinions asks shadows to rank the candidates of a choice that is already made.
+func (c *Chooser) Opinions(ctx context.Context, shadows []registry.Provider, r Request, made *Choice) []Opinion {
+	rows := rowsOfCandidates(made.Candidates, made.Measured)
+	all := make([]Opinion, len(shadows))
+	var asked sync.WaitGroup
+	for n, i := range shadows {
+		asked.Go(func() {
+			began, req := time.Now(), r.ranking()
+			req.Signal, req.Candidates = i.As, underName(rows, r.Threshold.Signal, i.As)
+			order, err := i.Plugin.Ranker.Rank(ctx, req)
+			all[n] = Opinion{Plugin: i.Name, Version: i.Plugin.Version, Err: err, Took: time.Since(began)}
+			if len(order) > 0 {
+				all[n].First = made.pod(order[0].UID).String()
+			}
+			all[n].Place = 1 + slices.IndexFunc(order, func(r eviction.Ranked) bool { return r.UID == made.Order[0].UID })
+		})
+	}
+	asked.Wait()
+	return all
+}
+
+func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measurement) []eviction.Candidate {
+	rows := make([]eviction.Candidate, len(candidates))
+	for i, row := range rowsOf(candidates, eviction.DetailPod) {
+		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
+	}
+	return rows
+}
+
+// underName renames the use of signal s to name, the signal of the same filesystem that a ranker
+// knows.
+func underName(rows []eviction.Candidate, s, name eviction.Signal) []eviction.Candidate {
+	if s == name {
+		return rows
+	}
+	out := slices.Clone(rows)
+	for i := range out {
+		renameUsage(&out[i].Measurement, s, name)
+	}
+	return out
+}
+
+// withLeftOut appends the candidates that a ranker left out, in the kubelet's order.
+func withLeftOut(order, all []eviction.Ranked) []eviction.Ranked {
+	ranked := make(map[string]bool, len(order))
+	for _, r := range order {
+		ranked[r.UID] = true
+	}
+	return append(order, slices.DeleteFunc(all, func(r eviction.Ranked) bool { return ranked[r.UID] })...)
+}
+
+// tooSoon reports whether to retry later instead of using a choice: no pod was measured, and the
+// plugin that should measure has not finished its first start.
+func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, out *Choice) bool {
+	if len(out.Order) == 0 || time.Since(c.Began) >= FirstStarts {
+		return false
+	}
+	for _, m := range out.Measured {
+		if m.State != eviction.MeasurementUnknown {
+			return false
+		}
+	}
+	return pin.FirstStart(s)
+}
+
+// detail measures the containers of the first pod, for the message. If that fails the message omits
+// them.
+func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out *Choice) eviction.Measurement {
+	pod, known := out.First()
+	if known.State != eviction.Measured || len(known.Containers) > 0 {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
+	defer cancel()
+	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget}
+	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
+	if !ok || detailed.State != eviction.Measured {
+		return known
+	}
+	return detailed
+}
+
+// Drop removes pods that must not be chosen any more: they became victims, or have ended. They
+// count neither as spared by the ranker nor as candidates.
+func (c *Choice) Drop(gone func(uid string) bool) {
+	c.Order = slices.DeleteFunc(c.Order, func(r eviction.Ranked) bool { return gone(r.UID) })
+	c.Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(p pods.Pod) bool { return gone(p.Row.UID) })
+}
+
+// First returns the pod to evict and its measurement. The order must not be empty.
+func (c *Choice) First() (pods.Pod, eviction.Measurement) {
+	uid := c.Order[0].UID
+	if c.detailed.UID == uid {
+		return c.pod(uid), c.detailed
+	}
+	return c.pod(uid), c.Measured[uid]
+}
+
+func (c *Choice) pod(uid string) pods.Pod {
+	for i := range c.Candidates {
+		if c.Candidates[i].Row.UID == uid {
+			return c.Candidates[i]
+		}
+	}
+	return pods.Pod{}
+}
+
+// Shown returns the head of the order for the log.
+func (c *Choice) Shown() []string {
+	out := make([]string, 0, rankingShown)
+	for _, r := range c.Order[:min(len(c.Order), rankingShown)] {
+		text := c.pod(r.UID).String()
+		if r.Reason != "" {
+			text = fmt.Sprintf("%s (%s)", text, r.Reason)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// WhyNobody returns why none of the active pods can be evicted. ending reports whether a pod is a
+// victim already.
+func (c *Choice) WhyNobody(ending func(uid string) bool) string {
+	counts := map[string]int{}
+	for i := range c.Snapshot.Pods {
+		counts[cmp.Or(spared(&c.Snapshot.Pods[i], ending), "left out by the ranker")]++
+	}
+	var reasons []string
+	for _, reason := range []string{"without a manifest", "critical or static", "being evicted", "left out by the ranker"} {
+		if n := counts[reason]; n > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
+	return cmp.Or(strings.Join(reasons, ", "), "no pod is active")
+}

@@ -1,0 +1,194 @@
+package choose
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Measuring describes how to measure pods: with the first of Measurers, and with the others those
+// that it could not measure.
+type Measuring struct {
+	Measurers []registry.Provider
+	At        eviction.PassView
+	Signal    eviction.Signal
+	Detail    eviction.Detail
+	Budget    *observe.Budget
+}
+
+// Measure measures pods and returns the results by uid.
+func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.Pod) map[string]eviction.Measurement {
+	m, _ := c.measure(ctx, how, candidates, nil, eviction.RankRequest{})
+	return m.got
+}
+
+// measured collects pods' figures as they arrive.
+type measured struct {
+	mu  sync.Mutex
+	got map[string]eviction.Measurement
+	// asked is the number of pods, done when the last of them had an answer.
+	asked int
+	done  time.Time
+	// answered: a plugin has answered.
+	answered bool
+}
+
+// measure asks one measurer after the other until all pods are measured. If the first one is also
+// the ranker in charge, it may rank in the same call.
+func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
+	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates)}
+	missing := candidates
+	for i, p := range how.Measurers {
+		if len(missing) == 0 {
+			break
+		}
+		if c.Responsiveness.Unresponsive(p.Instance) {
+			continue
+		}
+		req := eviction.MeasureRequest{
+			PassView: how.At, Detail: how.Detail,
+			Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, how.Detail),
+		}
+		take := func(answer eviction.Measurement) {
+			if p.As != how.Signal {
+				renameUsage(&answer, p.As, how.Signal)
+			}
+			m.take(answer)
+		}
+		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
+			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
+			defer cancel()
+			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
+				rank.Signal = p.As
+				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
+				return err
+			}
+			return p.Plugin.Measurer.Measure(ctx, req, take)
+		})
+		c.Responsiveness.Measured(p.Instance, err)
+		m.answered = m.answered || err == nil || errors.Is(err, eviction.ErrRefused)
+		if err != nil {
+			c.Metrics.CallFailed(p.Name, "measure", err)
+			c.Log.Error("measuring pods failed", "plugin", p.Name, "signal", how.Signal, "error", err)
+		}
+		missing = m.missing(missing)
+		if len(missing) > 0 {
+			ranked = eviction.Ranking{} // it was based on incomplete figures
+		}
+	}
+	if m.done.IsZero() {
+		m.done = time.Now()
+	}
+	return m, ranked
+}
+
+// byHost measures the pods that no plugin has measured: priority alone would choose the wrong one.
+// It does not override the answers of an authoritative source.
+func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, candidates []pods.Pod) {
+	missing := m.missing(candidates)
+	stands := c.SourceStands == observe.Forever || c.SourceStands > 0 && len(m.got) > 0
+	if c.Fallback == nil || len(missing) == 0 || stands && m.answered {
+		return
+	}
+	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
+	for _, a := range answers {
+		m.take(a)
+	}
+	if len(answers) > 0 {
+		c.Log.Warn("no plugin measured these pods, host measures them", "signal", s, "pods", len(answers), "of", len(candidates))
+	}
+	m.done = time.Now()
+}
+
+func (m *measured) take(answer eviction.Measurement) {
+	if answer.State == eviction.MeasurementUnknown {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.got[answer.UID] = answer
+	if len(m.got) == m.asked {
+		m.done = time.Now()
+	}
+}
+
+// missing returns the pods of asked that have no figure.
+func (m *measured) missing(asked []pods.Pod) []pods.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(asked), func(p pods.Pod) bool { _, ok := m.got[p.Row.UID]; return ok })
+}
+
+// renameUsage renames m's use of signal from to another signal of the same filesystem. It copies
+// what m shares with others.
+func renameUsage(m *eviction.Measurement, from, to eviction.Signal) {
+	m.Usage = slices.Clone(m.Usage)
+	for i := range m.Usage {
+		if m.Usage[i].Signal == from {
+			m.Usage[i].Signal = to
+		}
+	}
+}
+
+// rowsOf returns the rows of pods, with containers only if detail asks for them: they cost time on
+// the wire.
+func rowsOf(ps []pods.Pod, detail eviction.Detail) []eviction.Pod {
+	rows := make([]eviction.Pod, len(ps))
+	for i := range ps {
+		rows[i] = ps[i].Row
+		if detail != eviction.DetailContainers {
+			rows[i].Containers = nil
+		}
+	}
+	return rows
+}
+
+// lastUsage holds the last figures of pods by signal and uid. It is safe for concurrent use.
+type lastUsage struct {
+	mu       sync.Mutex
+	bySignal map[eviction.Signal]map[string]lastFigure
+}
+
+// A lastFigure is the last figure of a pod, measured at at.
+type lastFigure struct {
+	eviction.Measurement
+	at time.Time
+}
+
+// errOldFigures is why figures of a former measurement count.
+var errOldFigures = errors.New("not measured now")
+
+// remember keeps the figures for passes in which measuring fails, and gives pods without figures
+// their last ones: it returns the age of the oldest of these, or says that a pod has none, nil if all
+// are of now. It forgets pods that are gone.
+func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod, now time.Time) (old *pods.Stale) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	last, next := u.bySignal[s], make(map[string]lastFigure, len(candidates))
+	for _, c := range candidates {
+		uid := c.Row.UID
+		if m, ok := got[uid]; ok {
+			next[uid] = lastFigure{m, now}
+			continue
+		}
+		if old == nil {
+			old = &pods.Stale{Input: "figures of pods", Err: errOldFigures}
+		}
+		m, ok := last[uid]
+		if ok {
+			next[uid], got[uid] = m, m.Measurement
+			old.Age = max(old.Age, now.Sub(m.at))
+		} else {
+			got[uid] = eviction.Measurement{UID: uid, Err: "not measured"}
+		}
+	}
+	u.bySignal[s] = next
+	return old
+}

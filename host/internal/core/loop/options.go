@@ -1,0 +1,158 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/host/internal/core/victim"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// A Recorder takes the events of the eviction manager, worded as the kubelet's.
+type Recorder interface {
+	victim.Recorder
+	NodeEvent(eventType, reason, message string)
+}
+
+// Metrics counts passes and evictions. It is safe for concurrent use.
+type Metrics interface {
+	observe.Metrics
+	victim.Metrics
+	Passed(trigger string, took time.Duration)
+	Condition(c eviction.Condition, yes bool)
+	Evicted(s eviction.Signal)
+	StatsAge(s eviction.Signal, age time.Duration)
+	PodsUnmanaged(n int)
+	ShadowRanked(plugin string, s eviction.Signal, place int, err error)
+}
+
+// Records stores decisions with their reasons.
+type Records interface {
+	// Why explains the eviction of d's first pod in one line.
+	Why(d *decision.Decision) string
+	// Passed receives the conclusion of a pass or of an action. It must not block.
+	Passed(c Conclusion)
+}
+
+// A Journal saves state that a new host needs after a restart.
+type Journal interface {
+	victim.Journal
+	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
+}
+
+// Pacing says what the next decision waits for.
+type Pacing string
+
+// The pacings.
+const (
+	// PacingOneVictim evicts no second pod until the effect of the first one's end is visible: see
+	// policy.Ledger. Passes continue meanwhile.
+	PacingOneVictim Pacing = "evictd"
+	// PacingKubelet makes one pass at a time and waits for its kill, and then up to half a minute
+	// until the pod is cleaned up. Wakes meanwhile are merged into the next pass. It does not wait
+	// for the relief of the last victim.
+	PacingKubelet Pacing = "kubelet"
+)
+
+// RankVeto says under which thresholds a pod that a custom ranker left out is
+// safe from eviction.
+type RankVeto string
+
+// The vetoes.
+const (
+	VetoSoft   RankVeto = "soft"
+	VetoAlways RankVeto = "always"
+	VetoNever  RankVeto = "never"
+)
+
+func (v RankVeto) standsFor(t policy.Threshold) bool {
+	return v == VetoAlways || v != VetoNever && !t.Hard()
+}
+
+// Settings are the parts of the configuration that a reload may change between two passes.
+type Settings struct {
+	observe.Config
+
+	TransitionPeriod         time.Duration
+	MaxPodGracePeriodSeconds int32
+	// MonitoringInterval is the time between passes that nothing woke.
+	MonitoringInterval time.Duration
+	// MemoryNotifications lets plugins watch the memory signals
+	// (kernelMemcgNotification of the kubelet).
+	MemoryNotifications bool
+	// DryRun decides and logs, but kills no pod.
+	DryRun   bool
+	Pacing   Pacing
+	RankVeto RankVeto
+	// LocalStorageLimits evicts pods that exceed their own local storage limits
+	// (localStorageCapacityIsolation of the kubelet).
+	LocalStorageLimits bool
+	LocalRules         policy.LocalRules
+	// ID identifies this configuration in records.
+	ID string
+	// PodLevelResources counts pod-level resource requests (the kubelet's feature gate).
+	PodLevelResources bool
+}
+
+func (s *Settings) asKubelet() bool { return s.Pacing == PacingKubelet }
+
+// A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
+type ReclaimFunc = func(ctx context.Context) error
+
+// Options configures a Loop. Fields that may be missing say so.
+type Options struct {
+	observe.Options
+
+	// Metrics is the observer's too.
+	Metrics  Metrics
+	Settings Settings
+	// Pin returns the plugins that run now, pinned for a pass. Changed delivers a value when the
+	// set of plugins has changed.
+	Pin     func() *registry.Pin
+	Changed <-chan struct{}
+	Pods    pods.Source
+	// Manifests, if not nil, returns the problems of pod manifests at the start, before Pods would
+	// report them with the first listing.
+	Manifests func() []pods.Problem
+	Killer    victim.Killer
+	Recorder  Recorder
+	Journal   Journal
+	// After is the timer of AwaitCleanup. Other waits use the real clock.
+	After func(time.Duration) <-chan time.Time
+	// BootNanos reads CLOCK_BOOTTIME. It may be nil if sample times are not checked.
+	BootNanos func() int64
+	// Reclaim holds functions that replace steps of node-level reclaim, by name.
+	Reclaim map[string]ReclaimFunc
+	// SkipStepsBecause, if not empty, disables the steps that Reclaim does not replace, and gives
+	// the reason.
+	SkipStepsBecause string
+	// TellConditions sends an event about the node when a condition changes. A kubelet sends these
+	// itself.
+	TellConditions bool
+	// Holder, if not nil, names the largest user of a resource outside of all pods.
+	Holder func(eviction.Signal) string
+	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It must
+	// not block.
+	Conditions func([]eviction.Condition)
+	// Alive, if not nil, is called by the loop's goroutine in each iteration, at least once per
+	// AliveEvery unless a pass takes longer. It must not block.
+	Alive      func()
+	AliveEvery time.Duration
+	// MinDeadline is the shortest deadline of any part of a pass.
+	MinDeadline time.Duration
+	// Records, if not nil, stores decisions with their reasons.
+	Records Records
+	// Explain fills in the Ranking of outcomes.
+	Explain bool
+	// OnRequest makes passes only when Synchronize is called.
+	OnRequest bool
+	// RestoredKills and RestoredConditions were saved by a former host on the same boot: kills to finish first, and
+	// when it last saw conditions.
+	RestoredKills      []victim.Kill
+	RestoredConditions map[eviction.Condition]time.Time
+}

@@ -1,0 +1,145 @@
+package victim
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Relief tracks what victims of node pressure are expected to free, and why no other pod is evicted
+// until they have.
+type Relief struct {
+	ledger  policy.Ledger
+	waiting map[eviction.Signal]policy.Wait
+	// paced holds, by signal and reason, when a wait due to the kubelet's pace was last reported.
+	paced   map[string]time.Time
+	moment  func() policy.Moment
+	settle  func(policy.Settlement)
+	events  func(eventType, reason, message string)
+	holder  func(eviction.Signal) string
+	metrics Metrics
+	log     *slog.Logger
+}
+
+// Expect records what v, a victim of t, is expected to free; use is its usage of t's signal. t is
+// policy.LocalStorage for a pod over its own limit.
+func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, use eviction.Figure, observed map[eviction.Signal]eviction.Observation) {
+	if v.DryRun {
+		return
+	}
+	owner, _ := v.Pod.Family()
+	r.ledger = r.ledger.Promised(policy.Promise{
+		UID: v.UID, Pod: v.Name, Owner: owner, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
+	}, t, observed, r.moment())
+	r.settled()
+}
+
+// Chosen records the first pod of a ranking for t, and reports whether it may be evicted. all is
+// the total usage of all candidates.
+func (r *Relief) Chosen(t policy.Threshold, o eviction.Observation, first pods.Pod, all eviction.Figure) bool {
+	owner, controlled := first.Family()
+	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{Owner: owner, Controlled: controlled, Made: first.Made(), All: all}, r.moment())
+	return r.Judge(t, o).Go
+}
+
+// settled logs the victims of which no more relief is expected.
+func (r *Relief) settled() {
+	for _, s := range r.ledger.Settled() {
+		promised := int64(0)
+		if s.Promised.OK {
+			promised = s.Promised.Value
+		}
+		r.metrics.Relieved(s.Signal, promised, s.Released)
+		r.settle(s)
+		r.log.Info("relief of a victim", "pod", s.Pod, "uid", s.UID, "signal", s.Signal, "promised", promised, "freed", s.Released)
+	}
+}
+
+// Measured records what a terminating victim of t uses now.
+func (r *Relief) Measured(uid string, t policy.Threshold, layout eviction.Layout, use eviction.Figure, at policy.Moment) {
+	r.ledger = r.ledger.Measured(uid, policy.Relieved(t, layout, use), at)
+}
+
+// Observed records the observations of a pass and the thresholds that are met, and determines what
+// each threshold in must has to wait for.
+func (r *Relief) Observed(observed map[eviction.Signal]eviction.Observation, met []policy.Observed, must []policy.Threshold, last func(eviction.Signal) eviction.Observation) {
+	before := r.waiting
+	r.waiting = map[eviction.Signal]policy.Wait{}
+	r.ledger = r.ledger.Observed(observed, met, r.moment())
+	r.settled()
+	for _, t := range must {
+		if o := last(t.Signal); o.State == eviction.Observed {
+			r.Judge(t, o)
+		}
+	}
+	for s, w := range r.waiting {
+		if before[s].For != w.For {
+			r.log.Debug("next victim waits", "signal", s, "for", w.For, "victims", w.Victims, "until", w.Until)
+		}
+	}
+}
+
+// Judge asks the ledger whether another pod may be evicted for t, and keeps what t waits for.
+func (r *Relief) Judge(t policy.Threshold, o eviction.Observation) policy.Verdict {
+	v := r.ledger.Judge(t, o, r.moment())
+	if v.Go {
+		delete(r.waiting, t.Signal)
+	} else {
+		r.waiting[t.Signal] = v.Wait
+		r.tellPace(v.Wait)
+	}
+	return v
+}
+
+// tellPace sends an event about a wait due to the kubelet's pace, again while it lasts.
+func (r *Relief) tellPace(w policy.Wait) {
+	const again = 10 * time.Minute
+	key, now := string(w.Signal)+" "+w.Reason, time.Now()
+	if w.For != policy.WaitForPace || now.Sub(r.paced[key]) < again {
+		return
+	}
+	r.paced[key] = now
+	holder := ""
+	if r.holder != nil && w.Reason == policy.NoHolder {
+		holder = r.holder(w.Signal)
+	}
+	r.log.Warn("next eviction waits for the kubelet's pace", "signal", w.Signal, "reason", w.Reason, "last", w.Victims, "until", w.Until, "holder", holder)
+	if r.events != nil {
+		reason, message := paceEvent(w, holder)
+		r.events("Warning", reason, message)
+	}
+}
+
+// Waiting returns the waits of thresholds, sorted by signal.
+func (r *Relief) Waiting() []policy.Wait {
+	return slices.SortedFunc(maps.Values(r.waiting), func(a, b policy.Wait) int { return cmp.Compare(a.Signal, b.Signal) })
+}
+
+// LookAt returns when to check again for awaited relief, zero if it awaits the end of a victim,
+// which is reported.
+func (r *Relief) LookAt() (times []time.Time) {
+	for _, w := range r.waiting {
+		times = append(times, w.LookAt)
+	}
+	return append(times, r.ledger.LookAt(r.moment()))
+}
+
+// EventReasonPace is the reason of the event about evictions at the kubelet's pace.
+const EventReasonPace = "EvictionsSlowedDown"
+
+// paceEvent returns the node event about a wait for the kubelet's pace. holder is the largest user
+// of the resource outside of all pods, empty if unknown.
+func paceEvent(w policy.Wait, holder string) (reason, message string) {
+	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
+	if w.Reason == policy.NoHolder && holder != "" {
+		message += "; outside of all pods the most is held by " + holder
+	}
+	return EventReasonPace, message
+}
