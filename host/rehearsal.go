@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/pluginhost/client"
+	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 )
 
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {

@@ -11,8 +11,8 @@ import (
 	"runtime"
 
 	"github.com/evictd/evictd/host"
-	"github.com/evictd/evictd/host/internal/supervisor"
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/replay"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/supervisor"
+	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 )
 
 // An Absence is an error about a required plugin that does not serve.

@@ -66,21 +66,21 @@ var pins = []struct{ file, code, text string }{
 	{"shared/eviction/deadline.go", "ReclaimDeadline     = 10 * time.Minute", "a stream of progress | 10 min,"},
 	{"shared/eviction/deadline.go", "StopDeadline = 2 * time.Second", "After 2 s SIGKILL to the"},
 	{
-		"host/internal/supervisor/crash.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
+		"host/internal/pluginhost/supervisor/crash.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
 		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min",
 	},
-	{"host/internal/supervisor/client/miss.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
-	{"host/internal/supervisor/client/slowness.go", "mostDelay  = SlowWindow / 20", "more than 3 s within a minute beyond a tenth"},
-	{"host/internal/supervisor/client/slowness.go", "StandbyFor = 10 * time.Minute", "offer the same, for 10 min |"},
+	{"host/internal/pluginhost/client/miss.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
+	{"host/internal/pluginhost/client/slowness.go", "mostDelay  = SlowWindow / 20", "more than 3 s within a minute beyond a tenth"},
+	{"host/internal/pluginhost/client/slowness.go", "StandbyFor = 10 * time.Minute", "offer the same, for 10 min |"},
 	{"shared/launch/lines.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},
-	{"host/internal/supervisor/output/log.go", "maxTextBytes = 2 << 10", "of which 2 KiB"},
-	{"host/internal/supervisor/output/log.go", "maxLinesPerSecond = 200", "At most 200 lines and"},
+	{"host/internal/pluginhost/output/log.go", "maxTextBytes = 2 << 10", "of which 2 KiB"},
+	{"host/internal/pluginhost/output/log.go", "maxLinesPerSecond = 200", "At most 200 lines and"},
 	{"shared/launch/log.go", "KeptLines = 100", "the last 100 lines"},
-	{"host/internal/supervisor/output/log.go", "maxBytesPerSecond = 256 << 10", "and 256 KiB a second are logged"},
+	{"host/internal/pluginhost/output/log.go", "maxBytesPerSecond = 256 << 10", "and 256 KiB a second are logged"},
 	{"shared/launch/lines.go", "ReadRate = 4 << 20", "More than 4 MiB a second are not read"},
-	{"host/internal/supervisor/client/client.go", "mostWakes = 500", "and more than 500 end the call"},
-	{"host/internal/supervisor/client/client.go", "mostProgress = 10_000", "| messages of progress | 10 000 a second |"},
-	{"host/internal/supervisor/client/check.go", "maxReasonBytes = 1 << 10", "1 KiB is kept"},
+	{"host/internal/pluginhost/client/client.go", "mostWakes = 500", "and more than 500 end the call"},
+	{"host/internal/pluginhost/client/client.go", "mostProgress = 10_000", "| messages of progress | 10 000 a second |"},
+	{"host/internal/pluginhost/client/check.go", "maxReasonBytes = 1 << 10", "1 KiB is kept"},
 	{"shared/launch/command.go", `parentFDEnv = "EVICTD_PARENT_FD=3"`, "| `EVICTD_PARENT_FD` | the number of the inherited pipe, `3`."},
 	{"shared/sandbox/sandbox.go", "programFD = 4", "`/proc/self/fd/4`"},
 	{"host/internal/core/observe/budget.go", "slowBudget = 30 * time.Second", "custom plugins have 30 s together"},
@@ -128,7 +128,7 @@ func TestProtocolFigures(t *testing.T) {
 func TestProtocolNamesEveryVariable(t *testing.T) {
 	text := read(t, protocol)
 	want := map[string]bool{wire.Handshake.MagicCookieKey: true, wire.Handshake.MagicCookieValue: true, plugin.EnvUnixSocketDir: true}
-	for _, dir := range []string{"host/internal/supervisor", "shared/sandbox", "shared/launch", "shared/wire", "sdk", "sdk/internal/stdout"} {
+	for _, dir := range []string{"host/internal/pluginhost/supervisor", "shared/sandbox", "shared/launch", "shared/wire", "sdk", "sdk/internal/stdout"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no code in %s: %v", dir, err)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/supervisor/startup"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/startup"
 )
 
 // On a slow machine all plugins started at once, took each other's time and missed

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/client"
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/supervisor/startup"
+	"github.com/evictd/evictd/host/internal/pluginhost/client"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

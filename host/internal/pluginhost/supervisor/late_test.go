@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

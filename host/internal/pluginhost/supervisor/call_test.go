@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/client"
+	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

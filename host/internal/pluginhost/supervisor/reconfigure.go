@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

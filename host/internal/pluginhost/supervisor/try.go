@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 )
 
 // Try starts the plugins as Run would, with the same confinement and each in its own process,

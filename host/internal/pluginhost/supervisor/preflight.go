@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 )
 
 // Check validates the plugin directory and the settings of o as Run will, but starts nothing. The

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/plugindir"
-	"github.com/evictd/evictd/host/internal/supervisor/startup"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/client"
-	"github.com/evictd/evictd/host/internal/supervisor/output"
+	"github.com/evictd/evictd/host/internal/pluginhost/client"
+	"github.com/evictd/evictd/host/internal/pluginhost/output"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
-	"github.com/evictd/evictd/host/internal/supervisor/output"
+	"github.com/evictd/evictd/host/internal/pluginhost/output"
 	"github.com/evictd/evictd/shared/launch"
 
 	"github.com/evictd/evictd/test/harness/leaks"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/supervisor/output"
+	"github.com/evictd/evictd/host/internal/pluginhost/output"
 	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
