@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
-	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 )
 

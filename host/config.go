@@ -1,7 +1,7 @@
 package host
 
 import (
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 )
 
 // Config is the configuration of a Manager: evictd's configuration file with defaults applied.

@@ -17,8 +17,8 @@ import (
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/victim"
+	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/node/fallback"
-	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

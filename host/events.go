@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
-	"github.com/evictd/evictd/host/internal/expected"
+	"github.com/evictd/evictd/host/internal/face/expected"
 )
 
 // maxEvents bounds the events in the status.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
-	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/parts"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/parts"
 )
 
 const (

@@ -5,14 +5,14 @@ import (
 	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
 	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
 	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
-	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/victim"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/parts"
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
-	"github.com/evictd/evictd/host/internal/parts"
 )
 
 // modeOptions configures a mode.

@@ -34,9 +34,9 @@ import (
 	utilfs "k8s.io/kubernetes/pkg/util/filesystem"
 	"sigs.k8s.io/yaml"
 
-	"github.com/evictd/evictd/host/internal/beside"
-	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/face/beside"
+	"github.com/evictd/evictd/host/internal/face/config"
 	signals "github.com/evictd/evictd/shared/eviction"
 )
 

@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/inspect"
+	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/why/tell"
 )
 

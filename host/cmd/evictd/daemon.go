@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/evictd/evictd/host"
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/reload"
 	"github.com/evictd/evictd/host/internal/ground/logbuffer"
 	"github.com/evictd/evictd/host/internal/ground/systemd"
-	"github.com/evictd/evictd/host/internal/reload"
 	"github.com/evictd/evictd/shared/memlock"
 )
 

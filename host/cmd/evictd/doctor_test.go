@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/inspect"
+	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 

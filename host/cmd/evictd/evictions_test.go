@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/store"
 )
 

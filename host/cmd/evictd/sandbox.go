@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/shared/conformance"
 	"github.com/evictd/evictd/shared/sandbox"

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
-	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/parts"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/parts"
 )
 
 func newUninstallNode() *cobra.Command {

@@ -86,7 +86,7 @@ var pins = []struct{ file, code, text string }{
 	{"host/internal/core/observe/budget.go", "slowBudget = 30 * time.Second", "custom plugins have 30 s together"},
 	{"host/internal/core/observe/budget.go", "promptBudget = time.Second", "for memory and process ids\n1 s."},
 	{"host/internal/core/wake/limiter.go", "wakesPerSecond = 20", "more than 20 a second come to nothing"},
-	{"host/internal/config/config.go", `is:"interval" default:"10s"`, "until the next interval (10 s)"},
+	{"host/internal/face/config/config.go", `is:"interval" default:"10s"`, "until the next interval (10 s)"},
 	{"shared/wire/goplugin.go", "MaxMessageBytes = 8 << 20", "limits of 8 MiB for a message"},
 	{"shared/wire/send.go", "chunk = 100", "messages of at most 100 pods"},
 	{"shared/wire/send.go", "chunk = 100", "| `measurements` of a message | 100 |"},

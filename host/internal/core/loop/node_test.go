@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
-	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/metrics"
+	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

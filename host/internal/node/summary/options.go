@@ -19,7 +19,7 @@ const (
 )
 
 // Options configures the source of the summary, with what it does not contain. It is a table of
-// host/internal/config, which reads the tags.
+// host/internal/face/config, which reads the tags.
 type Options struct {
 	// Address is https://HOST:PORT of a kubelet, with a path if the summary is not
 	// at /stats/summary, or unix:///PATH of a socket with an HTTP server that has

@@ -139,7 +139,7 @@ func (p startPolicy) checkPin(name string) error {
 	return nil
 }
 
-// Metrics counts events of plugins. host/internal/metrics implements it.
+// Metrics counts events of plugins. host/internal/face/metrics implements it.
 type Metrics interface {
 	PluginUp(plugin string, yes bool)
 	PluginGone(plugin string)

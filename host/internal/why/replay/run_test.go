@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/victim"
+	"github.com/evictd/evictd/host/internal/face/config"
 )
 
 func nothing(*fake) (loop.PassResult, error) { return loop.PassResult{}, nil }

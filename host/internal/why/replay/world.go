@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 )
 
 // The steps of node-level reclaim, by their names in recorded decisions.

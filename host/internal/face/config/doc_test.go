@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const document = "../../../docs/configuration.md"
+const document = "../../../../docs/configuration.md"
 
 // row is a line of a table in docs/configuration.md: field, flag, default, when
 // a change takes effect.

@@ -14,13 +14,13 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/host/internal/config"
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/node/podsource/running"
-	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 )
 
 // key is the key of the configuration in a ConfigMap.

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-const document = "../../../docs/operations.md"
+const document = "../../../../docs/operations.md"
 
 var (
 	// row is a line of the table of metrics: name, type, labels.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 )
 

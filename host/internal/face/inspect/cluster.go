@@ -12,8 +12,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/cluster/rights"
 	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
-	"github.com/evictd/evictd/host/internal/config"
-	"github.com/evictd/evictd/host/internal/parts"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/parts"
 )
 
 // apiTimeout bounds all requests to the API server together.

@@ -16,7 +16,7 @@ var counted = regexp.MustCompile(`(?:increase|rate)\(([a-z_]+)(?:\{([^}]*)\})?\[
 // An increase leaves out the first value of a series: one that came with the first failed kill,
 // restart or eviction raised no alert.
 func TestAlertsSeeTheFirstEvent(t *testing.T) {
-	text, err := os.ReadFile("../../../deploy/chart/files/alerts.yaml")
+	text, err := os.ReadFile("../../../../deploy/chart/files/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

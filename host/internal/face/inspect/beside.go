@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/evictd/evictd/host/internal/beside"
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/beside"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/node/fallback"
-	"github.com/evictd/evictd/host/internal/parts"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

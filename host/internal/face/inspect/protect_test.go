@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/config"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -41,7 +41,7 @@ func TestCheckComparesThresholdsWithTheProtectedCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, runtime := t.TempDir(), fakecri.Start(t)
-			if err := os.CopyFS(root, os.DirFS("../ground/systemd/testdata/node")); err != nil {
+			if err := os.CopyFS(root, os.DirFS("../../ground/systemd/testdata/node")); err != nil {
 				t.Fatal(err)
 			}
 			files := map[string]string{fmt.Sprintf("proc/%d/cgroup", os.Getpid()): "0::" + c.cgroup + "\n"}
