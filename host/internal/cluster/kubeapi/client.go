@@ -1,7 +1,7 @@
 // Package kubeapi accesses the API server for one node: it lists and watches the node's pods,
 // writes their status, follows evictd's ConfigMap, sends events and reviews permissions.
 //
-// It knows neither what runs (host/internal/podsource) nor when a pod is evicted
+// It knows neither what runs (host/internal/cluster/podsource) nor when a pod is evicted
 // (host/internal/core/victim).
 package kubeapi
 

@@ -1,7 +1,7 @@
 // Package pods defines the pods that a pod source returns, and applies the kubelet's rules to a
 // v1.Pod: requests, class, volumes, and the compact row for policy and plugins.
 //
-// It finds no pods: that is for the packages below host/internal/podsource.
+// It finds no pods: that is for the packages podsource of node and cluster.
 package pods
 
 import (
