@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/input"
 	"github.com/evictd/evictd/host/internal/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -27,78 +28,93 @@ type Fallback interface {
 	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
 }
 
-// fallBack reads signals that no plugin has observed for a while, so that a broken plugin does not
-// hide a shortage. began is when the plugins were first asked. It leaves spared to their sources
-// for the time of SourceStands, and sets the observer of each signal.
-func (o *Observer) fallBack(ctx context.Context, began time.Time, signals []eviction.Signal, spared map[eviction.Signal]bool, got map[eviction.Signal]eviction.Observation) {
-	var due []eviction.Signal
-	for _, s := range signals {
-		of := o.of(s)
-		if g, ok := got[s]; !ok || g.State != eviction.Unknown || spared[s] && !o.outlasts(s) || !o.fallsBack(s) {
-			o.noLongerByHost(s, of)
-			continue
-		}
-		if of.unknownSince.IsZero() {
-			of.unknownSince = began
-		}
-		of.readAfter = unknownFor
-		if spared[s] {
-			of.readAfter = o.SourceStands
-		}
-		if time.Since(of.unknownSince) >= of.readAfter {
-			due = append(due, s)
-		}
+// fallBack has the host read what the plugins have not observed. First it reads signals to compare
+// with a custom plugin's figures, because the built-in one is gone or does not answer. Then it reads
+// signals that no plugin has observed for a while, so that a broken plugin does not hide a
+// shortage. began is when the plugins were first asked.
+func (o *Observer) fallBack(ctx context.Context, r Request, began time.Time, searches []*search) {
+	for _, read := range o.readByHost(ctx, searches, o.unconfirmed) {
+		o.claim(r, searchFor(searches, read.Signal), policy.Claim{Observation: read, By: HostItself})
 	}
-	for _, read := range o.readByHost(ctx, due) {
-		s, of := read.Signal, o.of(read.Signal)
-		why := got[s].Err
+	for _, s := range searches {
+		if s.figure.Signal == "" {
+			if why := o.Thresholds.missingObserver(r.Pin, s.signal); why != nil {
+				s.figure.Observation = eviction.Observation{Signal: s.signal, Err: input.ClipText(why.Error())}
+			}
+		}
+		o.trackUnknown(began, s)
+	}
+	for _, read := range o.readByHost(ctx, searches, o.due) {
+		s := searchFor(searches, read.Signal)
+		of, why := o.of(s.signal), s.figure.Err
 		if read.State == eviction.Unknown {
 			read.Err = why + "; read by the host itself: " + read.Err
 		} else {
-			of.by = HostItself
+			s.figure.By = HostItself
 		}
-		got[s] = read
+		s.figure.Observation = read
 		if !of.readByHost {
 			of.readByHost = true
-			o.Log.Warn("no plugin observes the signal, host reads it", "signal", s, "plugin", why, "error", read.Err)
+			o.Log.Warn("no plugin observes the signal, host reads it", "signal", s.signal, "plugin", why, "error", read.Err)
 		}
-		o.Metrics.ReadByHost(s, read.State != eviction.Unknown)
+		o.Metrics.ReadByHost(s.signal, read.State != eviction.Unknown)
 	}
 }
 
-// noLongerByHost ends the time in which the host reads s.
-func (o *Observer) noLongerByHost(s eviction.Signal, of *signal) {
-	if of.readByHost {
-		o.Metrics.ReadByHost(s, false)
-		o.Log.Info("host no longer reads the signal", "signal", s)
+// readByHost reads the signals of the searches that satisfy wanted.
+func (o *Observer) readByHost(ctx context.Context, searches []*search, wanted func(*search) bool) []eviction.Observation {
+	var signals []eviction.Signal
+	for _, s := range searches {
+		if wanted(s) {
+			signals = append(signals, s.signal)
+		}
 	}
-	of.unknownSince, of.readByHost = time.Time{}, false
-}
-
-// outlasts reports whether the host reads s at last although its source has no figure.
-func (o *Observer) outlasts(s eviction.Signal) bool {
-	d, _ := eviction.Builtin(s)
-	return d.FromKernel && o.SourceStands < Forever
-}
-
-// confirm reads signals of q that only a custom plugin has observed, because the built-in one,
-// which should be asked beside it, is gone or does not answer. The host cannot read the kubelet's
-// summary.
-func (o *Observer) confirm(ctx context.Context, q *inquiry) {
-	if o.Fallback == nil || o.SourceStands > 0 {
-		return
-	}
-	alone := slices.DeleteFunc(q.unconfirmed(), func(s eviction.Signal) bool { return !o.Fallback.Reads(s) })
-	for _, read := range o.readByHost(ctx, alone) {
-		q.claim(policy.Claim{Observation: read, By: HostItself})
-	}
-}
-
-func (o *Observer) readByHost(ctx context.Context, signals []eviction.Signal) []eviction.Observation {
 	if len(signals) == 0 || ctx.Err() != nil {
 		return nil
 	}
 	return o.Fallback.Observe(ctx, signals)
+}
+
+func searchFor(searches []*search, signal eviction.Signal) *search {
+	return searches[slices.IndexFunc(searches, func(s *search) bool { return s.signal == signal })]
+}
+
+// unconfirmed reports whether the host reads s beside the only custom plugin that has observed it.
+// It cannot read the kubelet's summary.
+func (o *Observer) unconfirmed(s *search) bool {
+	known := func(custom bool) bool {
+		return slices.ContainsFunc(s.claims, func(f policy.Claim) bool { return f.Custom == custom && f.State != eviction.Unknown })
+	}
+	return o.Fallback != nil && o.SourceStands == 0 && o.Fallback.Reads(s.signal) && known(true) && !known(false)
+}
+
+// trackUnknown records since when no plugin has observed s, and when the host reads it. The host
+// leaves a signal to its source for the time of SourceStands, and then reads only signals of the
+// kernel.
+func (o *Observer) trackUnknown(began time.Time, s *search) {
+	of, stands := o.of(s.signal), s.noSource && o.SourceStands > 0
+	never := stands && (!s.fromKernel || o.SourceStands == Forever)
+	if s.figure.Signal == "" || s.figure.State != eviction.Unknown || never || !o.fallsBack(s.signal) {
+		if of.readByHost {
+			o.Metrics.ReadByHost(s.signal, false)
+			o.Log.Info("host no longer reads the signal", "signal", s.signal)
+		}
+		of.unknownSince, of.readByHost = time.Time{}, false
+		return
+	}
+	if of.unknownSince.IsZero() {
+		of.unknownSince = began
+	}
+	of.readAfter = unknownFor
+	if stands {
+		of.readAfter = o.SourceStands
+	}
+}
+
+// due reports whether s has been unknown for so long that the host reads it.
+func (o *Observer) due(s *search) bool {
+	of := o.of(s.signal)
+	return !of.unknownSince.IsZero() && time.Since(of.unknownSince) >= of.readAfter
 }
 
 // fallsBack reports whether the host reads s when no plugin does.

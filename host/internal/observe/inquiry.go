@@ -17,103 +17,197 @@ import (
 // leftOut is the error of a signal that is missing in a plugin's reply.
 const leftOut = "left out of the plugin's reply"
 
-// observe asks the plugin in charge of each signal, all plugins in parallel, and then the next one
-// for signals that are still unknown. With layout it also asks for the layout of the filesystems.
+// A search finds the figure of one signal: it asks one provider after the other, at last the host.
+type search struct {
+	signal     eviction.Signal
+	fromKernel bool
+	// attempts lists the providers to ask together in each attempt, until there is a figure.
+	attempts [][]registry.Provider
+	// compared: the built-in plugin, or else the host, is asked beside the custom plugin in charge.
+	// claims are their figures, the one that counts first.
+	compared bool
+	claims   []policy.Claim
+	// figure counts. Its signal is empty while there is none.
+	figure policy.Claim
+	// noSource: a plugin works and reports that its source has no figure.
+	noSource bool
+}
+
+// A question is one call of Observe of one plugin.
+type question struct {
+	plugin *registry.Instance
+	// searches may share a name, because several signals may be one filesystem.
+	searches []named
+	// layout: the reply's layout of the filesystems counts.
+	layout bool
+}
+
+// A named search has the name of its signal that a plugin knows.
+type named struct {
+	*search
+
+	as eviction.Signal
+}
+
+// An answer has one observation of each signal of its question, in the same order.
+type answer struct {
+	question
+	observations []eviction.Observation
+	reported     *eviction.LayoutReport
+	err          error
+}
+
+// observe asks the plugin in charge of each signal, all plugins in parallel, then the next one for
+// signals that are still unknown, and at last the host. With layout it also asks for the layout of
+// the filesystems.
 func (o *Observer) observe(ctx context.Context, r Request, signals []eviction.Signal, layout bool) Seen {
 	if o.Begin != nil {
 		o.Begin(ctx, r.At, layout)
 	}
 	began := time.Now()
-	q := newInquiry(r, signals, o.Thresholds)
+	var searches []*search
+	for _, s := range signals {
+		searches = append(searches, newSearch(r.Pin, o.Thresholds.Layout, s))
+	}
+	var owners []*registry.Instance
 	if layout {
-		q.owners = r.Pin.Layouts()
+		owners = r.Pin.Layouts()
 	}
-	for asks := q.next(); len(asks) > 0; asks = q.next() {
-		for p, of := range asks {
-			if !slices.ContainsFunc(of, q.seconded) {
-				r.Budget.forgive(p)
-			}
+	seen := Seen{Observations: make(map[eviction.Signal]eviction.Observation, len(signals)), Claims: map[eviction.Signal][]policy.Claim{}}
+	seen.layout = o.askPlugins(ctx, r, searches, owners)
+	o.fallBack(ctx, r, began, searches)
+	for _, s := range searches {
+		if s.figure.Signal != "" {
+			seen.Observations[s.signal] = s.figure.Observation
 		}
-		for _, a := range o.ask(ctx, r, asks) {
-			q.receive(a)
+		if s.figure.By != "" {
+			o.of(s.signal).by = s.figure.By
+		}
+		if s.compared {
+			seen.Claims[s.signal] = s.claims
 		}
 	}
-	o.Responsiveness.observed(q.answered)
-	o.confirm(ctx, q)
-	q.explain()
-	for s, by := range q.by {
-		o.of(s).by = by
-	}
-	if o.SourceStands == 0 {
-		clear(q.said)
-	}
-	o.fallBack(ctx, began, signals, q.said, q.Observations)
-	return q.Seen
+	return seen
 }
 
-// An answer holds the observations of one plugin.
-type answer struct {
-	by           *registry.Instance
-	observations []eviction.Observation
-	layout       *eviction.LayoutReport
-	err          error
-}
-
-// says reports whether the plugin itself reports o as unknown: the plugin works, but its source
-// does not.
-func (a answer) says(o eviction.Observation) bool {
-	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
-		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
-}
-
-// ask calls Observe of several plugins at once. The result has exactly one observation of every
-// asked signal.
-func (o *Observer) ask(ctx context.Context, r Request, asks map[*registry.Instance][]eviction.Signal) []answer {
-	var (
-		wg  sync.WaitGroup
-		mu  sync.Mutex
-		all []answer
-	)
-	for p, signals := range asks {
-		wg.Go(func() {
-			var reply eviction.ObserveReply
-			err := r.Budget.Call(ctx, p, func(ctx context.Context) (err error) {
-				reply, err = p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: r.At, Signals: signals})
-				return err
-			})
-			if err != nil {
-				o.Metrics.CallFailed(p.Name, "observe", err)
-				o.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
+// askPlugins makes one attempt after the other, until each search has a figure or no plugin is left.
+// It returns the layout, nil if none of its owners reports it.
+func (o *Observer) askPlugins(ctx context.Context, r Request, searches []*search, owners []*registry.Instance) (layout *eviction.LayoutReport) {
+	answered := map[*registry.Instance]error{}
+	for n := 0; ; n++ {
+		if n > 0 && o.Thresholds.Layout != 0 || layout != nil {
+			owners = nil // stop asking once the layout is known
+		}
+		questions := questionsOf(n, searches, owners)
+		if len(questions) == 0 {
+			o.Responsiveness.observed(answered)
+			return layout
+		}
+		for _, a := range o.ask(ctx, r, questions) {
+			answered[a.plugin] = a.err
+			if a.layout {
+				layout = a.reported
 			}
-			a := answer{p, o.complete(signals, reply.Observations, err), reply.Layout, err}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, a)
-		})
+			o.receive(r, a)
+		}
 	}
-	wg.Wait()
+}
+
+// newSearch lines up the providers of a signal. For the kernel's figures the first attempt asks the
+// built-in plugin together with a custom plugin in charge, unless the configuration assigns the
+// latter. layout comes from former passes: an observer assigned to one of several signals of a
+// filesystem observes all.
+func newSearch(pin *registry.Pin, layout eviction.Layout, signal eviction.Signal) *search {
+	line := pin.Serving(layout, signal, eviction.CanObserve)
+	b, _ := eviction.Builtin(signal)
+	s := &search{signal: signal, fromKernel: b.FromKernel}
+	s.compared = b.FromKernel && len(line) > 0 && !line[0].Builtin() && !pin.Assigned(signal, eviction.CanObserve)
+	beside := slices.IndexFunc(line, func(p registry.Provider) bool { return p.Builtin() })
+	for n, p := range line {
+		if s.compared && n == beside {
+			s.attempts[0] = append(s.attempts[0], p)
+		} else {
+			s.attempts = append(s.attempts, []registry.Provider{p})
+		}
+	}
+	return s
+}
+
+// questionsOf returns the calls of attempt n, none if no plugin is left to ask.
+func questionsOf(n int, searches []*search, owners []*registry.Instance) (all []question) {
+	to := func(p *registry.Instance) *question {
+		i := slices.IndexFunc(all, func(q question) bool { return q.plugin == p })
+		if i < 0 {
+			i, all = len(all), append(all, question{plugin: p})
+		}
+		return &all[i]
+	}
+	for _, s := range searches {
+		if n >= len(s.attempts) || s.figure.State != eviction.Unknown {
+			continue
+		}
+		for _, p := range s.attempts[n] {
+			q := to(p.Instance)
+			q.searches = append(q.searches, named{s, p.As})
+		}
+	}
+	if n < len(owners) {
+		to(owners[n]).layout = true // even without a signal
+	}
 	return all
 }
 
-// complete returns one observation of each asked signal: the plugin's, or unknown with the reason.
-func (o *Observer) complete(asked []eviction.Signal, replied []eviction.Observation, err error) []eviction.Observation {
-	out := make([]eviction.Observation, 0, len(asked))
-	for _, s := range asked {
-		i := slices.IndexFunc(replied, func(o eviction.Observation) bool { return o.Signal == s })
-		switch {
-		case err != nil:
-			out = append(out, eviction.Observation{Signal: s, Err: input.ClipText(err.Error())})
-		case i < 0:
-			out = append(out, eviction.Observation{Signal: s, Err: leftOut})
-		default:
-			out = append(out, o.ofItsTime(replied[i]))
+// ask calls several plugins at once.
+func (o *Observer) ask(ctx context.Context, r Request, questions []question) []answer {
+	var wg sync.WaitGroup
+	answers := make([]answer, len(questions))
+	for i, q := range questions {
+		if !slices.ContainsFunc(q.searches, func(s named) bool { return s.compared }) {
+			r.Budget.forgive(q.plugin)
 		}
+		wg.Go(func() { answers[i] = o.call(ctx, r, q) })
 	}
-	return out
+	wg.Wait()
+	return answers
 }
 
-// ofItsTime marks an observation with an impossible sample time as unknown.
-func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
+// call calls Observe. It returns the plugin's observation of each signal, or unknown with the
+// reason.
+func (o *Observer) call(ctx context.Context, r Request, q question) answer {
+	var signals []eviction.Signal
+	for _, s := range q.searches {
+		if !slices.Contains(signals, s.as) {
+			signals = append(signals, s.as)
+		}
+	}
+	var reply eviction.ObserveReply
+	p := q.plugin
+	err := r.Budget.Call(ctx, p, func(ctx context.Context) (err error) {
+		reply, err = p.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: r.At, Signals: signals})
+		return err
+	})
+	if err != nil {
+		o.Metrics.CallFailed(p.Name, "observe", err)
+		o.Log.Warn("observation failed", "plugin", p.Name, "signals", signals, "error", err)
+	}
+	out := make([]eviction.Observation, len(q.searches))
+	for n, s := range q.searches {
+		i := slices.IndexFunc(reply.Observations, func(o eviction.Observation) bool { return o.Signal == s.as })
+		switch {
+		case err != nil:
+			out[n].Err = input.ClipText(err.Error())
+		case i < 0:
+			out[n].Err = leftOut
+		default:
+			out[n] = o.rejectStale(reply.Observations[i])
+		}
+		out[n].Signal = s.signal
+	}
+	return answer{q, out, reply.Layout, err}
+}
+
+// rejectStale marks an observation with an impossible sample time as unknown.
+func (o *Observer) rejectStale(of eviction.Observation) eviction.Observation {
 	if !o.CheckSampleTimes || of.State != eviction.Observed || of.Time.IsZero() {
 		return of
 	}
@@ -123,136 +217,35 @@ func (o *Observer) ofItsTime(of eviction.Observation) eviction.Observation {
 	return of
 }
 
-// An inquiry asks plugins about signals in several attempts: first the plugin in charge, then the
-// next in line for signals that are still unknown. For the kernel's figures it asks the built-in
-// plugin together with a custom one in charge, unless the configuration assigns the custom one.
-type inquiry struct {
-	Seen
-	Request
-	asked []eviction.Signal
-	// thresholds has the layout of former passes: several signals may be one filesystem, and an
-	// observer assigned to one of them observes all.
-	thresholds *Thresholds
-	attempts   int
-	meant      map[registry.Provider][]eviction.Signal
-	answered   map[*registry.Instance]error
-	// owners of the layout, none if it is not asked for; owner is the one being asked.
-	owners []*registry.Instance
-	owner  *registry.Instance
-	// second is the provider asked beside the custom observer in charge: nil if only the host is
-	// left.
-	second map[eviction.Signal]*registry.Instance
-	// by names the source of the figure that counts; said marks signals that a source itself
-	// reported as unknown.
-	by   map[eviction.Signal]string
-	said map[eviction.Signal]bool
-}
-
-func newInquiry(r Request, signals []eviction.Signal, t *Thresholds) *inquiry {
-	q := &inquiry{
-		Seen:    Seen{Observations: make(map[eviction.Signal]eviction.Observation, len(signals))},
-		Request: r, asked: signals, thresholds: t,
-		by: make(map[eviction.Signal]string, len(signals)), said: map[eviction.Signal]bool{},
-		answered: map[*registry.Instance]error{},
-	}
-	for _, s := range signals {
-		ps := r.Pin.Providers(s, eviction.CanObserve)
-		if b, _ := eviction.Builtin(s); !b.FromKernel || len(ps) == 0 || ps[0].Builtin() || r.Pin.Assigned(s, eviction.CanObserve) {
-			continue
+// receive adds the figures of one plugin to the searches.
+func (o *Observer) receive(r Request, a answer) {
+	custom := !a.plugin.Builtin()
+	for i, s := range a.searches {
+		observation := a.observations[i]
+		if !s.compared || !custom { // the built-in plugin reports what its source says
+			s.noSource = a.noSource(observation)
 		}
-		if q.second == nil {
-			q.second, q.Claims = map[eviction.Signal]*registry.Instance{}, map[eviction.Signal][]policy.Claim{}
-		}
-		q.second[s] = nil
-		if n := slices.IndexFunc(ps, (*registry.Instance).Builtin); n > 0 {
-			q.second[s] = ps[n]
-		}
-	}
-	return q
-}
-
-// seconded reports whether another one is asked beside the custom observer of s.
-func (q *inquiry) seconded(s eviction.Signal) bool {
-	_, ok := q.second[s]
-	return ok
-}
-
-// next returns the signals to ask each plugin for now, none if no plugin is left.
-func (q *inquiry) next() map[*registry.Instance][]eviction.Signal {
-	n := q.attempts
-	q.attempts++
-	asks := map[*registry.Instance][]eviction.Signal{}
-	q.meant = map[registry.Provider][]eviction.Signal{}
-	ask := func(p registry.Provider, s eviction.Signal) {
-		if len(q.meant[p]) == 0 {
-			asks[p.Instance] = append(asks[p.Instance], p.As)
-		}
-		q.meant[p] = append(q.meant[p], s)
-	}
-	for _, s := range q.asked {
-		if o, ok := q.Observations[s]; ok && o.State != eviction.Unknown {
-			continue
-		}
-		ps := q.Pin.Serving(q.thresholds.Layout, s, eviction.CanObserve)
-		if second := q.second[s]; second != nil {
-			ps = slices.DeleteFunc(slices.Clone(ps), func(p registry.Provider) bool { return p.Instance == second })
-			if n == 0 {
-				ask(registry.Provider{Instance: second, As: s}, s)
-			}
-		}
-		if n < len(ps) {
-			ask(ps[n], s)
-		}
-	}
-	q.owner = nil
-	if n < len(q.owners) && q.layout == nil && (n == 0 || q.thresholds.Layout == 0) { // stop asking once the layout is known
-		q.owner = q.owners[n]
-		asks[q.owner] = append(asks[q.owner], nil...) // even without a signal
-	}
-	return asks
-}
-
-// receive records the answer of one plugin.
-func (q *inquiry) receive(a answer) {
-	q.answered[a.by] = a.err
-	if a.by == q.owner {
-		q.layout = a.layout
-	}
-	for _, o := range a.observations {
-		says := a.says(o)
-		for _, s := range q.meant[registry.Provider{Instance: a.by, As: o.Signal}] {
-			o.Signal = s
-			if q.seconded(s) {
-				q.claim(policy.Claim{Observation: o, By: a.by.Name, Custom: !a.by.Builtin()})
-				if !a.by.Builtin() {
-					continue // the built-in plugin reports what its source says
-				}
-			} else {
-				q.Observations[s], q.by[s] = o, a.by.Name
-			}
-			q.said[s] = says
-		}
+		o.claim(r, s.search, policy.Claim{Observation: observation, By: a.plugin.Name, Custom: custom})
 	}
 }
 
-// explain adds the reason for signals that should have an observer and have none.
-func (q *inquiry) explain() {
-	for _, s := range q.asked {
-		if _, ok := q.Observations[s]; ok {
-			continue
-		}
-		if why := q.thresholds.missingObserver(q.Pin, s); why != nil {
-			q.Observations[s] = eviction.Observation{Signal: s, Err: input.ClipText(why.Error())}
-		}
-	}
+// noSource reports whether the plugin itself reports o as unknown: the plugin works, but its source
+// does not.
+func (a answer) noSource(o eviction.Observation) bool {
+	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
+		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
 }
 
-// claim adds one of several figures of a signal.
-func (q *inquiry) claim(f policy.Claim) {
-	figures := append(q.Claims[f.Signal], f)
-	slices.SortStableFunc(figures, func(a, b policy.Claim) int { return trust(a) - trust(b) })
-	q.State.Count(q.thresholds.inForce, figures)
-	q.Claims[f.Signal], q.Observations[f.Signal], q.by[f.Signal] = figures, figures[0].Observation, figures[0].By
+// claim adds a figure of a signal. It replaces the former one unless both are compared.
+func (o *Observer) claim(r Request, s *search, f policy.Claim) {
+	if !s.compared {
+		s.figure = f
+		return
+	}
+	s.claims = append(s.claims, f)
+	slices.SortStableFunc(s.claims, func(a, b policy.Claim) int { return trust(a) - trust(b) })
+	r.State.Count(o.Thresholds.inForce, s.claims)
+	s.figure = s.claims[0]
 }
 
 // trust returns the order of preference of an observer, the smallest for the most trusted.
@@ -265,15 +258,4 @@ func trust(f policy.Claim) int {
 	default:
 		return 2
 	}
-}
-
-// unconfirmed returns the signals that only a custom plugin has observed or has reported as
-// unknown.
-func (q *inquiry) unconfirmed() []eviction.Signal {
-	return slices.DeleteFunc(slices.Clone(q.asked), func(s eviction.Signal) bool {
-		known := func(custom bool) bool {
-			return slices.ContainsFunc(q.Claims[s], func(f policy.Claim) bool { return f.Custom == custom && f.State != eviction.Unknown })
-		}
-		return !known(true) || known(false)
-	})
 }
