@@ -2,7 +2,9 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/input"
@@ -26,6 +28,49 @@ type Fallback interface {
 	Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation
 	// Measure returns the usage of s of the pods that it can read, likewise.
 	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
+}
+
+// receive adds the figures of one plugin to the searches.
+func (o *Observer) receive(r Request, a answer) {
+	custom := !a.plugin.Builtin()
+	for i, s := range a.searches {
+		observation := a.observations[i]
+		if !s.compared || !custom { // the built-in plugin reports what its source says
+			s.noSource = a.noSource(observation)
+		}
+		o.claim(r, s.search, policy.Claim{Observation: observation, By: a.plugin.Name, Custom: custom})
+	}
+}
+
+// noSource reports whether the plugin itself reports o as unknown: the plugin works, but its source
+// does not.
+func (a answer) noSource(o eviction.Observation) bool {
+	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
+		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
+}
+
+// claim adds a figure of a signal. It replaces the former one unless both are compared.
+func (o *Observer) claim(r Request, s *search, f policy.Claim) {
+	if !s.compared {
+		s.figure = f
+		return
+	}
+	s.claims = append(s.claims, f)
+	slices.SortStableFunc(s.claims, func(a, b policy.Claim) int { return trust(a) - trust(b) })
+	r.State.Count(o.Thresholds.inForce, s.claims)
+	s.figure = s.claims[0]
+}
+
+// trust returns the order of preference of an observer, the smallest for the most trusted.
+func trust(f policy.Claim) int {
+	switch {
+	case f.Custom:
+		return 0
+	case f.By != HostItself:
+		return 1
+	default:
+		return 2
+	}
 }
 
 // fallBack has the host read what the plugins have not observed. First it reads signals to compare
