@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Admit decides whether pod may start on a node that reports conditions, like Manager.Admit. It is
+// Admit decides whether pod may start on a node that reports conditions, like Embedded.Admit. It is
 // a pure function, for a program that keeps conditions itself. Of c it reads the feature gates
 // only.
 func Admit(pod *v1.Pod, conditions []eviction.Condition, c *Config) Admission {
@@ -52,13 +51,7 @@ type InsufficientResource interface {
 	GetInsufficientAmount() int64
 }
 
-// Why admission has no pods to evict.
-var (
-	errNotEmbedded = errors.New("preemption: only an embedded manager can make room for a pod")
-	errNotStarted  = errors.New("preemption: the manager was not started, it does not know the pods of the node")
-)
-
-// A Preemption makes room for critical pods. A Manager contains one; a program that has no Manager,
+// A Preemption makes room for critical pods. An Embedded contains one; a program that has none,
 // or none yet, can use it directly.
 type Preemption struct {
 	// Pods, KillPod, Recorder and Log are required.
@@ -77,7 +70,7 @@ type Preemption struct {
 	records *recorder.Keeper
 }
 
-// HandleAdmissionFailure is like Manager.HandleAdmissionFailure.
+// HandleAdmissionFailure is like Embedded.HandleAdmissionFailure.
 func (p *Preemption) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reasons []FailureReason) ([]FailureReason, error) {
 	lacks, left := shortages(pod, reasons)
 	if len(left) > 0 || !policy.IsCritical(pod) {

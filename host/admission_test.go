@@ -66,12 +66,12 @@ func (c *crowd) kill(pod *v1.Pod, isEvicted bool, grace *int64, statusFn func(*v
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // manager embeds c.
-func (c *crowd) manager() *Manager {
+func (c *crowd) manager() *Embedded {
 	c.statuses = map[string]v1.PodStatus{}
-	m := &Manager{embedded: &embedding{}}
+	m := &Embedded{}
 	active := ActivePodsFunc(func() []*v1.Pod { return c.active })
-	m.embedded.preemption = c.preemption(active)
-	m.embedded.active.Store(&active)
+	m.preemption = c.preemption(active)
+	m.program.active.Store(&active)
 	return m
 }
 
@@ -241,22 +241,12 @@ func TestPreemptionEndsWithItsContext(t *testing.T) {
 
 func TestPreemptionNeedsAStartedManager(t *testing.T) {
 	unstarted := (&crowd{}).manager()
-	unstarted.embedded.active.Store(nil)
+	unstarted.program.active.Store(nil)
 	lacks := []FailureReason{short{v1.ResourceMemory, 1}}
-	for name, c := range map[string]struct {
-		m    *Manager
-		want error
-	}{
-		"a daemon":                       {&Manager{}, errNotEmbedded},
-		"a manager that was not started": {unstarted, errNotStarted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if left, err := c.m.HandleAdmissionFailure(t.Context(), critical(pod("dns")), lacks); !errors.Is(err, c.want) || left != nil {
-				t.Errorf("%v, %v, want %v", left, err, c.want)
-			}
-			if left, err := c.m.HandleAdmissionFailure(t.Context(), pod("new"), lacks); err != nil || len(left) != 1 {
-				t.Errorf("a pod that is not critical: %v, %v, want its reasons", left, err)
-			}
-		})
+	if left, err := unstarted.HandleAdmissionFailure(t.Context(), critical(pod("dns")), lacks); !errors.Is(err, errNotStarted) || left != nil {
+		t.Errorf("%v, %v, want %v", left, err, errNotStarted)
+	}
+	if left, err := unstarted.HandleAdmissionFailure(t.Context(), pod("new"), lacks); err != nil || len(left) != 1 {
+		t.Errorf("a pod that is not critical: %v, %v, want its reasons", left, err)
 	}
 }

@@ -36,7 +36,7 @@ func (oneDisk) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ran
 
 // withOneDisk returns a manager of a node with one filesystem for all, as yet without a pass,
 // and its configuration.
-func withOneDisk(t *testing.T, layout string) (*host.Manager, host.Config) {
+func withOneDisk(t *testing.T, layout string) (*host.Embedded, host.Config) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd") // a socket's path must be short
 	if err != nil {
@@ -94,7 +94,7 @@ func TestTheStatusShowsWhoServesWithTheLayoutOfTheNode(t *testing.T) {
 }
 
 // rankersOf returns the rankers by a signal, with their roles and layouts, from the status.
-func rankersOf(m *host.Manager, by eviction.Signal) (ranks string) {
+func rankersOf(m *host.Embedded, by eviction.Signal) (ranks string) {
 	for _, p := range m.Status().Plugins {
 		for _, s := range p.Signals {
 			for _, r := range s.Roles {

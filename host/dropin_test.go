@@ -64,7 +64,7 @@ func newDropIn(t *testing.T, plugins ...eviction.Plugin) *dropIn {
 }
 
 // start starts it until the end of the test.
-func (d *dropIn) start(t *testing.T) *host.Manager {
+func (d *dropIn) start(t *testing.T) *host.Embedded {
 	t.Helper()
 	manager, err := host.NewEmbedded(d.Embedding)
 	if err != nil {

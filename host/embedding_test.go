@@ -88,7 +88,7 @@ func (n *smallNode) note(what string) {
 
 // startKubelet starts a kubelet of the example whose manager makes the passes that
 // the test asks for.
-func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Manager, admission) {
+func startKubelet(t *testing.T, n *smallNode, gates map[string]bool) (*host.Embedded, admission) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd") // a socket's path must be short
 	if err != nil {

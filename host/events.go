@@ -17,20 +17,6 @@ import (
 // maxEvents bounds the events in the status.
 const maxEvents = 100
 
-// Event is an event of the eviction manager, worded as the kubelet's.
-type Event struct {
-	Time time.Time `json:"time"`
-	// Kind is "Node" or "Pod"; Name and UID say which.
-	Kind string `json:"kind"`
-	Name string `json:"name"`
-	UID  string `json:"uid"`
-	// Type is "Normal" or "Warning".
-	Type        string            `json:"type"`
-	Reason      string            `json:"reason"`
-	Message     string            `json:"message"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
 // eventRecorder writes events to the log, the latest to the status, and hands them to
 // the embedding program if there is one. It is safe for concurrent use.
 type eventRecorder struct {

@@ -99,7 +99,7 @@ func (e events) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, 
 }
 
 // admission is a lifecycle.PodAdmitHandler and a lifecycle.AdmissionFailureHandler.
-type admission struct{ manager *host.Manager }
+type admission struct{ manager *host.Embedded }
 
 func (a admission) Admit(attrs *lifecyclePodAdmitAttributes) lifecyclePodAdmitResult {
 	return lifecyclePodAdmitResult(a.manager.Admit(attrs.Pod))
@@ -137,7 +137,7 @@ func (a admission) HandleAdmissionFailure(ctx context.Context, pod *v1.Pod, reas
 // preemption.NewCriticalPodAdmissionHandler. Without plugins, such as those that
 // package memory of plugins/ makes, the ones in config.PluginDir run, each as a
 // process.
-func newEvictionManager(k *kubelet, config host.Config, plugins map[string]eviction.Plugin, log *slog.Logger) (*host.Manager, admission, error) {
+func newEvictionManager(k *kubelet, config host.Config, plugins map[string]eviction.Plugin, log *slog.Logger) (*host.Embedded, admission, error) {
 	manager, err := host.NewEmbedded(host.Embedding{
 		Config:   config,
 		Version:  "v1.36.3+evictd",

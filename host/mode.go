@@ -20,6 +20,8 @@ type modeOptions struct {
 	config *Config
 	// api is nil in a mode without an API server.
 	api *kubeapi.Client
+	// configMap is followed with an API server, nil for none.
+	configMap *kubeapi.ConfigMap
 	// ending holds the options for ending pods through the container runtime.
 	ending  victimcri.Options
 	journal loop.Journal
@@ -63,7 +65,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 		if err != nil {
 			o.ending.Log.Warn("pods that a former evictd saved are not used", "error", err)
 		}
-		of := &cluster{api: o.api, source: source, nodeName: o.config.NodeName, log: o.ending.Log}
+		of := &cluster{api: o.api, source: source, nodeName: o.config.NodeName, configMap: o.configMap, log: o.ending.Log}
 		level := map[string]nodestatus.Level{config.NodeConditionsConditions: nodestatus.Conditions, config.NodeConditionsTaints: nodestatus.Taints}[o.config.NodeConditions]
 		of.conditions = nodestatus.New(o.api, level, o.dryRun, o.ending.Log)
 		killer := victimkubernetes.New(victimkubernetes.Options{

@@ -38,8 +38,8 @@ func newRankings() *rankings {
 	return &rankings{turn: make(chan struct{}, 1), last: map[eviction.Signal]ranking{}}
 }
 
-// of returns the current ranking of the pods for a signal.
-func (r *rankings) of(ctx context.Context, m *Manager, s eviction.Signal) ([]byte, error) {
+// of returns the current ranking of the pods for a signal, as encode returns it.
+func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal, encode func(*decision.Decision) ([]byte, error)) ([]byte, error) {
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -51,12 +51,12 @@ func (r *rankings) of(ctx context.Context, m *Manager, s eviction.Signal) ([]byt
 		return last.text, last.err
 	}
 	// After a reload the loop may know more signals than its last snapshot shows.
-	seen := m.loop.Snapshot().Thresholds
+	seen := l.Snapshot().Thresholds
 	if !slices.ContainsFunc(seen, func(t decision.Threshold) bool { return t.Signal == s }) && time.Since(r.unknown) < rankingStands {
 		return nil, loop.NoThreshold(s, seen)
 	}
 	began := time.Now()
-	d, err := loop.Ranking(context.WithoutCancel(ctx), m.loop, s)
+	d, err := loop.Ranking(context.WithoutCancel(ctx), l, s)
 	if errors.Is(err, loop.ErrNoThreshold) {
 		r.unknown = time.Now()
 		delete(r.last, s)
@@ -64,8 +64,7 @@ func (r *rankings) of(ctx context.Context, m *Manager, s eviction.Signal) ([]byt
 	}
 	last = ranking{err: err}
 	if err == nil {
-		d.Node, d.Evictd = m.config().NodeName, m.version
-		last.text, last.err = document(d)
+		last.text, last.err = encode(d)
 	}
 	last.until = time.Now().Add(max(rankingStands, rankingPause*time.Duration(len(r.last)+1)*time.Since(began)))
 	r.last[s] = last

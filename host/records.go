@@ -14,21 +14,12 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// newKeeper returns the keeper of decision records, nil if none are kept.
-func newKeeper(m *Manager) *recorder.Keeper {
-	c := m.config()
-	if c.StateDir == "" {
-		return nil
-	}
-	o := recorder.Options{
-		Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
-		Node:  c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log,
-	}
-	// Figures of other sources and of an embedding program are recorded in passes only.
-	if m.embedded == nil && c.Source == config.SourceNative {
-		reader := fallback.New(m.facts(c))
-		o.Samplers = samplers(reader, c)
-		o.Usage = podUsage(reader, func(ctx context.Context) (pods.Snapshot, error) { return m.loop.Pods.Active(ctx) })
+// newKeeper returns the keeper of decision records. It samples the node between passes unless reader
+// is nil.
+func newKeeper(c *Config, reader *fallback.Reader, active func(context.Context) (pods.Snapshot, error), o recorder.Options) *recorder.Keeper {
+	o.Store = store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration})
+	if reader != nil {
+		o.Samplers, o.Usage = samplers(reader, c), podUsage(reader, active)
 	}
 	return recorder.New(o)
 }

@@ -2,11 +2,9 @@ package host
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
@@ -15,23 +13,9 @@ import (
 // layoutDeadline bounds the query for the layout of the filesystems.
 const layoutDeadline = 5 * time.Second
 
-// openStats serves the plugins, in dir, the summaries of the embedding program, or of the source
-// that the configuration names. It returns nil if there is neither.
-func openStats(c *Config, dir string, e *embedding, log *slog.Logger) (*summary.Server, error) {
-	var (
-		source *summary.Source
-		err    error
-	)
-	switch {
-	case e != nil && e.Summary != nil:
-		source = summary.FromFunc(e.Summary, max(summary.DefaultTimeout, e.MinDeadline))
-	case c.Source == config.SourceSummary:
-		source, err = summary.Open(c.Summary)
-	}
-	if source == nil || err != nil {
-		return nil, err
-	}
-	return summary.Listen(dir, source, log)
+// namedLayout returns the layout that the configuration names.
+func namedLayout(c *Config) summaryapi.Layout {
+	return summaryapi.Layout{InForce: eviction.LayoutNamed(c.Summary.Layout)}
 }
 
 // viewsOf returns a function that announces each view of a pass to a summary server, and updates

@@ -150,7 +150,7 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 		m, err := host.NewEmbedded(host.Embedding{ //nolint:contextcheck // closing what it could not use takes no context
 			Config: w.Config, Version: version, Commit: commit, Log: w.Log,
 			KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), SkipStepsBecause: skip,
-			Explain: true, MinDeadline: replay.MinDeadline,
+			Explain: true, Simulated: true,
 		})
 		if err != nil {
 			return nil, nil, err

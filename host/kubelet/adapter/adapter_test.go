@@ -51,16 +51,16 @@ func configured(m *testing.M) int {
 // A node fakes the environment of a kubelet's eviction manager.
 type node struct {
 	*clocktesting.FakeClock
-	available   uint64
-	pods        []*v1.Pod
-	killed      []string
-	split       bool
-	minDeadline time.Duration
-	slow        time.Duration // is how long its summary takes
+	available uint64
+	pods      []*v1.Pod
+	killed    []string
+	split     bool
+	simulated bool
+	slow      time.Duration // is how long its summary takes
 }
 
 func newNode() *node {
-	return &node{FakeClock: clocktesting.NewFakeClock(time.Now()), available: 1 << 30, minDeadline: time.Minute, pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-web"}}}}
+	return &node{FakeClock: clocktesting.NewFakeClock(time.Now()), available: 1 << 30, simulated: true, pods: []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "uid-web"}}}}
 }
 
 func (n *node) Get(context.Context, bool) (*statsapi.Summary, error) {
@@ -92,7 +92,7 @@ func (n *node) start(t *testing.T) *Manager {
 	half := resource.MustParse("512Mi")
 	m, err := New(Kubelet{
 		Summary: n, KillPod: n.kill, ImageGC: n, ContainerGC: n, Recorder: &record.FakeRecorder{}, NodeRef: &v1.ObjectReference{Name: "n1"}, Clock: n,
-		PressureTransitionPeriod: 4 * time.Minute, MinDeadline: n.minDeadline, RunDir: dir,
+		PressureTransitionPeriod: 4 * time.Minute, Simulated: n.simulated, RunDir: dir,
 		Thresholds: []evictionapi.Threshold{{Signal: evictionapi.SignalMemoryAvailable, Value: evictionapi.ThresholdValue{Quantity: &half}}},
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func TestAConditionOutlastsItsPressureForTheTransitionPeriod(t *testing.T) {
 // and nobody was ever evicted.
 func TestASlowSummaryIsWaitedFor(t *testing.T) {
 	n := newNode()
-	n.available, n.minDeadline, n.slow = 1<<28, 0, 1200*time.Millisecond
+	n.available, n.simulated, n.slow = 1<<28, false, 1200*time.Millisecond
 	if evicted := n.synchronize(t, n.start(t)); len(evicted) != 1 {
 		t.Errorf("evicted %v, want one", evicted)
 	}

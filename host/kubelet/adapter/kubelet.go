@@ -34,8 +34,8 @@ type Kubelet struct {
 
 	// RunDir, if not empty, overrides the run directory in evictd's configuration.
 	RunDir string
-	// MinDeadline is passed to host.Embedding: above 0 with simulated time, as in tests.
-	MinDeadline time.Duration
+	// Simulated is passed to host.Embedding: for tests with simulated time.
+	Simulated bool
 }
 
 // An ImageGC is the kubelet's image garbage collector.

@@ -25,7 +25,7 @@ import (
 const sourceSummary = "summary"
 
 // A Manager runs evictd in place of a kubelet's eviction manager.
-type Manager struct{ of *host.Manager }
+type Manager struct{ of *host.Embedded }
 
 // log returns the kubelet's log.
 func log() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background().WithName("evictd"))) }
@@ -45,7 +45,7 @@ func New(k Kubelet) (*Manager, error) {
 	e := host.Embedding{
 		Config: c, Version: version.Get().GitVersion, Commit: version.Get().GitCommit, Log: log(),
 		KillPod: k.KillPod, Recorder: events{k.Recorder, k.NodeRef}, Clock: k.Clock, Metrics: counts{},
-		Thresholds: thresholds(k.Thresholds), MinDeadline: k.MinDeadline,
+		Thresholds: thresholds(k.Thresholds), Simulated: k.Simulated,
 		Reclaim: map[string]host.ReclaimFunc{"container-gc": k.ContainerGC.DeleteAllUnusedContainers, "image-gc": k.ImageGC.DeleteUnusedImages},
 		Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
 	}

@@ -62,7 +62,7 @@ func (s *Setup) embedding(w *replay.World) host.Embedding {
 	return host.Embedding{
 		Config: w.Config, Version: "parity", Log: w.Log,
 		KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), Explain: true,
-		MinDeadline: replay.MinDeadline,
+		Simulated: true,
 		Plugins:     s.Plugins,
 	}
 }

@@ -21,7 +21,7 @@ import (
 // A Preemptor makes room for pods, one at a time.
 type Preemptor struct {
 	gates   map[string]bool
-	manager *host.Manager
+	manager *host.Embedded
 	active  []*v1.Pod
 	record  *kubelet.Record
 }

@@ -32,7 +32,7 @@ func recorder(dir string) replay.Start {
 		w.Config.RunDir, w.Config.PluginDir, w.Config.StateDir = run, "", dir
 		m, err := host.NewEmbedded(host.Embedding{
 			Config: w.Config, Log: w.Log, KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(),
-			MinDeadline: replay.MinDeadline, Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
+			Simulated: true, Plugins: map[string]eviction.Plugin{"memory": memory.New(), "disk": disk.New(), "pid": pid.New()},
 		})
 		if err != nil {
 			return nil, nil, errors.Join(err, os.RemoveAll(run))

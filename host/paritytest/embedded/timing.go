@@ -21,7 +21,7 @@ import (
 // A Timer times repeated passes of a manager with plugin processes over the first step of a
 // scenario.
 type Timer struct {
-	manager *host.Manager
+	manager *host.Embedded
 	dir     string
 	cancel  context.CancelFunc
 	// measuring holds how long each pass waited for Measure.

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/core/choose"
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/core/victim"
@@ -51,7 +49,7 @@ func (l *Loop) background(ctx context.Context, a action) {
 		l.busy[c] = true
 	}
 	l.working.Go(func() {
-		pin := l.Pin()
+		pin := l.options.Pin()
 		defer pin.Release()
 		pin.Keep(func(i *registry.Instance) bool {
 			return serves(i, cmp.Or(c, policy.LocalStorage.Definition().Condition))
@@ -80,7 +78,7 @@ func (l *Loop) concluded(ctx context.Context, a action) {
 	l.do(ctx, p, a.conclude(ctx, l, p))
 	l.conclude(p)
 	if p.incomplete {
-		l.schedule.Ended(time.Now(), l.Settings.MonitoringInterval, wake.Result{Incomplete: true})
+		l.schedule.Ended(time.Now(), l.settings.MonitoringInterval, wake.Result{Incomplete: true})
 	}
 }
 
@@ -88,11 +86,12 @@ func (l *Loop) concluded(ctx context.Context, a action) {
 // next one as well: a vendor's signal that stays low must not keep other reclaim steps from
 // running. Still at most one pod is evicted.
 func (l *Loop) act(ctx context.Context, p *pass) {
+	pace := l.settings.pacer()
 	for ctx.Err() == nil {
 		// Skip thresholds whose condition has an action under way, and those that must wait for the
 		// relief of a former victim.
 		t, ok := policy.Choose(slices.DeleteFunc(slices.Clone(p.assessment.Actionable), func(t policy.Threshold) bool {
-			return l.busy[t.Definition().Condition] || !l.mayTake(ctx, p, t)
+			return l.busy[t.Definition().Condition] || !pace.mayGo(ctx, l, p, t, nil)
 		}))
 		if !ok {
 			return
@@ -100,7 +99,7 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 		reason, message := policy.NodeEvent(t)
 		l.nodeEvent("Warning", reason, message)
 		l.do(ctx, p, l.answerTo(p, t))
-		if t.Custom == nil || !l.busy[t.Definition().Condition] || l.Settings.asKubelet() {
+		if t.Custom == nil || !l.busy[t.Definition().Condition] || !pace.mayPass(l) {
 			return
 		}
 	}
@@ -110,74 +109,34 @@ func (l *Loop) act(ctx context.Context, p *pass) {
 func (l *Loop) answerTo(p *pass, t policy.Threshold) action {
 	demand := demand{threshold: t, view: p.view, budget: p.budget.For(t)}
 	steps := stepsFor(p.pin, l.observer.Thresholds.Layout, t.Signal)
-	if len(steps) > 0 && !l.Settings.DryRun {
+	if len(steps) > 0 && !l.settings.DryRun {
 		return newReclaimRun(l, p, demand, steps)
 	}
 	for _, s := range slices.Concat(steps...) {
 		demand.reclaimed = append(demand.reclaimed, decision.Reclaim{Step: s.Name, By: s.By.Name, NotRun: "this is a dry run"})
 	}
 	if len(steps) > 0 {
-		l.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
+		l.options.Log.Info("dry run, nothing is reclaimed before the eviction", "signal", t.Signal)
 	}
 	return newChoosing(l, p, demand)
 }
 
 // nodeEvent sends an event about the node. A dry run sends none.
 func (l *Loop) nodeEvent(eventType, reason, message string) {
-	if !l.Settings.DryRun {
-		l.Recorder.NodeEvent(eventType, reason, message)
-	}
-}
-
-// mayTake reports whether a pod may be evicted for t now. If not, and a victim is terminating, a hard t may
-// shorten that pod's grace period.
-func (l *Loop) mayTake(ctx context.Context, p *pass, t policy.Threshold) bool {
-	if l.Settings.asKubelet() {
-		return true
-	}
-	if l.victims.Pretending() {
-		return false
-	}
-	o := l.observer.Last(t.Signal)
-	v := l.victims.Relief.Judge(t, o)
-	if len(v.Measure) > 0 && t.Definition().Condition.CheapToMeasure() {
-		l.measureAgain(ctx, p, t, v.Measure)
-		v = l.victims.Relief.Judge(t, o)
-	}
-	if !v.Go {
-		l.victims.Shorten(t, o)
-	}
-	return v.Go
-}
-
-// measureAgain measures the current usage of t's victims that are still terminating.
-func (l *Loop) measureAgain(ctx context.Context, p *pass, t policy.Threshold, uids []string) {
-	var ending []pods.Pod
-	for uid, v := range l.victims.Ending() {
-		if slices.Contains(uids, uid) {
-			ending = append(ending, v.Pod)
-		}
-	}
-	at, layout := l.moment(), l.observer.Thresholds.Layout
-	measured := l.chooser.Measure(ctx, choose.Measuring{
-		Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod, Budget: p.budget,
-	}, ending)
-	for _, uid := range uids {
-		if use := choose.Reliable(p.pin, layout, measured[uid], t.Signal); use.OK {
-			l.victims.Relief.Measured(uid, t, layout, use, at)
-		}
+	if !l.settings.DryRun {
+		l.options.Recorder.NodeEvent(eventType, reason, message)
 	}
 }
 
 // kill kills a victim, in the background unless p is synchronous.
 func (l *Loop) kill(ctx context.Context, p *pass, v *victim.Victim) {
 	if !v.DryRun {
-		l.Metrics.Evicted(v.Signal)
+		l.options.Metrics.Evicted(v.Signal)
 	}
 	if p.synchronous {
 		l.victims.KillNow(ctx, v)
 	} else {
-		l.victims.Kill(v, l.Settings.asKubelet())
+		l.victims.Kill(v, l.settings.pacer().await())
 	}
 	p.evicted = append(p.evicted, *v)
 }

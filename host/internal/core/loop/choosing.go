@@ -51,7 +51,7 @@ func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.Pa
 	ending := l.victims.Ending()
 	return choose.Request{
 		Threshold: t, Observation: o, Layout: l.observer.Thresholds.Layout, At: at,
-		Ending: func(uid string) bool { return ending[uid] != nil }, Veto: l.Settings.RankVeto.standsFor(t), List: l.chooser.List,
+		Ending: func(uid string) bool { return ending[uid] != nil }, Veto: l.settings.RankVeto.standsFor(t), List: l.chooser.List,
 	}
 }
 
@@ -73,12 +73,12 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	case ctx.Err() != nil:
 		return nil
 	case later && (!l.observer.Thresholds.Has(t) || !l.state.Stands(t, l.observer.Last(t.Signal))):
-		l.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
+		l.options.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 		return nil
-	case later && (!l.resume(p) || !l.mayTake(ctx, p, t)): // must wait for another threshold's victim, or a former host's
+	case later && (!l.resume(p) || !l.settings.pacer().mayGo(ctx, l, p, t, nil)): // must wait for another threshold's victim, or a former host's
 		return nil
 	case choice.Err != nil:
-		l.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", choice.Err)
+		l.options.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", choice.Err)
 		p.incomplete = true
 		return nil
 	}
@@ -86,7 +86,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.status.listed(choice.Snapshot)
 	l.victims.Listed(choice.Snapshot)
 	if choice.TooSoon {
-		l.Log.Info("no pod is chosen before its plugin has started, which would be by priority alone", "signal", t.Signal, "candidates", len(choice.Candidates))
+		l.options.Log.Info("no pod is chosen before its plugin has started, which would be by priority alone", "signal", t.Signal, "candidates", len(choice.Candidates))
 		p.incomplete = true
 		return nil
 	}
@@ -96,7 +96,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	now := time.Now()
 	for _, t := range c.actionable { // like the kubelet after ranking
 		if at := c.observed[t.Signal].Time; !at.IsZero() {
-			l.Metrics.StatsAge(t.Signal, now.Sub(at))
+			l.options.Metrics.StatsAge(t.Signal, now.Sub(at))
 		}
 	}
 	if len(choice.Order) == 0 {
@@ -105,13 +105,12 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 		if now := l.status.now(); t.Hard() && now.evictable == 0 && len(now.Unmanaged) > 0 {
 			level = slog.LevelError
 		}
-		l.Log.Log(ctx, level, "no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
+		l.options.Log.Log(ctx, level, "no pod can be evicted", "signal", t.Signal, "threshold", t.Value.String(), "available", c.observed[t.Signal].Available,
 			"active", len(choice.Snapshot.Pods), "candidates", len(choice.Candidates), "ranker", choice.Ranker, "reason", p.nobody)
 		l.schedule.Hold(c.condition(), now)
 		return nil
 	}
-	if pod, _ := choice.First(); !l.Settings.asKubelet() &&
-		!l.victims.Relief.Chosen(t, l.observer.Last(t.Signal), pod, choice.Total(p.pin, l.observer.Thresholds.Layout, t.Signal)) {
+	if !l.settings.pacer().mayGo(ctx, l, p, t, c) {
 		return nil
 	}
 	c.evict(ctx, l, p)
@@ -122,25 +121,24 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	t, choice, o := c.threshold, &c.choice, c.observed[c.threshold.Signal]
 	pod, measured := choice.First()
-	message, annotations := policy.Message(l.Settings.PodLevelResources, pod.API, t, o, measured)
-	override := policy.GraceOverride(t, l.Settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
+	message, annotations := policy.Message(l.settings.PodLevelResources, pod.API, t, o, measured)
+	override := policy.GraceOverride(t, l.settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	chosen := victim.New(pod, t.Signal, override, message, annotations)
-	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.Settings.DryRun, choice.Ranker, choice.Order[0].Reason
-	if l.Records != nil {
-		chosen.Why = l.Records.Why(p.decided(true))
+	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.settings.DryRun, choice.Ranker, choice.Order[0].Reason
+	if l.options.Records != nil {
+		chosen.Why = l.options.Records.Why(p.decided(true))
 	}
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)
 	v.Promised = use
 	l.victims.Relief.Expect(v, t, layout, use, policy.Newest(c.observed, l.observer.Latest(), c.left))
-	l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
+	l.options.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
 		"message", message, "why", v.Why, "notNew", choose.Inputs(choice.Snapshot.Stale), "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
 	askShadows(ctx, l, c, v)
-	if !v.DryRun && !l.Settings.asKubelet() {
-		// Usage has grown since the measurement: what the pod frees is counted from a later sample.
-		l.schedule.Wake(map[eviction.Condition]string{c.condition(): "eviction"})
+	if !v.DryRun {
+		l.settings.pacer().evicted(l, c.condition())
 	}
 }

@@ -63,7 +63,7 @@ func (p *pass) seenAs(d *decision.Decision) view {
 // newDecision returns a decision that names no pod yet, with the thresholds as assessed at now.
 func newDecision(l *Loop, thresholds []policy.Threshold, observed map[eviction.Signal]eviction.Observation, a *policy.Assessment, now time.Time) *decision.Decision {
 	d := &decision.Decision{
-		Version: decision.Version, Config: l.Settings.ID, DryRun: l.Settings.DryRun, Pacing: string(l.Settings.Pacing), RankVeto: string(l.Settings.RankVeto),
+		Version: decision.Version, Config: l.settings.ID, DryRun: l.settings.DryRun, Pacing: string(l.settings.Pacing), RankVeto: string(l.settings.RankVeto),
 		Now: now.Round(0), Thresholds: decision.Thresholds(thresholds, a, now), Observations: decision.Observations(observed),
 	}
 	if layout := l.observer.Thresholds.Layout; layout != 0 {

@@ -123,6 +123,6 @@ func (r *records) Passed(c Conclusion) {
 // exposition returns the metrics of a loop.
 func exposition(l *Loop) string {
 	w := httptest.NewRecorder()
-	l.Metrics.(*metrics.Metrics).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	l.options.Metrics.(*metrics.Metrics).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return w.Body.String()
 }

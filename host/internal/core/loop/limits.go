@@ -34,7 +34,7 @@ type limits struct {
 // which then is the pass's only action. In a pass that is not synchronous it measures in the
 // background, returns false, and skips checks while one takes long.
 func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
-	if !l.Settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
+	if !l.settings.LocalStorageLimits || !p.scope.Full || l.observer.Thresholds.Layout == 0 || len(p.pin.Providers(eviction.NodeFsAvailable, eviction.CanMeasure)) == 0 {
 		return false
 	}
 	c := &limitCheck{view: p.view, at: p.at, chooser: l.chooser, list: l.chooser.List}
@@ -107,28 +107,16 @@ func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
 	return c.measured[uid].EphemeralStorageUsedBytes
 }
 
-// pause returns the time until the next check.
-func (c *limitCheck) pause(interval time.Duration) time.Duration {
-	switch {
-	case c.err != nil:
-		return min(limitPause*c.took, interval)
-	case len(c.pods) == 0:
-		return mostLimitPause
-	default:
-		return min(limitPause*c.took, mostLimitPause)
-	}
-}
-
 // conclude evicts every pod that exceeds a limit, in the order of the pod source.
 func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.limits.checking = false
 	if c.err != nil && ctx.Err() == nil {
-		l.Log.Error("pods are not known, their limits on local storage are not checked", "error", c.err)
+		l.options.Log.Error("pods are not known, their limits on local storage are not checked", "error", c.err)
 	}
-	if !l.Settings.asKubelet() && !p.synchronous {
-		l.limits.next = time.Now().Add(c.pause(l.Settings.MonitoringInterval))
+	if !p.synchronous {
+		l.limits.next = time.Now().Add(l.settings.pacer().limitPause(c, l.settings.MonitoringInterval))
 	}
-	if !l.Settings.LocalStorageLimits {
+	if !l.settings.LocalStorageLimits {
 		return nil // a reload has disabled them
 	}
 	later := p.at.Pass != c.at.Pass
@@ -140,15 +128,15 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return ending[p.Row.UID] != nil || later && l.victims.EndedSince(p.Row.UID, c.began)
 	})
 	for _, pod := range left {
-		limit, over := policy.CheckLocalLimits(pod.API, c.measured[pod.Row.UID], l.observer.Thresholds.Layout, l.Settings.LocalRules)
+		limit, over := policy.CheckLocalLimits(pod.API, c.measured[pod.Row.UID], l.observer.Thresholds.Layout, l.settings.LocalRules)
 		if !over {
 			continue
 		}
 		found := victim.New(pod, eviction.Signal(limit.Label), policy.LocalGraceSeconds, limit.Message, nil)
-		found.Hard, found.DryRun = true, l.Settings.DryRun
+		found.Hard, found.DryRun = true, l.settings.DryRun
 		v, layout := l.victims.Start(found), l.observer.Thresholds.Layout
 		l.victims.Relief.Expect(v, policy.LocalStorage, layout, c.use(layout, v.UID), l.observer.Latest())
-		l.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
+		l.options.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c
 		l.kill(ctx, p, v)

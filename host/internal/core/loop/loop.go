@@ -38,9 +38,13 @@ const (
 	cleanupMost = 30 * time.Second
 )
 
+// SimulatedDeadline is the shortest deadline with simulated time: a slow machine must not change a
+// decision.
+const SimulatedDeadline = time.Minute
+
 // A Loop is the eviction manager's loop. Run it once.
 type Loop struct {
-	Options
+	options Options
 
 	// calls and requests are functions to run between two passes. In the kubelet's pacing, requests
 	// also wait for what the last pass began.
@@ -52,6 +56,7 @@ type Loop struct {
 	status status
 
 	// The rest belongs to the goroutine of Run.
+	settings   Settings
 	observer   *observe.Observer
 	chooser    *choose.Chooser
 	victims    *victim.Set
@@ -63,8 +68,7 @@ type Loop struct {
 	limits     limits
 	busy       map[eviction.Condition]bool // an action for it runs in the background
 	passes     uint64                      // counts the passes begun, numbers them
-	finished   uint64
-	budget     *observe.Budget // of the last pass
+	budget     *observe.Budget             // of the last pass
 	working    sync.WaitGroup
 }
 
@@ -72,17 +76,21 @@ type Loop struct {
 func New(o Options) *Loop {
 	o.Options.Metrics = o.Metrics
 	l := &Loop{
-		Options: o,
+		options: o,
 		calls:   make(chan func(context.Context)), requests: make(chan func(context.Context)), done: make(chan action), ended: make(chan struct{}),
 		state: policy.Restore(o.RestoredConditions), busy: map[eviction.Condition]bool{},
 		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
 	}
-	if l.Alive == nil {
-		l.Alive, l.AliveEvery = func() {}, time.Hour
+	if o.Alive == nil {
+		l.options.Alive, l.options.AliveEvery = func() {}, time.Hour
 	}
 	l.observer = observe.New(o.Options)
+	minDeadline := time.Duration(0)
+	if o.Simulated {
+		minDeadline = SimulatedDeadline
+	}
 	l.chooser = choose.New(choose.Options{
-		Options: o.Options, Pods: o.Pods, Responsiveness: &l.observer.Responsiveness, MinDeadline: o.MinDeadline,
+		Options: o.Options, Pods: o.Pods, Responsiveness: &l.observer.Responsiveness, MinDeadline: minDeadline,
 	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Holder: o.Holder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
@@ -104,7 +112,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.chooser.Began = time.Now()
 	l.runsIn.Store(goroutine())
 	select { // The change signal for the first plugins is no news.
-	case <-l.Changed:
+	case <-l.options.Changed:
 	default:
 	}
 	l.followPlugins(ctx)
@@ -112,9 +120,9 @@ func (l *Loop) Run(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		now := time.Now()
-		l.Alive()
-		wait := l.AliveEvery
-		if !l.OnRequest && !l.synchronizing() {
+		l.options.Alive()
+		wait, mayPass := l.options.AliveEvery, l.settings.pacer().mayPass(l)
+		if l.settings.MonitoringInterval > 0 && mayPass {
 			if scope, ok := l.schedule.Due(now); ok {
 				l.pass(ctx, scope)
 				continue
@@ -123,7 +131,7 @@ func (l *Loop) Run(ctx context.Context) {
 		}
 		timer.Reset(wait)
 		requests := l.requests
-		if l.synchronizing() {
+		if !mayPass {
 			requests = nil
 		}
 		select {
@@ -131,7 +139,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-timer.C:
 		case <-l.streams.Notify():
 			l.schedule.Wake(l.streams.Take())
-		case <-l.Changed:
+		case <-l.options.Changed:
 			l.followPlugins(ctx)
 			l.lookAtAll()
 		case call := <-l.calls:
@@ -163,15 +171,9 @@ func (l *Loop) lookAtAll() {
 	l.limits.next = time.Time{}
 }
 
-// synchronizing reports whether the kubelet's pacing has the next pass wait for the actions of the
-// last one, like the kubelet's synchronize and the wait for clean-up after it.
-func (l *Loop) synchronizing() bool {
-	return l.Settings.asKubelet() && (len(l.busy) > 0 || l.victims.Busy())
-}
-
 // configure puts settings in force. Unchanged thresholds keep their timers.
 func (l *Loop) configure(s Settings) {
-	l.Settings = s
+	l.settings = s
 	if !s.DryRun {
 		l.victims.EndPretence()
 	}
@@ -183,14 +185,14 @@ func (l *Loop) configure(s Settings) {
 
 // followPlugins opens the wake streams for the current plugins and thresholds.
 func (l *Loop) followPlugins(ctx context.Context) {
-	if l.OnRequest {
+	if l.settings.MonitoringInterval == 0 {
 		return
 	}
 	pin := l.pin()
 	defer pin.Release()
 	var watched []wake.Watched
 	for _, t := range l.observer.Thresholds.InForce() {
-		if c := t.Definition().Condition; c != eviction.MemoryPressure || l.Settings.MemoryNotifications {
+		if c := t.Definition().Condition; c != eviction.MemoryPressure || l.settings.MemoryNotifications {
 			watched = append(watched, wake.Watched{WatchThreshold: eviction.WatchThreshold{Signal: t.Signal, Threshold: t.Wire()}, Condition: c})
 		}
 	}
@@ -199,7 +201,7 @@ func (l *Loop) followPlugins(ctx context.Context) {
 
 // pin pins the running plugins and puts their definitions of custom signals in force.
 func (l *Loop) pin() *registry.Pin {
-	pin := l.Pin()
+	pin := l.options.Pin()
 	for s, former := range l.observer.Thresholds.Define(pin) { // what was counted in its unit means nothing any more
 		l.chooser.Forget(s)
 		l.schedule.Forget(former.Condition)
@@ -210,9 +212,9 @@ func (l *Loop) pin() *registry.Pin {
 // moment returns now on the clocks that sample times use. An embedding program's clock is unrelated
 // to the machine's.
 func (l *Loop) moment() policy.Moment {
-	m := policy.Moment{Time: l.Now()}
-	if l.CheckSampleTimes {
-		m.BootNanos = l.BootNanos()
+	m := policy.Moment{Time: l.options.Now()}
+	if l.options.CheckSampleTimes {
+		m.BootNanos = l.options.BootNanos()
 	}
 	return m
 }
@@ -276,14 +278,14 @@ func (l *Loop) AwaitCleanup(ctx context.Context, r PassResult) error {
 	running := func(v victim.Victim) bool {
 		look, done := context.WithTimeout(ctx, victim.LookTimeout)
 		defer done()
-		finished, err := l.Killer.Finished(look, v)
+		finished, err := l.options.Killer.Finished(look, v)
 		return err != nil || !finished
 	}
 	for waited := cleanupPoll; ; waited += cleanupPoll {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.After(cleanupPoll):
+		case <-l.options.After(cleanupPoll):
 		}
 		if !slices.ContainsFunc(r.Evicted, running) || waited >= cleanupMost {
 			return nil

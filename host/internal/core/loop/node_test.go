@@ -87,6 +87,12 @@ func (n *node) run(s Settings) {
 	synctest.Wait()
 }
 
+// onRequest returns s with passes on request alone.
+func onRequest(s Settings) Settings {
+	s.MonitoringInterval = 0
+	return s
+}
+
 // start starts the loop, lets the first passes go by and starts the story's clock.
 func (n *node) start(s Settings) {
 	n.run(s)

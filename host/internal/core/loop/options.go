@@ -45,20 +45,6 @@ type Journal interface {
 	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
 }
 
-// Pacing says what the next decision waits for.
-type Pacing string
-
-// The pacings.
-const (
-	// PacingOneVictim evicts no second pod until the effect of the first one's end is visible: see
-	// policy.Ledger. Passes continue meanwhile.
-	PacingOneVictim Pacing = "evictd"
-	// PacingKubelet makes one pass at a time and waits for its kill, and then up to half a minute
-	// until the pod is cleaned up. Wakes meanwhile are merged into the next pass. It does not wait
-	// for the relief of the last victim.
-	PacingKubelet Pacing = "kubelet"
-)
-
 // RankVeto says under which thresholds a pod that a custom ranker left out is
 // safe from eviction.
 type RankVeto string
@@ -80,7 +66,8 @@ type Settings struct {
 
 	TransitionPeriod         time.Duration
 	MaxPodGracePeriodSeconds int32
-	// MonitoringInterval is the time between passes that nothing woke.
+	// MonitoringInterval is the time between passes that nothing woke. With 0 only Synchronize makes
+	// passes.
 	MonitoringInterval time.Duration
 	// MemoryNotifications lets plugins watch the memory signals
 	// (kernelMemcgNotification of the kubelet).
@@ -98,8 +85,6 @@ type Settings struct {
 	// PodLevelResources counts pod-level resource requests (the kubelet's feature gate).
 	PodLevelResources bool
 }
-
-func (s *Settings) asKubelet() bool { return s.Pacing == PacingKubelet }
 
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
 type ReclaimFunc = func(ctx context.Context) error
@@ -143,14 +128,12 @@ type Options struct {
 	// AliveEvery unless a pass takes longer. It must not block.
 	Alive      func()
 	AliveEvery time.Duration
-	// MinDeadline is the shortest deadline of any part of a pass.
-	MinDeadline time.Duration
+	// Simulated: time is not the machine's. Each part of a pass may take SimulatedDeadline at least.
+	Simulated bool
 	// Records, if not nil, stores decisions with their reasons.
 	Records Records
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
-	// OnRequest makes passes only when Synchronize is called.
-	OnRequest bool
 	// RestoredKills and RestoredConditions were saved by a former host on the same boot: kills to finish first, and
 	// when it last saw conditions.
 	RestoredKills      []victim.Kill

@@ -90,12 +90,12 @@ func (p *pass) trigger() string {
 // pass makes a pass that does not wait for slow work.
 func (l *Loop) pass(ctx context.Context, scope wake.Scope) {
 	if scope.Full {
-		l.manifests.begin(ctx, l.Settings.MonitoringInterval, &l.working)
+		l.manifests.begin(ctx, l.settings.MonitoringInterval, &l.working)
 	}
 	p := l.newPass(ctx, scope)
 	defer p.end()
 	if err := l.run(ctx, p); err != nil && ctx.Err() == nil {
-		l.Log.Error("pass ended early, nothing is concluded from it", "pass", p.at.Pass, "error", err)
+		l.options.Log.Error("pass ended early, nothing is concluded from it", "pass", p.at.Pass, "error", err)
 		p.incomplete = true
 	}
 	if ctx.Err() == nil {
@@ -120,12 +120,12 @@ func (l *Loop) synchronize(ctx context.Context) (PassResult, error) {
 // run observes what p asks for, assesses it and acts on it. The error says why nothing was
 // concluded.
 func (l *Loop) run(ctx context.Context, p *pass) (err error) {
-	p.now = l.Now()
-	if l.MinDeadline == 0 { // otherwise time is not the machine's
+	p.now = l.options.Now()
+	if !l.options.Simulated {
 		l.budget = observe.NewBudget(l.budget)
 		p.budget = l.budget
 	}
-	if len(l.observer.Thresholds.InForce()) == 0 && !l.Settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
+	if len(l.observer.Thresholds.InForce()) == 0 && !l.settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
 		l.resume(p)
 		return nil
@@ -137,27 +137,23 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	if err != nil {
 		return err
 	}
-	p.now, p.observedAt = l.Now(), time.Now()
+	p.now, p.observedAt = l.options.Now(), time.Now()
 	before := l.state
 	l.state, p.assessment = policy.Assess(before, policy.Input{
 		Now: p.now, Thresholds: p.seen.Thresholds, Observations: p.seen.Observations, Claims: p.seen.Claims,
-		TransitionPeriod: l.Settings.TransitionPeriod,
+		TransitionPeriod: l.settings.TransitionPeriod,
 	})
 	p.concluded = true
 	p.view = p.seenAs(newDecision(l, p.seen.Thresholds, p.seen.Observations, &p.assessment, p.now))
-	logThresholds(l.Log, p, before, l.state)
-	must := p.assessment.Met // must wait for the relief of former victims
-	if l.Settings.asKubelet() {
-		must = nil
-	}
-	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, must, l.observer.Last)
+	logThresholds(l.options.Log, p, before, l.state)
+	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, l.settings.pacer().waits(&p.assessment), l.observer.Last)
 	l.noteConditions(p.assessment)
 	// Before the first kill: as in the kubelet, its victim's place must not be taken.
 	l.status.change(func(next *Snapshot) { next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...) })
-	if l.Conditions != nil {
-		l.Conditions(p.assessment.Conditions)
+	if l.options.Conditions != nil {
+		l.options.Conditions(p.assessment.Conditions)
 	}
-	l.conditions.save(p.now, l.state.ConditionsLastSeen(), l.Journal, l.Log)
+	l.conditions.save(p.now, l.state.ConditionsLastSeen(), l.options.Journal, l.options.Log)
 	p.incomplete = slices.ContainsFunc(p.seen.Asked, func(s eviction.Signal) bool {
 		o, asked := p.seen.Observations[s]
 		return asked && o.State == eviction.Unknown
@@ -192,16 +188,16 @@ func logThresholds(log *slog.Logger, p *pass, before, now policy.State) {
 // noteConditions logs and counts condition changes, and sends their events.
 func (l *Loop) noteConditions(a policy.Assessment) {
 	for _, c := range a.Conditions {
-		l.Metrics.Condition(c, true)
+		l.options.Metrics.Condition(c, true)
 	}
 	for _, c := range a.Cleared {
-		l.Metrics.Condition(c, false)
+		l.options.Metrics.Condition(c, false)
 	}
 	for i, c := range slices.Concat(a.Raised, a.Cleared) {
 		status := i < len(a.Raised)
 		text := policy.ConditionText(c, status)
-		l.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
-		if l.TellConditions {
+		l.options.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
+		if l.options.TellConditions {
 			l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
 		}
 	}
@@ -216,7 +212,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 	}
 	snapshot, err := p.list()
 	if err != nil {
-		l.Log.Warn("kills of a former evictd are not judged yet, the pods are not known", "kills", len(l.victims.Restored), "error", err)
+		l.options.Log.Warn("kills of a former evictd are not judged yet, the pods are not known", "kills", len(l.victims.Restored), "error", err)
 		p.incomplete = true
 		return false
 	}
@@ -231,7 +227,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 			return t.Signal == s && l.state.Stands(t, l.observer.Last(s))
 		})
 	}
-	hold, wait := l.victims.Resume(snapshot, l.Settings.DryRun, short)
+	hold, wait := l.victims.Resume(snapshot, l.settings.DryRun, short)
 	for _, v := range hold {
 		t, ok := thresholds.Of(v.Signal)
 		if !v.Pressure {
@@ -240,10 +236,10 @@ func (l *Loop) resume(p *pass) (judged bool) {
 		if ok {
 			l.victims.Relief.Expect(v, t, thresholds.Layout, eviction.Figure{}, l.observer.Latest())
 		}
-		l.victims.Kill(v, l.Settings.asKubelet())
+		l.victims.Kill(v, l.settings.pacer().await())
 	}
 	if wait {
-		l.Log.Warn("kills of a former evictd are not judged yet, no other pod goes before", "kills", len(l.victims.Restored))
+		l.options.Log.Warn("kills of a former evictd are not judged yet, no other pod goes before", "kills", len(l.victims.Restored))
 		p.incomplete = true
 	}
 	return !wait
@@ -251,22 +247,21 @@ func (l *Loop) resume(p *pass) (judged bool) {
 
 // finish publishes and records the result of p and schedules the next pass.
 func (l *Loop) finish(p *pass) *decision.Decision {
-	l.finished++
 	l.publish(p)
 	d := l.conclude(p)
 	ended := time.Now()
-	l.schedule.Ended(ended, l.Settings.MonitoringInterval, wake.Result{
+	l.schedule.Ended(ended, l.settings.MonitoringInterval, wake.Result{
 		Scope: p.scope, Met: len(p.assessment.Observed) > 0, Incomplete: p.incomplete,
 		GraceLeft: policy.UntilGraceEnds(p.assessment, p.now), LookAt: slices.Concat(l.observer.LookAt(ended), l.victims.Relief.LookAt()),
 	})
-	l.Metrics.Passed(p.trigger(), ended.Sub(p.started))
-	l.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.scope.Causes(), "tookSeconds", ended.Sub(p.started).Seconds())
+	l.options.Metrics.Passed(p.trigger(), ended.Sub(p.started))
+	l.options.Log.Debug("pass", "pass", p.at.Pass, "trigger", p.trigger(), "cause", p.scope.Causes(), "tookSeconds", ended.Sub(p.started).Seconds())
 	return d
 }
 
 // conclude records the result of p, and returns the decision.
 func (l *Loop) conclude(p *pass) *decision.Decision {
-	d := p.decided(l.Explain || l.Records != nil)
+	d := p.decided(l.options.Explain || l.options.Records != nil)
 	out := Conclusion{Decision: d, Later: d != nil && d.Pass != p.at.Pass, ReclaimSufficed: p.sufficed, Evicted: p.evicted, Victims: l.victims.History()}
 	if p.concluded {
 		out.Waiting = l.victims.Relief.Waiting()
@@ -276,15 +271,15 @@ func (l *Loop) conclude(p *pass) *decision.Decision {
 }
 
 func (l *Loop) record(c Conclusion) {
-	if l.Records != nil {
-		l.Records.Passed(c)
+	if l.options.Records != nil {
+		l.options.Records.Passed(c)
 	}
 }
 
 // publish updates the snapshot after p.
 func (l *Loop) publish(p *pass) {
 	l.status.change(func(next *Snapshot) {
-		next.Passes = l.finished
+		next.Passes++
 		thresholds := l.observer.Thresholds
 		if p.concluded {
 			next.Time = time.Now()

@@ -39,7 +39,7 @@ func Ranking(ctx context.Context, l *Loop, s eviction.Signal) (d *decision.Decis
 		pin = l.pin()
 		inForce, observed, now := l.observer.Thresholds.InForce(), l.observer.Latest(), time.Now()
 		stood := l.state.Stood(inForce)
-		d = newDecision(l, inForce, observed, &stood, l.Now())
+		d = newDecision(l, inForce, observed, &stood, l.options.Now())
 		d.ID, d.Kind, d.Time, d.Pass = decision.NewID(now), decision.KindRanking, now.Round(0), l.passes
 		for _, w := range l.victims.Relief.Waiting() {
 			if w.Signal == s {

@@ -60,7 +60,7 @@ type reclaimRun struct {
 }
 
 func newReclaimRun(l *Loop, p *pass, n demand, groups [][]registry.Step) action {
-	r := &reclaimRun{demand: n, groups: groups, standIns: l.Reclaim, skipBecause: l.SkipStepsBecause, pass: p.at.Pass, began: p.now, working: &l.working, pins: l.Pin, metrics: l.Metrics, log: l.Log}
+	r := &reclaimRun{demand: n, groups: groups, standIns: l.options.Reclaim, skipBecause: l.options.SkipStepsBecause, pass: p.at.Pass, began: p.now, working: &l.working, pins: l.options.Pin, metrics: l.options.Metrics, log: l.options.Log}
 	if r.beside = n.budget != nil && observe.Prompt(n.threshold); r.beside {
 		_, r.waited = n.budget.Wait(nil)
 	}
@@ -216,16 +216,16 @@ func (r *reclaimRun) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.status.reclaimed(r.soFar(p.sufficed))
 	switch {
 	case p.sufficed:
-		l.Log.Info("reclaim was enough, no pod has to go", "signal", t.Signal, "threshold", t.Value.String(),
+		l.options.Log.Info("reclaim was enough, no pod has to go", "signal", t.Signal, "threshold", t.Value.String(),
 			"available", observed[t.Signal].Available, "before", r.observed[t.Signal].Available)
 		return nil
-	case len(r.groups) > 0 && !l.Settings.DryRun:
+	case len(r.groups) > 0 && !l.settings.DryRun:
 		return r.prepared(l, p)
 	}
 	if r.beside {
 		r.waited()
 	}
-	if !l.mayTake(ctx, p, t) { // must wait for another threshold's victim
+	if !l.settings.pacer().mayGo(ctx, l, p, t, nil) { // must wait for another threshold's victim
 		return nil
 	}
 	return newChoosing(l, p, r.demand)

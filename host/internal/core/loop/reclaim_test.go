@@ -69,8 +69,7 @@ func TestReclaimIsNotEnoughWhileADerivedThresholdIsMet(t *testing.T) {
 		d.layout, d.available = &eviction.LayoutReport{ImageFs: true}, 5*gi
 		d.volumes["uid-big"] = 10 * gi
 		d.afterGC = map[eviction.Signal]int64{eviction.ImageFsAvailable: 50 * gi, eviction.ContainerFsAvailable: gi}
-		n.options.OnRequest = true
-		n.run(diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"imagefs.available": "10Gi"}}))
+		n.run(onRequest(diskSettings(t, policy.ThresholdConfig{Hard: map[string]string{"imagefs.available": "10Gi"}})))
 		o, err := n.loop.Synchronize(t.Context())
 		if err != nil || o.ReclaimSufficed || len(o.Evicted) != 1 {
 			t.Errorf("outcome %+v, %v; want an eviction, since writable layers lack room", o, err)
@@ -307,8 +306,7 @@ func TestSynchronizeDoesItAllBeforeItReturns(t *testing.T) {
 		d := n.addDisk()
 		d.available, d.takes, d.frees["image-gc"] = 5*gi, 3*time.Second, gi
 		n.runtime.dies["uid-big"], d.volumes["uid-big"] = 700*time.Millisecond, 10*gi
-		n.options.OnRequest = true
-		s := diskSettings(t, hardDisk("10Gi"))
+		s := onRequest(diskSettings(t, hardDisk("10Gi")))
 		s.Pacing = PacingKubelet
 		n.run(s)
 		n.after(time.Minute)
@@ -406,8 +404,8 @@ func TestStepsOfPluginsRunOnlyWhereTheyMay(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
 				v := n.addVendor()
 				v.frees = 1000
-				n.options.OnRequest, n.options.SkipStepsBecause = true, because
-				s := ownSettings(t)
+				n.options.SkipStepsBecause = because
+				s := onRequest(ownSettings(t))
 				s.Pacing = PacingKubelet
 				n.run(s)
 				v.set(spareSignal, 900)

@@ -23,7 +23,7 @@ type ShadowStatus struct {
 // askShadows asks shadows which pod they would have chosen, outside of the loop: nothing waits for
 // their answers, which change nothing.
 func askShadows(ctx context.Context, l *Loop, c *choosing, v *victim.Victim) {
-	pin := l.Pin()
+	pin := l.options.Pin()
 	shadows := pin.Shadows(c.request.Layout, c.threshold.Signal)
 	pin.Keep(func(i *registry.Instance) bool {
 		return slices.ContainsFunc(shadows, func(p registry.Provider) bool { return p.Instance == i })
@@ -62,8 +62,8 @@ func recordOpinions(l *Loop, signal eviction.Signal, opinions []choose.Opinion, 
 			}
 			*counted++
 			rows = append(rows, row)
-			l.Metrics.ShadowRanked(o.Plugin, signal, o.Place, o.Err)
-			l.Log.Info("shadow ranked", "plugin", o.Plugin, "signal", signal, "first", o.First, "place", o.Place, "record", of, "error", row.Err)
+			l.options.Metrics.ShadowRanked(o.Plugin, signal, o.Place, o.Err)
+			l.options.Log.Info("shadow ranked", "plugin", o.Plugin, "signal", signal, "first", o.First, "place", o.Place, "record", of, "error", row.Err)
 		}
 	})
 	l.record(Conclusion{Opinions: rows, OpinionsOf: of, Victims: l.victims.History()})

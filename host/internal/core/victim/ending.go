@@ -40,25 +40,27 @@ const (
 	cleanedUp
 )
 
-// looks says when to check whether a pod has ended: first after before, then after first, and with
-// ever longer pauses up to longest.
-type looks struct{ before, first, longest time.Duration }
-
-// cleanupLooks checks often at first: most pods are gone as soon as their containers are. The
-// kubelet checks each second, for the first time after one.
-func cleanupLooks(asKubelet bool) looks {
-	if asKubelet {
-		return looks{kubeletLook, kubeletLook, kubeletLook}
-	}
-	return looks{0, firstCleanupLook, maxCleanupLook}
+// An Await says how to wait for the end of a killed pod: it is checked first after before, then
+// after first, and with ever longer pauses up to longest.
+type Await struct {
+	before, first, longest time.Duration
+	// volumes: their end is awaited in any case.
+	volumes bool
 }
+
+// The ways to wait. AwaitEvictd checks often at first: most pods are gone as soon as their
+// containers are. AwaitKubelet checks each second, for the first time after one.
+var (
+	AwaitEvictd  = Await{0, firstCleanupLook, maxCleanupLook, false}
+	AwaitKubelet = Await{kubeletLook, kubeletLook, kubeletLook, true}
+)
 
 // An ending kills a victim and waits for its end, in its own goroutine.
 type ending struct {
 	of      *Victim // not looked at here
 	victim  Victim
 	volumes bool // their end is waited for too
-	looks   looks
+	how     Await
 	killer  Killer
 	log     *slog.Logger
 	reports chan<- Report
@@ -85,7 +87,7 @@ func (e ending) run(ctx context.Context) {
 	if killed := started.Add(e.grace() + minTimeout); failed != nil && killed.After(until) {
 		until = killed
 	}
-	pause(ctx, e.looks.before)
+	pause(ctx, e.how.before)
 	finished := e.await(ctx, until, e.killer.Finished)
 	volumes := finished && e.volumes
 	if e.tell(ctx, Report{stage: ended, ok: finished, volumes: volumes, took: time.Since(started)}) && volumes {
@@ -120,7 +122,7 @@ func (e ending) grace() time.Duration {
 func (e ending) await(ctx context.Context, until time.Time, is func(context.Context, Victim) (bool, error)) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for wait := e.looks.first; ; wait = min(2*wait, e.looks.longest) {
+	for wait := e.how.first; ; wait = min(2*wait, e.how.longest) {
 		look, done := context.WithTimeout(ctx, LookTimeout)
 		it, err := is(look, e.victim)
 		done()

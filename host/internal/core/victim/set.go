@@ -137,14 +137,13 @@ func (s *Set) add(v *Victim) *Victim {
 	return v
 }
 
-// Kill sends the event and kills v in the background. Reports delivers the progress. asKubelet
-// polls for its end like the kubelet: each second, including volumes.
-func (s *Set) Kill(v *Victim, asKubelet bool) {
+// Kill sends the event and kills v in the background. Reports delivers the progress.
+func (s *Set) Kill(v *Victim, how Await) {
 	if !v.DryRun && !v.Resumed {
 		s.evicted(v)
 	}
 	e := ending{
-		of: v, victim: *v, volumes: asKubelet || v.waitsForVolumes(), looks: cleanupLooks(asKubelet),
+		of: v, victim: *v, volumes: how.volumes || v.waitsForVolumes(), how: how,
 		killer: s.Killer, log: s.Log, reports: s.reports, running: &s.running,
 	}
 	s.running.Go(func() { e.run(s.ctx) })

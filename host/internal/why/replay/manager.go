@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -26,7 +25,3 @@ type Manager interface {
 // A Start makes a Manager for a World through package host's embedding API. The Manager makes
 // passes only on request. stop ends it and everything that belongs to it, and waits for that.
 type Start func(ctx context.Context, w *World) (m Manager, stop func(), err error)
-
-// MinDeadline is the shortest deadline of plugins in a replay: a slow machine must not affect a
-// scenario.
-const MinDeadline = time.Minute

@@ -150,11 +150,11 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 		s.Begin(ctx)
 		switch {
 		case first:
-			s.Kill(s.Start(l.w.victim(graceSeconds)), false)
+			s.Kill(s.Start(l.w.victim(graceSeconds)), victim.AwaitEvictd)
 		default:
 			hold, _ := s.Resume(active(l), false, func(eviction.Signal) (bool, bool) { return true, false })
 			for _, v := range hold {
-				s.Kill(v, false)
+				s.Kill(v, victim.AwaitEvictd)
 			}
 		}
 		for {

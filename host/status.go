@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/cluster/access"
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/face/config"
@@ -23,6 +22,9 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+// passAllowance is added to the interval before a missing pass counts as stuck.
+const passAllowance = 15 * time.Second
 
 // staleAfter is the number of intervals without a pass after which the host is not healthy.
 const staleAfter = 3
@@ -59,7 +61,7 @@ func (m *Manager) Status() Status {
 		StartTime:     m.started,
 		DryRun:        c.DryRun,
 		Snapshot:      *snapshot,
-		Inspection:    m.inspection.Found(),
+		Inspection:    m.owner.inspected(),
 		Cgroups:       m.cgroups.Status(),
 		Plugins:       expected.Plugins(c, m.supervisor.StatusIn(layout, possible...)),
 		Events:        m.recorder.events(),
@@ -82,7 +84,7 @@ func (m *Manager) healthy(s *loop.Snapshot) error {
 	for _, o := range s.Signals {
 		observed[o.Signal] = o.State != decision.StateUnknown
 	}
-	errs = append(errs, m.cgroups.Healthy(), m.listings.Healthy(), m.inspection.Healthy(listing.UnhealthyAfter))
+	errs = append(append(errs, m.cgroups.Healthy()), m.owner.unhealthy()...)
 	if err := s.Unevictable(); err != nil && c.Mode == config.ModeCRI {
 		errs = append(errs, fmt.Errorf("%w; want manifests in podManifestDir, or beside a kubelet mode %q", err, config.ModeKubernetes))
 	} else {
@@ -136,7 +138,7 @@ func (m *Manager) Handler() http.Handler {
 		send(w, text, err)
 	})))
 	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
-		text, err := m.rankings.of(r.Context(), m, eviction.Signal(r.URL.Query().Get("signal")))
+		text, err := m.ranking(r.Context(), eviction.Signal(r.URL.Query().Get("signal")))
 		if errors.Is(err, loop.ErrNoThreshold) {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
@@ -144,6 +146,14 @@ func (m *Manager) Handler() http.Handler {
 		send(w, text, err)
 	})
 	return mux
+}
+
+// ranking returns the current ranking of the pods for a signal as JSON.
+func (m *Manager) ranking(ctx context.Context, s eviction.Signal) ([]byte, error) {
+	return m.rankings.of(ctx, m.loop, s, func(d *decision.Decision) ([]byte, error) {
+		d.Node, d.Evictd = m.config().NodeName, m.version
+		return document(d)
+	})
 }
 
 // document returns v as JSON.
@@ -163,19 +173,4 @@ func send(w http.ResponseWriter, text []byte, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(text) // on error the client is gone
-}
-
-// serve answers requests until ctx ends, if there is an endpoint.
-func (m *Manager) serve(ctx context.Context) {
-	if m.endpoint == nil {
-		return
-	}
-	own := m.Handler()
-	remote := http.NotFoundHandler() // without an API server no address leads to it
-	if m.cluster != nil {
-		remote = access.New(own, access.Options{API: m.cluster.api, Open: []string{"/healthz"}, Log: m.log})
-	}
-	if err := m.endpoint.Serve(ctx, own, remote); err != nil {
-		m.log.Error("status and metrics are not served any more", "error", err)
-	}
 }

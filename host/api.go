@@ -8,9 +8,37 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+// Config is the configuration of a Manager: evictd's configuration file with defaults applied.
+// DefaultConfig and LoadConfig make one.
+type Config = config.Config
+
+// DefaultConfig returns the default configuration, for a program to modify.
+func DefaultConfig() Config { return config.Default() }
+
+// LoadConfig reads evictd's configuration file. The error lists every problem, one per line.
+func LoadConfig(file string) (Config, error) { return config.Load(file) }
+
+// Options configures a Daemon. Config, Version, Commit and Log are required.
+type Options struct {
+	Config Config
+	// Version and Commit name the build.
+	Version, Commit string
+	Log             *slog.Logger
+	// DroppedLogLines returns the number of lines of the log dropped so far.
+	DroppedLogLines func() uint64
+	// ConfigMap is followed with mode kubernetes, nil for none.
+	ConfigMap *kubeapi.ConfigMap
+	// Alive is called by the deciding goroutine at least once per AliveEvery unless it is stuck.
+	// concluded reports whether any pass has concluded something yet. It must not block.
+	Alive      func(concluded bool)
+	AliveEvery time.Duration
+}
 
 // KillPodFunc kills pod and returns when it is dead or cannot be killed (the kubelet's
 // eviction.KillPodFunc). gracePeriodOverride is in seconds; nil means the pod's own. statusFn,
@@ -54,7 +82,7 @@ type Clock interface {
 	After(time.Duration) <-chan time.Time
 }
 
-// Embedding configures a Manager inside a program that supplies the pods, a way to kill them and
+// Embedding configures an Embedded inside a program that supplies the pods, a way to kill them and
 // perhaps the stats.
 type Embedding struct {
 	// Config is the same as for the daemon. Its settings for finding and killing pods have no
@@ -78,9 +106,9 @@ type Embedding struct {
 	// SkipStepsBecause, if not empty, disables the plugins' steps that Reclaim does not replace,
 	// and gives the reason: they would free space on this machine.
 	SkipStepsBecause string
-	// MinDeadline is the shortest deadline of any plugin call. A program with simulated time, such
-	// as a replay, sets it to wait for a slow machine instead of treating a plugin as failed.
-	MinDeadline time.Duration
+	// Simulated: time and figures are not those of this machine, as in a replay. A plugin call may
+	// then take a minute, so that a slow machine does not make a plugin fail.
+	Simulated bool
 	// Explain fills in the human-readable ranking of each Pass.
 	Explain bool
 	// Plugins run in this process, by name. The plugins in Config.PluginDir run too, unless it is
@@ -130,3 +158,17 @@ type ThresholdValue struct {
 
 // A Pass reports the observations, conclusions and actions of one pass.
 type Pass = loop.PassResult
+
+// Event is an event of the eviction manager, worded as the kubelet's.
+type Event struct {
+	Time time.Time `json:"time"`
+	// Kind is "Node" or "Pod"; Name and UID say which.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+	// Type is "Normal" or "Warning".
+	Type        string            `json:"type"`
+	Reason      string            `json:"reason"`
+	Message     string            `json:"message"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}

@@ -1,0 +1,334 @@
+// Package host is the eviction manager as a library: it puts the loop, the
+// plugin supervisor, the pod source, the killer and the run directory together
+// and keeps them in order from start to end. host/cmd/evictd is its first
+// embedder.
+//
+// It decides nothing by itself: what thresholds mean is host/internal/core/policy,
+// the order of a pass host/internal/core/loop.
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/evictd/evictd/host/internal/cluster/access"
+	"github.com/evictd/evictd/host/internal/cluster/events"
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/victim"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/expected"
+	"github.com/evictd/evictd/host/internal/face/inspect"
+	"github.com/evictd/evictd/host/internal/face/parts"
+	"github.com/evictd/evictd/host/internal/ground/httpserver"
+	"github.com/evictd/evictd/host/internal/node/criclient"
+	"github.com/evictd/evictd/host/internal/node/fallback"
+	"github.com/evictd/evictd/host/internal/node/podsource/listing"
+	"github.com/evictd/evictd/host/internal/node/rundir"
+	"github.com/evictd/evictd/host/internal/node/summary"
+	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
+	"github.com/evictd/evictd/host/internal/node/victim/processes"
+	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
+	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/summaryapi"
+)
+
+// summaryStands is the time without a summary after which the host reads memory and process ids by
+// itself: half of the kubelet's interval.
+const summaryStands = 5 * time.Second
+
+// runDirInterval is the interval at which a daemon checks that its run directory still exists.
+const runDirInterval = time.Second
+
+// lastEventsWait bounds the wait for the API server to accept the last events at shutdown.
+const lastEventsWait = 2 * time.Second
+
+// A Daemon is the eviction manager of one node, with its own ways to find and kill pods.
+type Daemon struct {
+	*Manager
+
+	endpoint *httpserver.Endpoint
+	runtime  *grpc.ClientConn
+	// mode finds and kills the pods.
+	mode       mode
+	inspection *inspect.Watch
+}
+
+// New locks the run directory, listens and finds the plugins, but starts none. The error lists
+// every problem. A Daemon that New returns must be run.
+func New(ctx context.Context, o Options) (*Daemon, error) {
+	d := &Daemon{}
+	d.Manager = newManager(owner{
+		thresholds: func(c *Config) ([]policy.Threshold, error) { return c.Thresholds() },
+		adapt: func(ctx context.Context, _, next Config) (Config, error) {
+			if err := next.Validate(); err != nil {
+				return next, err
+			}
+			return next, inspect.Capacity(ctx, &next)
+		},
+		reloaded:  func() { d.inspection.Again() },
+		unhealthy: func() []error { return []error{d.mode.pods.Healthy(), d.inspection.Healthy(listing.UnhealthyAfter)} },
+		inspected: func() []inspect.Lasting { return d.inspection.Found() },
+	}, &o.Config, o.Version, o.Commit, o.Log)
+	if o.DroppedLogLines != nil {
+		d.metrics.CountDroppedLogLines(o.DroppedLogLines)
+	}
+	if err := d.open(ctx, &o); err != nil {
+		return nil, errors.Join(err, d.close()) //nolint:contextcheck // closing what it could not use takes no context
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(ctx context.Context, given *Options) error {
+	c := d.config()
+	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
+	endpoint, errListen := httpserver.Listen(ctx, httpserver.Options{
+		Address: c.ListenAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile, NodeName: c.NodeName, Log: d.log,
+	})
+	d.runtime, d.endpoint = runtime, endpoint
+	api, errAPI := openAPI(ctx, c, d.version, d.log)
+	from := sources{
+		runtime: runtime, cgroups: true, sampled: c.Source == config.SourceNative, expectBuiltins: true,
+		layout: func(context.Context) summaryapi.Layout { return namedLayout(d.config()) },
+	}
+	var errSummary error
+	if c.Source == config.SourceSummary {
+		from.summary, errSummary = summary.Open(c.Summary)
+	}
+	o, err := d.Manager.open(from)
+	if err := errors.Join(errRuntime, errListen, errAPI, errSummary, inspect.Capacity(ctx, c), err); err != nil {
+		return err
+	}
+	d.inspection = newInspection(d.config, d.version, d.recorder, d.log)
+	if err := d.openMode(api, given.ConfigMap, &o); err != nil {
+		return err
+	}
+	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
+	reader := fallback.New(d.facts(c))
+	o.Fallback, o.Holder, o.CheckSampleTimes = reader, reader.LargestHolder, true
+	if c.Source == config.SourceSummary {
+		o.SourceStands = summaryStands
+	}
+	if given.Alive != nil {
+		o.Alive, o.AliveEvery = func() { given.Alive(d.concluded()) }, given.AliveEvery
+	}
+	d.makeLoop(o)
+	return nil
+}
+
+// openMode opens the ways to find and kill pods, with what a former host left in the run directory.
+func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *loop.Options) error {
+	c := d.config()
+	if err := d.dir.Leftovers(); err != nil {
+		d.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
+	}
+	restored, err := d.dir.Load()
+	if err != nil {
+		d.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
+	}
+	client := runtimeapi.NewRuntimeServiceClient(d.runtime)
+	naming, err := nodefs.FS{Root: c.RootDir}.Naming(c.CgroupRoot, "")
+	if err != nil {
+		return err
+	}
+	d.mode, err = modes[c.Mode](modeOptions{
+		config: c, api: api, configMap: followed, journal: d.dir, known: d.dir, ending: victimcri.Options{
+			Runtime: client, Lister: criclient.NewLister(client, naming.PodCgroups), PodsDir: parts.PodsDir(c), Log: d.log,
+			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: d.cgroups.Driver, Log: d.log}),
+		},
+		restored: restored.Kills, dryRun: func() bool { return d.config().DryRun },
+		wanted: &pods.Wanted{Ask: func() []string { return wantedBy(d.supervisor) }},
+		short:  func(resource string) (known, is bool) { return d.loop.Snapshot().Short(resource) },
+		refused: func(pod pods.Pod, why error) {
+			d.metrics.EvictionRefused()
+			d.recorder.PodEvent(pod, "Warning", victim.ReasonRefused, victim.RefusedMessage(why), nil)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.recorder.ownPod = kubeapi.OwnPod()
+	o.Pods, o.Manifests, o.Killer = d.mode.pods, d.mode.pods.Problems, d.mode.killer
+	o.Journal, o.RestoredKills, o.RestoredConditions = d.mode.journal, d.mode.restored, restored.Conditions
+	if d.mode.cluster != nil {
+		o.Conditions = d.mode.cluster.conditions.Set
+	}
+	return nil
+}
+
+// wantedBy returns the labels and annotations that the plugins of s want to see of pods.
+func wantedBy(s *supervisor.Supervisor) (keys []string) {
+	pin := s.Pin()
+	defer pin.Release()
+	for _, i := range pin.Instances() {
+		keys = slices.Concat(keys, i.Plugin.WantLabels, i.Plugin.WantAnnotations)
+	}
+	return keys
+}
+
+// newInspection returns the repeated inspection of the node. It reports conflicts with a kubelet's
+// settings once, as an event.
+func newInspection(current func() *Config, version string, to *eventRecorder, log *slog.Logger) *inspect.Watch {
+	var reported string
+	return inspect.NewWatch(func() inspect.Options {
+		return inspect.Options{Config: current(), Version: version, Falls: store.Falls}
+	}, func(found []inspect.Lasting) {
+		if message := kubeletSettings(current().BesideKubelet, found); message != "" && message != reported && !current().DryRun {
+			reported = message
+			to.NodeEvent("Warning", "KubeletSettings", message)
+		}
+	}, log)
+}
+
+// kubeletSettings returns the message of the event about kubelet settings in a file that conflict
+// with evictd's, "" if there are none. A kubelet without such a file has flags: check says so.
+func kubeletSettings(file string, found []inspect.Lasting) string {
+	var texts []string
+	if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	for _, f := range found {
+		if f.Probe == inspect.KubeletConfiguration {
+			texts = append(texts, f.Text)
+		}
+	}
+	if texts == nil {
+		return ""
+	}
+	return strings.Join(texts, "; ") + "; evictd check prints settings of the kubelet that go with evictd's"
+}
+
+// Run starts the plugins, makes passes and serves until ctx ends. Then it stops deciding, gives
+// kills in flight and events a few seconds, stops the plugins and returns when everything has
+// ended. The loss of the run directory is an error: the next evictd would create another one.
+func (d *Daemon) Run(ctx context.Context) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	var lost error
+	rehearse := rehearsal{d.concluded, d.config, d.supervisor.Status, func(ctx context.Context) error {
+		_, err := d.ranking(ctx, eviction.MemoryAvailable)
+		return err
+	}, d.log}
+	t := tasks{
+		begin: func(context.Context) {},
+		beside: []func(context.Context){d.serve, rehearse.run, func(around context.Context) {
+			lost = awaitRunDirLoss(around, d.dir, d.log, func() bool { return killing(d.loop) })
+			leave()
+		}},
+		passing: []func(context.Context){d.cgroups.Run, d.mode.pods.AwaitFirst, d.inspection.Run},
+		ready:   func() { d.logReady(d.listensOn()) },
+		flush:   func(context.Context) {},
+	}
+	if d.mode.cluster != nil {
+		d.besideKubelet(&t)
+	}
+	err := d.run(ctx, t)
+	return errors.Join(err, lost, d.close()) //nolint:contextcheck // ctx has ended
+}
+
+// besideKubelet adds what runs with an API server.
+func (d *Daemon) besideKubelet(t *tasks) {
+	c := d.mode.cluster
+	var reported *events.Recorder
+	t.begin = func(around context.Context) {
+		reported = events.New(around, c.api.Events(around), c.nodeName, d.log)
+		d.recorder.next = events.Without{Recorder: reported, Reason: victim.ReasonEvicted}
+		d.metrics.CountLostEvents(func() uint64 { return reported.Lost() + c.killer.LostEvents() })
+	}
+	t.beside = append(t.beside, c.run, func(around context.Context) {
+		expected.Watch(around, func() []expected.Absence { return expected.NotServing(d.config(), d.supervisor.Status()) }, d.recorder.absence)
+	}, func(around context.Context) {
+		followKubelet(around, c.api.KubeletVersion, d.config().KubeletVersion, func(ctx context.Context, version string) error {
+			return d.reload(ctx, func(now Config) Config {
+				now.KubeletVersion = version
+				return now
+			})
+		}, d.log)
+	})
+	ready := t.ready
+	t.ready = func() {
+		c.source.Problems() // what the plugins want to see is asked for before the first pass
+		ready()
+	}
+	t.flush = func(around context.Context) {
+		wait, cancel := context.WithTimeout(around, lastEventsWait)
+		defer cancel()
+		reported.Flush(wait)
+	}
+}
+
+// listensOn returns the address that is listened on, "" for none.
+func (d *Daemon) listensOn() string {
+	if d.endpoint == nil {
+		return ""
+	}
+	return d.endpoint.Addr().String()
+}
+
+// serve answers requests until ctx ends, if there is an endpoint.
+func (d *Daemon) serve(ctx context.Context) {
+	if d.endpoint == nil {
+		return
+	}
+	own := d.Handler()
+	remote := http.NotFoundHandler() // without an API server no address leads to it
+	if d.mode.cluster != nil {
+		remote = access.New(own, access.Options{API: d.mode.cluster.api, Open: []string{"/healthz"}, Log: d.log})
+	}
+	if err := d.endpoint.Serve(ctx, own, remote); err != nil {
+		d.log.Error("status and metrics are not served any more", "error", err)
+	}
+}
+
+// killing reports whether a kill is under way.
+func killing(l *loop.Loop) bool {
+	return slices.ContainsFunc(l.Snapshot().Evictions, func(v victim.Victim) bool { return v.State == victim.StateKilling })
+}
+
+// awaitRunDirLoss returns why the run directory is unusable, once no kill is under way: the next
+// evictd could not know of that kill. It returns nil when ctx ends.
+func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, killing func() bool) error {
+	look := time.NewTicker(runDirInterval)
+	defer look.Stop()
+	logged := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		err := dir.Check()
+		if err == nil {
+			continue
+		}
+		if !killing() {
+			return err
+		}
+		if !logged {
+			log.Error("run directory is gone, evictd ends after the kills under way", "error", err)
+			logged = true
+		}
+	}
+}
+
+func (d *Daemon) close() error {
+	errs := []error{d.endpoint.Close()}
+	if d.runtime != nil {
+		errs = append(errs, d.runtime.Close())
+	}
+	return errors.Join(append(errs, d.Manager.close())...)
+}
