@@ -102,7 +102,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 	d.runtime, d.endpoint = runtime, endpoint
 	api, errAPI := openAPI(ctx, c, d.version, d.log)
 	from := sources{
-		runtime: runtime, cgroups: true, sampled: c.Source == config.SourceNative, expectBuiltins: true,
+		runtime: runtime, cgroups: true, sampled: c.Source == config.SourceNative,
 		layout: func(context.Context) summaryapi.Layout { return namedLayout(d.config()) },
 	}
 	var errSummary error

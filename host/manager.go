@@ -91,7 +91,8 @@ type sources struct {
 	await  bool
 	// sampled: figures of the node are recorded between passes.
 	sampled bool
-	// timeouts bounds calls to plugins. expectBuiltins: a missing built-in plugin is an error.
+	// timeouts bounds calls to plugins. expectBuiltins: a built-in plugin that is missing is a fault,
+	// and does not switch its signals off.
 	timeouts       client.Timeouts
 	expectBuiltins bool
 	// plugins run in this process.
