@@ -163,7 +163,8 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 	}
 	d.recorder.ownPod = kubeapi.OwnPod()
 	o.Pods, o.Manifests, o.Killer = d.mode.pods, d.mode.pods.Problems, d.mode.killer
-	o.Journal, o.RestoredKills, o.RestoredConditions = d.mode.journal, d.mode.restored, restored.Conditions
+	restored.Kills = d.mode.restored
+	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {
 		o.Conditions = d.mode.cluster.conditions.Set
 	}

@@ -148,7 +148,7 @@ func TestAPluginThatRedefinesItsSignal(t *testing.T) {
 func TestARestartedHostEndsTheConditionOfAPluginThatIsGone(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		s := ownSettings(t)
-		n.options.RestoredConditions = map[eviction.Condition]time.Time{nvmePressure: time.Now().Add(-time.Minute)}
+		n.options.Restored.Conditions = map[eviction.Condition]time.Time{nvmePressure: time.Now().Add(-time.Minute)}
 		n.run(s)
 		if !n.loop.Under(nvmePressure) {
 			t.Error("the condition is gone within the transition period")

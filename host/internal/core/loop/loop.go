@@ -78,7 +78,7 @@ func New(o Options) *Loop {
 	l := &Loop{
 		options: o,
 		calls:   make(chan func(context.Context)), requests: make(chan func(context.Context)), done: make(chan action), ended: make(chan struct{}),
-		state: policy.Restore(o.RestoredConditions), busy: map[eviction.Condition]bool{},
+		state: policy.Restore(o.Restored.Conditions), busy: map[eviction.Condition]bool{},
 		status: status{metrics: o.Metrics, log: o.Log}, manifests: manifests{read: o.Manifests, came: make(chan []pods.Problem)},
 	}
 	if o.Alive == nil {
@@ -94,7 +94,7 @@ func New(o Options) *Loop {
 	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Holder: o.Holder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
-		Moment: l.moment, Recorded: o.Records != nil, Restored: o.RestoredKills,
+		Moment: l.moment, Recorded: o.Records != nil, Restored: o.Restored.Kills,
 	})
 	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed)
 	l.configure(o.Settings)

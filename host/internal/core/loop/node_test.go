@@ -193,7 +193,7 @@ func (n *node) decidedBefore(k victim.Kill, ago time.Duration) {
 	k.UID, k.Namespace, k.GraceSeconds = "uid-"+k.Name, "default", 1
 	k.DecidedAt, k.GraceEnds = time.Now().Add(-ago), time.Now().Add(time.Second-ago)
 	n.journal.kills[k.UID] = k
-	n.options.RestoredKills = append(n.options.RestoredKills, k)
+	n.options.Restored.Kills = append(n.options.Restored.Kills, k)
 }
 
 // settings returns evictd's defaults with such thresholds.

@@ -89,6 +89,16 @@ type Settings struct {
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
 type ReclaimFunc = func(ctx context.Context) error
 
+// Restored is what a former host on the same boot saved.
+type Restored struct {
+	// Kills lists those not known to have ended, or not reported to the API server, oldest first.
+	// They are finished first.
+	Kills []victim.Kill
+	// Conditions maps conditions to when they were last seen, on the clock of this process:
+	// differences to time.Now are correct also after a jump of the wall clock.
+	Conditions map[eviction.Condition]time.Time
+}
+
 // Options configures a Loop. Fields that may be missing say so.
 type Options struct {
 	observe.Options
@@ -134,8 +144,6 @@ type Options struct {
 	Records Records
 	// Explain fills in the Ranking of outcomes.
 	Explain bool
-	// RestoredKills and RestoredConditions were saved by a former host on the same boot: kills to finish first, and
-	// when it last saw conditions.
-	RestoredKills      []victim.Kill
-	RestoredConditions map[eviction.Condition]time.Time
+	// Restored, if not zero, was saved by a former host on the same boot.
+	Restored Restored
 }

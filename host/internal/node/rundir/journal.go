@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
@@ -79,15 +80,6 @@ func (d *Dir) save(path string, durable bool, make func(now moment) entry) error
 		return err
 	}
 	return write(path, append(data, '\n'), durable)
-}
-
-// A State is what a former host on the same boot saved.
-type State struct {
-	// Kills lists those not known to have ended, or not reported to the API server, oldest first.
-	Kills []victim.Kill
-	// Conditions maps conditions to when they were last seen, on the clock of this process:
-	// differences to time.Now are correct also after a jump of the wall clock.
-	Conditions map[eviction.Condition]time.Time
 }
 
 // SaveKill saves a kill before it begins, or again with a shorter grace period or another step. The
@@ -171,10 +163,10 @@ func decodeConditions(data []byte, now moment) (map[eviction.Condition]time.Time
 
 // Load returns what a former host on this boot saved. It removes files of another boot silently. It
 // leaves invalid files alone: the error names each of them, and the state is valid without them.
-func (d *Dir) Load() (s State, err error) {
+func (d *Dir) Load() (s loop.Restored, err error) {
 	now, err := d.now()
 	if err != nil {
-		return State{}, fmt.Errorf("load journal: %w", err)
+		return loop.Restored{}, fmt.Errorf("load journal: %w", err)
 	}
 	files, err := os.ReadDir(d.kills())
 	if err != nil {

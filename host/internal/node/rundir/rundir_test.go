@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -51,7 +52,7 @@ func mustOpen(t *testing.T, path string, c *testClock) *Dir {
 	return d
 }
 
-func mustLoad(t *testing.T, d *Dir) State {
+func mustLoad(t *testing.T, d *Dir) loop.Restored {
 	t.Helper()
 	s, err := d.Load()
 	if err != nil {
