@@ -253,7 +253,7 @@ func containers(pod *v1.Pod) []eviction.Container {
 func (e *embedding) Kill(_ context.Context, v victim.Victim) error {
 	pod, grace := v.Pod.API, v.GraceOverrideSeconds
 	return e.KillPod(pod, true, &grace, func(status *v1.PodStatus) {
-		victim.SetEvicted(status, pod.Generation, v.Message, v.Pressure, e.Clock.Now())
+		victim.SetEvicted(status, pod.Generation, v.Message, !v.Limit, e.Clock.Now())
 	})
 }
 
