@@ -297,7 +297,7 @@ func (d *Daemon) serve(ctx context.Context) {
 
 // killing reports whether a kill is under way.
 func killing(l *loop.Loop) bool {
-	return slices.ContainsFunc(l.Snapshot().Evictions, func(v victim.Victim) bool { return v.State == victim.StateKilling })
+	return slices.ContainsFunc(l.Snapshot().Evictions, func(v victim.Eviction) bool { return v.State == victim.StateKilling })
 }
 
 // awaitRunDirLoss returns why the run directory is unusable, once no kill is under way: the next

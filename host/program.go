@@ -72,7 +72,7 @@ func containers(pod *v1.Pod) []eviction.Container {
 func (p *program) Kill(_ context.Context, v victim.Victim) error {
 	pod, grace := v.Pod.API, v.GraceOverrideSeconds
 	return p.kill(pod, true, &grace, func(status *v1.PodStatus) {
-		victim.SetEvicted(status, pod.Generation, v.Message, v.Pressure, p.now())
+		victim.SetEvicted(status, pod.Generation, v.Message, !v.Limit, p.now())
 	})
 }
 

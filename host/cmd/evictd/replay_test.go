@@ -229,7 +229,7 @@ func choice(id, pod string) *decision.Decision {
 func TestVerdictsOfRecords(t *testing.T) {
 	seen := loop.PassResult{Decision: decision.Decision{Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved}}}}
 	went := seen
-	went.Evicted = []victim.Victim{{Name: "shop/web"}}
+	went.Evicted = []victim.Victim{{Kill: victim.Kill{Namespace: "shop", Name: "web"}}}
 	for name, c := range map[string]struct {
 		decisions replay.Decisions
 		passes    []loop.PassResult

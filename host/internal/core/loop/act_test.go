@@ -155,7 +155,7 @@ func TestDryRunDecidesAndKillsNoPod(t *testing.T) {
 		n.after(5 * time.Second)
 		n.wantStory() // nor does it send events or write its journal
 		evictions := n.loop.Snapshot().Evictions
-		if len(evictions) != 1 || evictions[0].Name != "default/big" || evictions[0].State != victim.StateDryRun {
+		if len(evictions) != 1 || evictions[0].Pod != "default/big" || evictions[0].State != victim.StateDryRun {
 			t.Errorf("evictions = %+v, want one dry one of default/big", evictions)
 		}
 		s.DryRun = false

@@ -124,7 +124,7 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	message, annotations := policy.Message(l.settings.PodLevelResources, pod.API, t, o, measured)
 	override := policy.GraceOverride(t, l.settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	chosen := victim.New(pod, t.Signal, override, message, annotations)
-	chosen.Pressure, chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = true, t.Hard(), l.settings.DryRun, choice.Ranker, choice.Order[0].Reason
+	chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = t.Hard(), l.settings.DryRun, choice.Ranker, choice.Order[0].Reason
 	if l.options.Records != nil {
 		chosen.Why = l.options.Records.Why(p.decided(true))
 	}
@@ -132,7 +132,7 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)
 	v.Promised = use
 	l.victims.Relief.Expect(v, t, layout, use, policy.Newest(c.observed, l.observer.Latest(), c.left))
-	l.options.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
+	l.options.Log.Info("evicting pod", "pod", v.Key(), "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
 		"message", message, "why", v.Why, "notNew", choose.Inputs(choice.Snapshot.Stale), "dryRun", v.DryRun, "record", v.Record)

@@ -60,7 +60,7 @@ func TestTheRecordSaysWhatTheVictimIsExpectedToFree(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		kept := n.record()
 		n.victimOf(settings(t, hard("1Gi")))
-		if v := kept.last.Evicted[0]; v.Name != "default/big" || v.Promised != eviction.Some(n.memory.usage["uid-big"]) {
+		if v := kept.last.Evicted[0]; v.Key() != "default/big" || v.Promised != eviction.Some(n.memory.usage["uid-big"]) {
 			t.Errorf("victim %+v, want the use of default/big, %d", v, n.memory.usage["uid-big"])
 		}
 	})

@@ -199,7 +199,7 @@ func TestAPluginThatAnswersInTimeIsNotCut(t *testing.T) {
 		n.delays(hard("1Gi"), 3, v)
 		for _, v := range n.loop.Snapshot().Evictions {
 			if v.Ranker != "acme" {
-				t.Errorf("%s was ranked by %s, want acme", v.Name, v.Ranker)
+				t.Errorf("%s was ranked by %s, want acme", v.Pod, v.Ranker)
 			}
 		}
 		if n.plugins.slow["acme"] {

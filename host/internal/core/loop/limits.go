@@ -133,10 +133,10 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 			continue
 		}
 		found := victim.New(pod, eviction.Signal(limit.Label), policy.LocalGraceSeconds, limit.Message, nil)
-		found.Hard, found.DryRun = true, l.settings.DryRun
+		found.Limit, found.Hard, found.DryRun = true, true, l.settings.DryRun
 		v, layout := l.victims.Start(found), l.observer.Thresholds.Layout
 		l.victims.Relief.Expect(v, policy.LocalStorage, layout, c.use(layout, v.UID), l.observer.Latest())
-		l.options.Log.Info("evicting pod", "pod", v.Name, "uid", v.UID, "signal", v.Signal,
+		l.options.Log.Info("evicting pod", "pod", v.Key(), "uid", v.UID, "signal", v.Signal,
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c
 		l.kill(ctx, p, v)

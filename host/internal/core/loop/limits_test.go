@@ -136,8 +136,8 @@ func TestWhatChangesWhileLimitsAreMeasured(t *testing.T) {
 				n.after(7 * time.Second)
 				n.wantKills(c.want...)
 				r := kept.last.Decision
-				if name == "nothing" && (r == nil || kept.last.Evicted[0].Pressure || r.Trigger == "wake" || r.Now.IsZero() ||
-					decision.MS(r.Time, kept.last.Evicted[0].Time) > -4000 || decision.MS(r.Time, kept.last.Evicted[0].Time) < -5000) {
+				if name == "nothing" && (r == nil || !kept.last.Evicted[0].Limit || r.Trigger == "wake" || r.Now.IsZero() ||
+					decision.MS(r.Time, kept.last.Evicted[0].EvictedAt) > -4000 || decision.MS(r.Time, kept.last.Evicted[0].EvictedAt) < -5000) {
 					t.Errorf("recorded is %+v", kept.last)
 				}
 			})

@@ -296,7 +296,7 @@ func (l *Loop) AwaitCleanup(ctx context.Context, r PassResult) error {
 // Snapshot returns the loop's state after its last pass. It may be called from anywhere.
 func (l *Loop) Snapshot() *Snapshot {
 	s := *l.status.now()
-	s.Evictions = l.victims.History()
+	s.Evictions = l.victims.Evictions()
 	return &s
 }
 

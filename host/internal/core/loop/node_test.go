@@ -185,7 +185,7 @@ func (n *node) victimOf(s Settings) (pod, by string) {
 	if len(e) == 0 {
 		return "", ""
 	}
-	return e[0].Name, e[0].Ranker
+	return e[0].Pod, e[0].Ranker
 }
 
 // decidedBefore has a former host have decided so long ago that a pod goes.

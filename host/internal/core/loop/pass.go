@@ -230,7 +230,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 	hold, wait := l.victims.Resume(snapshot, l.settings.DryRun, short)
 	for _, v := range hold {
 		t, ok := thresholds.Of(v.Signal)
-		if !v.Pressure {
+		if v.Limit {
 			t, ok = policy.LocalStorage, true
 		}
 		if ok {

@@ -24,7 +24,7 @@ func TestARankingOfNowEvictsNoPod(t *testing.T) {
 		}
 		n.after(time.Minute)
 		if e := n.loop.Snapshot().Evictions; len(e) > 0 {
-			t.Errorf("%s was evicted", e[0].Name)
+			t.Errorf("%s was evicted", e[0].Pod)
 		}
 		n.memory.falls(gi / 2)
 		n.after(3 * time.Second)

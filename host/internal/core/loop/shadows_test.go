@@ -37,7 +37,7 @@ func TestShadowsChangeNothing(t *testing.T) {
 			n.memory.falls(gi / 2)
 			n.after(3 * time.Second)
 			stories[at] = slices.Clone(n.did.story())
-			if e := n.loop.Snapshot().Evictions; len(e) != 1 || e[0].Name != "default/big" || e[0].Ranker != "memory" {
+			if e := n.loop.Snapshot().Evictions; len(e) != 1 || e[0].Pod != "default/big" || e[0].Ranker != "memory" {
 				t.Errorf("evictions %+v, want default/big by memory", e)
 			}
 			if len(n.plugins.custom) > 0 { // the one that hangs keeps the others' answers back, and nothing else

@@ -25,7 +25,7 @@ type Snapshot struct {
 	Conditions []eviction.Condition   `json:"conditions"`
 	Thresholds []decision.Threshold   `json:"thresholds"`
 	Signals    []observe.SignalStatus `json:"signals"`
-	Evictions  []victim.Victim        `json:"evictions"`
+	Evictions  []victim.Eviction      `json:"evictions"`
 	// Reclaims holds the last reclaim of each signal, the newest last.
 	Reclaims []ReclaimStatus `json:"reclaims,omitempty"`
 	// Waiting says why no further pod is evicted for thresholds that are met, by signal.

@@ -3,8 +3,11 @@ package victim
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 const (
@@ -54,6 +57,16 @@ var (
 	AwaitEvictd  = Await{0, firstCleanupLook, maxCleanupLook, false}
 	AwaitKubelet = Await{kubeletLook, kubeletLook, kubeletLook, true}
 )
+
+// waitsForVolumes reports whether the kill takes effect only when the pod's volumes are gone, which
+// the kubelet waits for (PodIsFinished): it removes them after the containers have ended. Memory
+// and processes are back by then, except for memory-backed volumes.
+func (v *Victim) waitsForVolumes() bool {
+	d, _ := eviction.Builtin(v.Signal)
+	return v.Limit || d.Condition == eviction.DiskPressure || slices.ContainsFunc(v.Pod.Row.Volumes, func(v eviction.Volume) bool {
+		return d.Condition == eviction.MemoryPressure && v.Kind == "emptyDir" && v.Medium != ""
+	})
+}
 
 // An ending kills a victim and waits for its end, in its own goroutine.
 type ending struct {
@@ -130,7 +143,7 @@ func (e ending) await(ctx context.Context, until time.Time, is func(context.Cont
 			return true
 		}
 		if err != nil && ctx.Err() == nil {
-			e.log.Warn("end of the pod not known", "pod", e.victim.Name, "uid", e.victim.UID, "error", err)
+			e.log.Warn("end of the pod not known", "pod", e.victim.Key(), "uid", e.victim.UID, "error", err)
 		}
 		if pause(ctx, wait); ctx.Err() != nil {
 			return false

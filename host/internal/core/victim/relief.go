@@ -36,7 +36,7 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 	}
 	owner, _ := v.Pod.Family()
 	r.ledger = r.ledger.Promised(policy.Promise{
-		UID: v.UID, Pod: v.Name, Owner: owner, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: !v.Pressure,
+		UID: v.UID, Pod: v.Key(), Owner: owner, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: v.Limit,
 	}, t, observed, r.moment())
 	r.settled()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -74,15 +75,21 @@ type Options struct {
 	Restored []Kill
 }
 
+// shown holds the last victims, and the same for the status.
+type shown struct {
+	victims   []Victim
+	evictions []Eviction
+}
+
 // A Set holds all victims, from the decision until they no longer matter after their end. It
-// belongs to one goroutine; only History may be called from anywhere.
+// belongs to one goroutine; only History and Evictions may be called from anywhere.
 type Set struct {
 	Options
 	// Relief tracks what the victims are expected to free.
 	Relief Relief
 
 	victims []*Victim // in the order of the decisions
-	shown   atomic.Pointer[[]Victim]
+	shown   atomic.Pointer[shown]
 	reports chan Report
 	running sync.WaitGroup
 	began   time.Time
@@ -109,11 +116,17 @@ func (s *Set) Begin(ctx context.Context) {
 func (s *Set) Start(v Victim) *Victim {
 	if s.Recorded {
 		v.Record = decision.NewID(time.Now())
+		annotations := map[string]string{AnnotationRecord: v.Record}
+		if v.Why != "" {
+			annotations[AnnotationWhy] = v.Why
+		}
+		maps.Copy(annotations, v.Annotations)
+		v.Annotations = annotations
 	}
 	if v.DryRun {
 		v.State = StateDryRun
-	} else if err := s.Journal.SaveKill(v.Journaled()); err != nil {
-		s.Log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
+	} else if err := s.Journal.SaveKill(v.Kill); err != nil {
+		s.Log.Error("kill is not in the journal, a restart would forget it", "pod", v.Key(), "uid", v.UID, "error", err)
 	} else {
 		v.JournalledAt = time.Now()
 	}
@@ -128,7 +141,7 @@ func (s *Set) add(v *Victim) *Victim {
 	matter := slices.DeleteFunc(slices.Clone(s.victims[:old]), func(v *Victim) bool { return !v.matters(now) })
 	for _, v := range matter {
 		if !v.ending() {
-			*v = Victim{UID: v.UID, endedAt: v.endedAt, cleaning: v.cleaning, leftover: v.leftover}
+			*v = Victim{Kill: Kill{UID: v.UID}, endedAt: v.endedAt, cleaning: v.cleaning, leftover: v.leftover}
 		}
 	}
 	s.victims = append(slices.Concat(matter, s.victims[old:]), v)
@@ -163,7 +176,7 @@ func (s *Set) KillNow(ctx context.Context, v *Victim) {
 
 // evicted sends the event, which names the record if there is one.
 func (s *Set) evicted(v *Victim) {
-	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, v.eventAnnotations())
+	s.Recorder.PodEvent(v.Pod, "Warning", ReasonEvicted, v.Message, v.Annotations)
 }
 
 // Reports delivers reports for Handle.
@@ -187,11 +200,11 @@ func (s *Set) Handle(r Report) (look bool) {
 	case r.ok:
 		v.State, v.leftover = StateFinished, true
 		s.show() // before the log says so
-		s.Log.Info("pod finished", "pod", v.Name, "uid", v.UID, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
+		s.Log.Info("pod finished", "pod", v.Key(), "uid", v.UID, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
 	default:
 		v.State = StateGivenUp
 		s.show()
-		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Name, "uid", v.UID, "waitedSeconds", r.took.Round(time.Millisecond).Seconds())
+		s.Log.Error("pod is still there, it becomes an ordinary candidate again", "pod", v.Key(), "uid", v.UID, "waitedSeconds", r.took.Round(time.Millisecond).Seconds())
 	}
 	if v.cleaning = r.volumes; !v.cleaning {
 		s.cleanedUp(v, r.ok)
@@ -208,9 +221,9 @@ func (s *Set) killed(v *Victim, r Report) {
 	}
 	s.show()
 	if r.err != nil {
-		s.Log.Error("pod not killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Round(time.Millisecond).Seconds(), "error", r.err)
+		s.Log.Error("pod not killed", "pod", v.Key(), "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Round(time.Millisecond).Seconds(), "error", r.err)
 	} else {
-		s.Log.Info("pod killed", "pod", v.Name, "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
+		s.Log.Info("pod killed", "pod", v.Key(), "uid", v.UID, "signal", v.Signal, "tookSeconds", r.took.Round(time.Millisecond).Seconds())
 	}
 	if errors.Is(r.err, ErrTimeout) {
 		s.Recorder.PodEvent(v.Pod, "Warning", ReasonExceededGracePeriod, MessageExceededGracePeriod, nil)
@@ -267,11 +280,11 @@ func (s *Set) Shorten(t policy.Threshold, o eviction.Observation) {
 		if v.DryRun || v.shorten == nil || !cut {
 			continue
 		}
-		s.Log.Warn("hard threshold met while a victim is dying, shortening its grace period", "pod", v.Name, "uid", uid,
+		s.Log.Warn("hard threshold met while a victim is dying, shortening its grace period", "pod", v.Key(), "uid", uid,
 			"signal", t.Signal, "available", o.Available, "from", v.GraceSeconds, "to", seconds)
 		shortest := v.within(seconds)
-		if err := s.Journal.SaveKill(shortest.Journaled()); err != nil {
-			s.Log.Error("shortened grace period is not in the journal", "pod", v.Name, "uid", uid, "error", err)
+		if err := s.Journal.SaveKill(shortest.Kill); err != nil {
+			s.Log.Error("shortened grace period is not in the journal", "pod", v.Key(), "uid", uid, "error", err)
 		}
 		s.Relief.ledger = s.Relief.ledger.Shortened(uid, time.Duration(seconds)*time.Second, s.Moment())
 		v.shorten <- seconds
@@ -310,9 +323,10 @@ func (s *Set) Resume(active pods.Snapshot, dryRun bool, short func(eviction.Sign
 		case policy.FinishKill:
 			s.Log.Warn("finishing a kill that a former evictd decided on", append(attrs, "graceSeconds", j.GraceSeconds)...)
 		}
-		v := resumed(j, pod)
-		v.gone = verdict == policy.AwaitEnd
-		hold = append(hold, s.add(v))
+		if j.EvictedAt.IsZero() {
+			j.EvictedAt = time.Now()
+		}
+		hold = append(hold, s.add(&Victim{Kill: j, Pod: pod, State: StateKilling, Resumed: true, GraceOverrideSeconds: j.GraceSeconds, gone: verdict == policy.AwaitEnd}))
 		return true
 	})
 	return hold, wait
@@ -356,7 +370,7 @@ func (s *Set) EndPretence() {
 // Pretending reports whether a victim of a dry run delays the next one, like a terminating pod. It
 // frees nothing, so no relief is expected of it.
 func (s *Set) Pretending() bool {
-	return s.any(func(v *Victim) bool { return v.ending() && v.Pressure && v.DryRun })
+	return s.any(func(v *Victim) bool { return v.ending() && !v.Limit && v.DryRun })
 }
 
 // Phases returns the phases of all pods, and which of them were victims.
@@ -390,15 +404,22 @@ func (s *Set) Listed(listed pods.Snapshot) {
 
 // show publishes the state of the victims without waiting for a pass.
 func (s *Set) show() {
-	out := make([]Victim, 0, maxHistory)
-	for _, v := range s.victims[max(0, len(s.victims)-maxHistory):] {
-		out = append(out, *v)
+	last := s.victims[max(0, len(s.victims)-maxHistory):]
+	out := shown{make([]Victim, len(last)), make([]Eviction, len(last))}
+	for i, v := range last {
+		out.victims[i] = *v
+		out.evictions[i] = Eviction{
+			v.EvictedAt, v.Record, v.Key(), v.UID, v.Signal, v.GraceSeconds, v.Message, v.Why, v.Ranker, v.RankReason, v.State, v.DryRun, v.Resumed, v.Err,
+		}
 	}
 	s.shown.Store(&out)
 }
 
 // History returns the last victims. It may be called from anywhere.
-func (s *Set) History() []Victim { return *s.shown.Load() }
+func (s *Set) History() []Victim { return s.shown.Load().victims }
+
+// Evictions returns the last victims for the status. It may be called from anywhere.
+func (s *Set) Evictions() []Eviction { return s.shown.Load().evictions }
 
 // Drain waits for kills under way, for EndOfKills at most. The rest stays in the journal.
 func (s *Set) Drain() {
@@ -423,7 +444,7 @@ func (s *Set) Drain() {
 	}
 	for _, v := range s.victims {
 		if inFlight(v) {
-			s.Log.Warn("kill in flight is left to the next evictd", "pod", v.Name, "uid", v.UID)
+			s.Log.Warn("kill in flight is left to the next evictd", "pod", v.Key(), "uid", v.UID)
 		}
 	}
 }

@@ -26,9 +26,9 @@ func TestReclaimLearnsHowPodsEnded(t *testing.T) {
 		Ended: []pods.Ended{{UID: "victim", State: eviction.PodActive}, {UID: "deleted", State: eviction.PodDeleted}, {UID: "died", State: eviction.PodActive}},
 	}
 	s := NewSet(Options{})
-	s.victims = append(s.victims, &Victim{UID: "dying"})
+	s.victims = append(s.victims, &Victim{Kill: Kill{UID: "dying"}})
 	for _, uid := range []string{"victim", "deleted", "victim-runs-again"} {
-		s.victims = append(s.victims, &Victim{UID: uid, endedAt: time.Now(), leftover: true})
+		s.victims = append(s.victims, &Victim{Kill: Kill{UID: uid}, endedAt: time.Now(), leftover: true})
 	}
 	want := []eviction.PodPhase{
 		{UID: "runs", State: eviction.PodActive},
@@ -52,15 +52,15 @@ func TestReclaimLearnsHowPodsEnded(t *testing.T) {
 func TestAVictimIsKnownAsLongAsItMatters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began := NewSet(Options{Metrics: metrics.New("test", "")}), time.Now()
-		s.add(&Victim{UID: "dying"})
+		s.add(&Victim{Kill: Kill{UID: "dying"}})
 		for i := range 2 * maxHistory {
-			s.remove(s.add(&Victim{UID: fmt.Sprint(i)}))
+			s.remove(s.add(&Victim{Kill: Kill{UID: fmt.Sprint(i)}}))
 		}
 		if !s.IsEnding("dying") || !s.EndedSince("0", began) || len(s.History()) != maxHistory || s.History()[maxHistory-1].UID != fmt.Sprint(2*maxHistory-1) {
 			t.Errorf("of %d victims %d are shown, the last one %s", len(s.victims), len(s.History()), s.History()[maxHistory-1].UID)
 		}
 		time.Sleep(endedFor + time.Second)
-		s.add(&Victim{UID: "new"})
+		s.add(&Victim{Kill: Kill{UID: "new"}})
 		if !s.IsEnding("dying") || s.EndedSince("0", began) || len(s.victims) != maxHistory+1 {
 			t.Errorf("an hour later %d victims are known, want those that are shown and the one that is dying", len(s.victims))
 		}
@@ -71,22 +71,19 @@ func TestAVictimIsKnownAsLongAsItMatters(t *testing.T) {
 // node, at the time of the restart.
 func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 	grace := int64(20)
-	for name, pressure := range map[string]bool{"of the node": true, "of a limit of its own": false} {
+	for name, limit := range map[string]bool{"of the node": false, "of a limit of its own": true} {
 		t.Run(name, func(t *testing.T) {
-			pod := pods.Pod{API: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 4}}, Row: eviction.Pod{UID: "u", Namespace: "ns", Name: "pod"}, ContainerIDs: []string{"c"}}
+			pod := pods.Pod{API: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Generation: 4}}, HasManifest: true, Row: eviction.Pod{UID: "u", Namespace: "ns", Name: "pod"}, ContainerIDs: []string{"c"}}
 			pod.API.Spec.TerminationGracePeriodSeconds = &grace
 			v := New(pod, eviction.MemoryAvailable, 10, "message", nil)
-			v.Pressure, v.Time = pressure, v.Time.Add(-time.Hour)
-			journaled := v.Journaled()
-			if journaled.Generation != 4 {
-				t.Errorf("generation %d, want 4", journaled.Generation)
+			v.Limit, v.EvictedAt = limit, v.EvictedAt.Add(-time.Hour)
+			if v.Generation != 4 || v.GraceSeconds != 10 {
+				t.Errorf("generation %d, grace period %d s, want 4 and 10", v.Generation, v.GraceSeconds)
 			}
-			again := resumed(journaled, pod)
-			if !again.Time.Equal(v.Time) || again.Pressure != pressure || again.Message != v.Message || again.GraceSeconds != 10 || !again.Resumed {
-				t.Errorf("resumed %+v, want %+v", again, v)
-			}
-			if diff := cmp.Diff(journaled, again.Journaled()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			s := NewSet(Options{Metrics: metrics.New("test", ""), Log: slog.New(slog.DiscardHandler), Restored: []Kill{v.Kill}})
+			again, _ := s.Resume(pods.Snapshot{Pods: []pods.Pod{pod}}, false, func(eviction.Signal) (known, is bool) { return true, true })
+			if diff := cmp.Diff(v.Kill, again[0].Kill); diff != "" || !again[0].Resumed {
+				t.Errorf("resumed %v (-want +got):\n%s", again[0].Resumed, diff)
 			}
 		})
 	}

@@ -1,8 +1,6 @@
 package victim
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,18 +44,20 @@ func RefusedMessage(why error) string {
 // A Kill is the kill of a pod from the decision until nothing is left to do for it, as the journal
 // stores it.
 type Kill struct {
-	UID       string          `json:"uid"`
-	Namespace string          `json:"namespace"`
-	Name      string          `json:"name"`
-	Signal    eviction.Signal `json:"signal"`
-	// GraceSeconds is the grace period decided on. In a kill of a former evictd it is the rest of it, at least
+	UID       string `json:"uid"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Signal is the label of the eviction in kubelet_evictions: a signal or a local storage limit.
+	Signal eviction.Signal `json:"signal"`
+	// GraceSeconds is the effective grace period. In a kill of a former evictd it is the rest of it, at least
 	// 1, so that a restart never lengthens it.
-	GraceSeconds int64    `json:"graceSeconds"`
+	GraceSeconds int64 `json:"graceSeconds"`
+	// Message of the event and of the pod's status, in the kubelet's words.
 	Message      string   `json:"message"`
 	SandboxIDs   []string `json:"sandboxIDs,omitempty"`
 	ContainerIDs []string `json:"containerIDs,omitempty"`
-	// EvictedAt is the time of the decision on the wall clock, used in all reports of the eviction
-	// by any component. Generation and ResourceVersion are the pod's.
+	// EvictedAt is the time of the decision, used in all reports of the eviction by any component.
+	// Generation and ResourceVersion are the pod's.
 	EvictedAt       time.Time `json:"evictedAt,omitzero"`
 	Generation      int64     `json:"generation,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -80,50 +80,40 @@ type Kill struct {
 	GraceEnds time.Time `json:"-"`
 }
 
-// A Victim is a pod from the decision to evict it until its end. As JSON it is an eviction in the
-// status.
+// Key returns the pod's namespace and name.
+func (k *Kill) Key() string { return k.Namespace + "/" + k.Name }
+
+// A Victim is a pod from the decision to evict it until its end.
 type Victim struct {
-	Time time.Time `json:"time"` // of the decision
-	// Record is the id of the decision's record, empty if none is kept.
-	Record string   `json:"record,omitempty"`
-	Pod    pods.Pod `json:"-"`
-	Name   string   `json:"pod"`
-	UID    string   `json:"uid"`
-	// Signal is the label of the eviction in kubelet_evictions: a signal or a local storage limit.
-	Signal eviction.Signal `json:"signal"`
-	// GraceSeconds is the effective grace period. GraceOverrideSeconds is the grace period that the
-	// eviction asked for, which the pod's own can only shorten.
-	GraceSeconds         int64 `json:"graceSeconds"`
-	GraceOverrideSeconds int64 `json:"-"`
-	// Message and Annotations are those of the eviction event, in the kubelet's words.
-	Message     string            `json:"message"`
-	Annotations map[string]string `json:"-"`
+	// Kill is the victim's entry in the journal, the steps done as a former evictd left them.
+	Kill
+
+	Pod pods.Pod
+	// GraceOverrideSeconds is the grace period that the eviction asked for, which the pod's own can
+	// only shorten.
+	GraceOverrideSeconds int64
 	// Why is the reason for the pod's owner, in one line; empty if unknown.
-	Why        string `json:"why,omitempty"`
-	Ranker     string `json:"ranker,omitempty"`
-	RankReason string `json:"rankReason,omitempty"`
-	State      string `json:"state"`
-	DryRun     bool   `json:"dryRun,omitempty"`
+	Why                string
+	Ranker, RankReason string
+	State              string
+	DryRun             bool
 	// Resumed: decided by a former evictd and finished by this one.
-	Resumed bool `json:"resumed,omitempty"`
+	Resumed bool
 	// Err is the error of the kill. The eviction counts anyway.
-	Err string `json:"error,omitempty"`
+	Err string
 
 	// Promised is the amount of Signal that the node is expected to get back, missing if unknown.
-	Promised eviction.Figure `json:"-"`
+	Promised eviction.Figure
 	// Released is the amount of Signal that came back, missing while more is expected. ReliefAt is
 	// when it reached nine tenths of Promised, zero if it did not.
-	Released eviction.Figure `json:"-"`
-	ReliefAt time.Time       `json:"-"`
-	// Pressure: evicted for node pressure, not for a limit of the pod itself.
-	Pressure bool `json:"-"`
+	Released eviction.Figure
+	ReliefAt time.Time
 	// Hard: evicted for a hard threshold or a limit of its own, so the grace period cannot be
 	// shortened.
-	Hard bool `json:"-"`
+	Hard bool
 	// JournalledAt is when the kill was saved in the journal, KilledAt when Kill returned; zero
 	// before.
-	JournalledAt time.Time `json:"-"`
-	KilledAt     time.Time `json:"-"`
+	JournalledAt, KilledAt time.Time
 	// gone: there is nothing to kill any more, only the end to wait for.
 	gone bool
 	// endedAt is when it stopped counting as terminating, zero before.
@@ -135,24 +125,34 @@ type Victim struct {
 	shorten chan int64
 }
 
-// New returns a pod as a victim of s, with a grace period of at most graceOverrideSeconds.
-func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Victim {
-	grace := EffectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
-	return Victim{
-		Time: time.Now(), Pod: pod, Name: pod.String(), UID: pod.Row.UID, Signal: s, State: StateKilling,
-		GraceSeconds: grace, GraceOverrideSeconds: graceOverrideSeconds, Message: message, Annotations: annotations,
-	}
+// An Eviction is a victim as the status shows it.
+type Eviction struct {
+	Time         time.Time       `json:"time"`
+	Record       string          `json:"record,omitempty"`
+	Pod          string          `json:"pod"`
+	UID          string          `json:"uid"`
+	Signal       eviction.Signal `json:"signal"`
+	GraceSeconds int64           `json:"graceSeconds"`
+	Message      string          `json:"message"`
+	Why          string          `json:"why,omitempty"`
+	Ranker       string          `json:"ranker,omitempty"`
+	RankReason   string          `json:"rankReason,omitempty"`
+	State        string          `json:"state"`
+	DryRun       bool            `json:"dryRun,omitempty"`
+	Resumed      bool            `json:"resumed,omitempty"`
+	Err          string          `json:"error,omitempty"`
 }
 
-// resumed returns the victim of a kill by a former host.
-func resumed(j Kill, pod pods.Pod) *Victim {
-	decided := j.EvictedAt
-	if decided.IsZero() {
-		decided = time.Now()
-	}
-	return &Victim{
-		Time: decided, Pod: pod, Name: pod.String(), UID: j.UID, Signal: j.Signal, State: StateKilling, Resumed: true,
-		GraceSeconds: j.GraceSeconds, GraceOverrideSeconds: j.GraceSeconds, Message: j.Message, Pressure: !j.Limit, Record: j.Record,
+// New returns a pod as a victim of s, with a grace period of at most graceOverrideSeconds.
+func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message string, annotations map[string]string) Victim {
+	return Victim{
+		Kill: Kill{
+			UID: pod.Row.UID, Namespace: pod.Row.Namespace, Name: pod.Row.Name, Signal: s, Message: message, Annotations: annotations,
+			GraceSeconds: EffectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds),
+			SandboxIDs:   pod.SandboxIDs, ContainerIDs: pod.ContainerIDs,
+			EvictedAt: time.Now(), Generation: pod.API.Generation, ResourceVersion: pod.API.ResourceVersion,
+		},
+		Pod: pod, State: StateKilling, GraceOverrideSeconds: graceOverrideSeconds,
 	}
 }
 
@@ -170,40 +170,4 @@ func (v *Victim) matters(now time.Time) bool {
 func (v Victim) within(seconds int64) Victim {
 	v.GraceSeconds, v.GraceOverrideSeconds = seconds, seconds
 	return v
-}
-
-// Journaled returns v's journal entry for a next host.
-func (v *Victim) Journaled() Kill {
-	k := Kill{
-		UID: v.UID, Namespace: v.Pod.Row.Namespace, Name: v.Pod.Row.Name, Signal: v.Signal,
-		GraceSeconds: v.GraceSeconds, Message: v.Message, SandboxIDs: v.Pod.SandboxIDs, ContainerIDs: v.Pod.ContainerIDs,
-		EvictedAt: v.Time.Round(0), Limit: !v.Pressure, Record: v.Record, Annotations: v.eventAnnotations(),
-	}
-	if v.Pod.API != nil {
-		k.Generation, k.ResourceVersion = v.Pod.API.Generation, v.Pod.API.ResourceVersion
-	}
-	return k
-}
-
-// eventAnnotations returns the kubelet's annotations, with the record's id and the reason if any.
-func (v *Victim) eventAnnotations() map[string]string {
-	if v.Record == "" {
-		return v.Annotations
-	}
-	annotations := map[string]string{AnnotationRecord: v.Record}
-	if v.Why != "" {
-		annotations[AnnotationWhy] = v.Why
-	}
-	maps.Copy(annotations, v.Annotations)
-	return annotations
-}
-
-// waitsForVolumes reports whether the kill takes effect only when the pod's volumes are gone, which
-// the kubelet waits for (PodIsFinished): it removes them after the containers have ended. Memory
-// and processes are back by then, except for memory-backed volumes.
-func (v *Victim) waitsForVolumes() bool {
-	d, _ := eviction.Builtin(v.Signal)
-	return !v.Pressure || d.Condition == eviction.DiskPressure || slices.ContainsFunc(v.Pod.Row.Volumes, func(v eviction.Volume) bool {
-		return d.Condition == eviction.MemoryPressure && v.Kind == "emptyDir" && v.Medium != ""
-	})
 }

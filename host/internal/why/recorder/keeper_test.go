@@ -94,7 +94,7 @@ func evicted(now time.Time) loop.Conclusion {
 	}}
 	_, assessment := policy.Assess(policy.State{}, policy.Input{Now: now, Thresholds: []policy.Threshold{hard}, Observations: seen})
 	v := victim.New(report, hard.Signal, 1, "The node was low on resource: memory. ", nil)
-	v.Pressure, v.Hard, v.Record, v.Promised = true, true, "r1", eviction.Some(3*gibibyte)
+	v.Hard, v.Record, v.Promised = true, "r1", eviction.Some(3*gibibyte)
 	d := decision.Decision{
 		Version: decision.Version, Pass: 7, Trigger: "wake", Causes: "memcg", Time: now, Now: now,
 		Thresholds: decision.Thresholds([]policy.Threshold{hard}, &assessment, now), Observations: decision.Observations(seen),
@@ -208,7 +208,7 @@ func TestWhatFollowedIsKeptWhenTheMemoryIsBack(t *testing.T) {
 	now := time.Now()
 	first := evicted(now.Add(-time.Minute))
 	v := first.Victims[0]
-	v.State, v.Released, v.ReliefAt = victim.StateFinished, eviction.Some(5*gibibyte/2), v.Time.Add(time.Second)
+	v.State, v.Released, v.ReliefAt = victim.StateFinished, eviction.Some(5*gibibyte/2), v.EvictedAt.Add(time.Second)
 	later := loop.Conclusion{Victims: []victim.Victim{v}, Decision: &decision.Decision{Pass: 8, Time: now.Add(2 * time.Second), Observations: []decision.Observation{
 		{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 4 * gibibyte, Capacity: 8 * gibibyte},
 	}}}

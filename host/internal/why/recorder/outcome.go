@@ -91,13 +91,13 @@ func (o *open) next(v *victim.Victim, now time.Time) (over bool) {
 		o.ReliefMS = decision.MS(v.ReliefAt, o.decided)
 	}
 	// A limit of the pod itself relieves no signal.
-	return !ended.IsZero() && (v.Released.OK || !v.Pressure || now.Sub(ended) >= reliefFor)
+	return !ended.IsZero() && (v.Released.OK || v.Limit || now.Sub(ended) >= reliefFor)
 }
 
 // resume records a kill by a former evictd, whose own record may be lost.
 func (k *Keeper) resume(v *victim.Victim) {
 	r := &decision.Decision{ // what this evictd knows is not of the decision
-		Version: decision.Version, ID: v.Record, Kind: decision.KindResumed, Time: v.Time.Round(0), Node: k.Node, Evictd: k.Evictd,
+		Version: decision.Version, ID: v.Record, Kind: decision.KindResumed, Time: v.EvictedAt.Round(0), Node: k.Node, Evictd: k.Evictd,
 		Victim: recordedVictim(v),
 	}
 	k.resumed[v.Record] = true
@@ -106,5 +106,5 @@ func (k *Keeper) resume(v *victim.Victim) {
 }
 
 func newOpen(v *victim.Victim) *open {
-	return &open{Outcome: decision.Outcome{ID: v.Record, State: v.State}, signal: v.Signal, decided: v.Time}
+	return &open{Outcome: decision.Outcome{ID: v.Record, State: v.State}, signal: v.Signal, decided: v.EvictedAt}
 }

@@ -77,15 +77,15 @@ func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 // evicted returns the record of a victim. If it exceeded its own limit the order of the pods is
 // irrelevant.
 func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decision {
-	kind := decision.KindLimit
-	if v.Pressure {
-		kind = decision.KindEviction
+	kind := decision.KindEviction
+	if v.Limit {
+		kind = decision.KindLimit
 	}
-	r := k.record(p.Decision, kind, "", v.Time)
+	r := k.record(p.Decision, kind, "", v.EvictedAt)
 	r.ID, r.DryRun = v.Record, v.DryRun
 	r.Victim = recordedVictim(v)
 	if !v.JournalledAt.IsZero() {
-		r.Timeline.JournalledMS = decision.MS(v.JournalledAt, v.Time)
+		r.Timeline.JournalledMS = decision.MS(v.JournalledAt, v.EvictedAt)
 	}
 	if v.Promised.OK {
 		r.Victim.Promised = &v.Promised.Value
@@ -119,7 +119,7 @@ func lastMet(d *decision.Decision, s eviction.Signal) (at int) {
 }
 
 func recordedVictim(v *victim.Victim) *decision.Victim {
-	return &decision.Victim{UID: v.UID, Pod: v.Name, Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
+	return &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
 }
 
 // record returns a copy of d as a record of an event at a time.

@@ -71,7 +71,7 @@ func (f *fake) evict(uid string) victim.Victim {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "too large"
 		s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue})
 	})
-	e := victim.Victim{Pod: pods.Pod{API: p, Row: eviction.Pod{UID: uid}}, UID: uid, Signal: eviction.MemoryAvailable, GraceOverrideSeconds: grace, Message: "too large"}
+	e := victim.Victim{Kill: victim.Kill{UID: uid, Signal: eviction.MemoryAvailable, Message: "too large"}, Pod: pods.Pod{API: p, Row: eviction.Pod{UID: uid}}, GraceOverrideSeconds: grace}
 	if err != nil {
 		e.Err = err.Error()
 	}

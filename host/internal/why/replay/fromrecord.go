@@ -306,7 +306,7 @@ func OtherVictim(t *Trace, r *Replay) (text string, other bool) {
 		return "not replayed, the configuration is refused: " + r.Decisions.ConfigError, true
 	}
 	if n := len(r.Passes); n > 0 && len(r.Passes[n-1].Evicted) > 0 {
-		is = r.Passes[n-1].Evicted[0].Name
+		is = r.Passes[n-1].Evicted[0].Key()
 	}
 	if is == was {
 		return is + " goes, as recorded", false

@@ -120,7 +120,7 @@ func New(o Options) *Killer {
 // kubelet is terminating it.
 func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	graceEnds := time.Now().Add(time.Duration(v.GraceSeconds) * time.Second)
-	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !marked(p, v.Time) && len(v.Pod.ContainerIDs) == 0) {
+	if p := v.Pod.API; p != nil && (isMirror(p) || hasEnded(p) && !marked(p, v.EvictedAt) && len(v.Pod.ContainerIDs) == 0) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)

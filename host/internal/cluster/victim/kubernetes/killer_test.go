@@ -235,7 +235,7 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 				if ended := when(w, "main ended"); ended < 0 || ended > c.dies {
 					t.Errorf("ended after %v, want %v at most", ended, c.dies)
 				}
-				if note, there := w.noted(); !there || !note.Ended || note.Recorded || !note.EvictedAt.Equal(v.Time) {
+				if note, there := w.noted(); !there || !note.Ended || note.Recorded || !note.EvictedAt.Equal(v.EvictedAt) {
 					t.Errorf("the journal has %+v, want a pod that has ended and is not recorded", note)
 				}
 				pause(w.ctx, 50*time.Second)
@@ -326,7 +326,7 @@ func TestAnOutageAndARestartDoNotSaveThePod(t *testing.T) {
 		w.fails, w.kubelet.deaf, w.policy = errRefused, true, true
 		first, end := w.killer()
 		v := w.victim(1)
-		if err := first.SaveKill(v.Journaled()); err != nil {
+		if err := first.SaveKill(v.Kill); err != nil {
 			t.Fatal(err)
 		}
 		_ = first.Kill(w.ctx, v)
@@ -434,7 +434,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 					k, _ := w.killer()
 					v := w.victim(seconds)
 					w.cri.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
-					if err := k.SaveKill(v.Journaled()); err != nil {
+					if err := k.SaveKill(v.Kill); err != nil {
 						t.Fatal(err)
 					}
 					if err := k.Kill(w.ctx, v); !errors.Is(err, victim.ErrTimeout) {
@@ -483,7 +483,7 @@ func TestAKillThatIsBrokenOffIsNotFinishedInAHurry(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
 		k, _ := w.killer()
 		v := w.victim(60)
-		if err := k.SaveKill(v.Journaled()); err != nil {
+		if err := k.SaveKill(v.Kill); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
@@ -505,7 +505,7 @@ func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
 	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
 		w.dryRun = true
 		v := w.victim(1)
-		note := v.Journaled()
+		note := v.Kill
 		note.Ended, note.Stopping = true, true
 		if err := w.SaveKill(note); err != nil {
 			t.Fatal(err)
@@ -556,9 +556,8 @@ func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, podSpec{grace: 30, noRuns: !c.runs}, func(t *testing.T, w *world) {
-				v := w.victim(1)
-				v.Pod.ContainerIDs = []string{"of-then"}
-				note := v.Journaled()
+				note := w.victim(1).Kill
+				note.ContainerIDs = []string{"of-then"}
 				note.Stopping, note.Ended, note.GraceEnds = true, c.ended, time.Now().Add(-time.Hour)
 				if err := w.SaveKill(note); err != nil {
 					t.Fatal(err)
@@ -592,7 +591,7 @@ func TestADryRunStopsAReportUnderWay(t *testing.T) {
 		w.start()
 		k, _ := w.killer()
 		v := w.victim(1)
-		if err := k.SaveKill(v.Journaled()); err != nil {
+		if err := k.SaveKill(v.Kill); err != nil {
 			t.Fatal(err)
 		}
 		if err := k.Kill(w.ctx, v); err != nil {
@@ -624,7 +623,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 				c.set(w.pod)
 				k, _ := w.killer()
 				v := w.victim(c.grace)
-				if err := k.SaveKill(v.Journaled()); err != nil {
+				if err := k.SaveKill(v.Kill); err != nil {
 					t.Fatal(err)
 				}
 				if err := k.Kill(w.ctx, v); err != nil {
@@ -774,7 +773,7 @@ func TestAShortenedGraceEndsASoftVictimAtOnce(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 50 * time.Second, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, func(t *testing.T, w *world) {
 		k, _ := w.killer()
 		v := w.victim(60)
-		if err := k.SaveKill(v.Journaled()); err != nil {
+		if err := k.SaveKill(v.Kill); err != nil {
 			t.Fatal(err)
 		}
 		first := make(chan error, 1)
@@ -782,7 +781,7 @@ func TestAShortenedGraceEndsASoftVictimAtOnce(t *testing.T) {
 		pause(w.ctx, 5*time.Second)
 		v.GraceSeconds = 1
 		began := time.Now()
-		if err := k.SaveKill(v.Journaled()); err != nil {
+		if err := k.SaveKill(v.Kill); err != nil {
 			t.Fatal(err)
 		}
 		if err := k.Kill(w.ctx, v); err != nil {
@@ -876,7 +875,7 @@ func TestTheEventOutlivesAnyOutage(t *testing.T) {
 		want := &v1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: w.events[0].Name, Annotations: v.Annotations},
 			InvolvedObject: v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "cart", UID: uid},
-			Reason:         "Evicted", Message: v.Message, Type: "Warning", Count: 1, FirstTimestamp: metav1.NewTime(v.Time.Round(0)), LastTimestamp: metav1.NewTime(v.Time.Round(0)),
+			Reason:         "Evicted", Message: v.Message, Type: "Warning", Count: 1, FirstTimestamp: metav1.NewTime(v.EvictedAt), LastTimestamp: metav1.NewTime(v.EvictedAt),
 			Source: v1.EventSource{Component: "evictd", Host: "node-1"}, ReportingController: "evictd", ReportingInstance: "node-1",
 		}
 		if diff := cmp.Diff(want, w.events[0]); diff != "" {

@@ -118,7 +118,7 @@ func TestAPodThatItsOwnerMarkedIsEvictedAsAnyOther(t *testing.T) {
 								}
 							}
 							v := w.victim(seconds)
-							v.Pressure = !c.limit
+							v.Limit = c.limit
 							play(t, w, v)
 							pause(w.ctx, 2*time.Minute)
 							if p := w.pods()[0]; p.Status.Phase != v1.PodFailed || (disruption(p).Message == "") != (c.label || c.limit) || w.cri.Running(uid) || w.kubelet.restarts > 30 {
@@ -226,7 +226,7 @@ func TestAPodThatStillEndsIsNotEndedTwice(t *testing.T) {
 func TestAnEvictionThatIsNotNotedIsRecordedAfterTheEnd(t *testing.T) {
 	in(t, podSpec{grace: 30, noRuns: true}, func(t *testing.T, w *world) {
 		v := w.victim(1)
-		w.pod.Status.Phase, w.pod.Annotations = v1.PodFailed, map[string]string{victim.AnnotationEvicted: v.Time.UTC().Format(time.RFC3339Nano)}
+		w.pod.Status.Phase, w.pod.Annotations = v1.PodFailed, map[string]string{victim.AnnotationEvicted: v.EvictedAt.UTC().Format(time.RFC3339Nano)}
 		v.Pod.API = w.pods()[0]
 		k, _ := w.killer()
 		if _, err := w.evict(k, v); err != nil {

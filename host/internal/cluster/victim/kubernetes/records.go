@@ -59,7 +59,7 @@ func newRecord(k victim.Kill, s state) *record {
 		state: s, uid: k.UID, name: k.Namespace + "/" + k.Name, kill: k, graceEnds: time.Now().Add(time.Duration(k.GraceSeconds) * time.Second),
 		decided: make(chan struct{}), failed: make(chan struct{}),
 	}
-	if k.Recorded {
+	if s.phase == recorded || s.phase == recordedBefore {
 		close(r.decided)
 	}
 	return r
@@ -261,8 +261,7 @@ func (s *records) ended(uid string) error {
 func (s *records) begin(v victim.Victim) (r *record) {
 	_ = s.update(func(t *table) {
 		if r = t.all[v.UID]; r == nil { // it could not be saved
-			k := v.Journaled()
-			r = newRecord(k, state{announced: k.Announced})
+			r = newRecord(v.Kill, state{announced: v.Announced})
 			t.all[v.UID] = r
 		}
 		if isDeleted(v.Pod.API) {

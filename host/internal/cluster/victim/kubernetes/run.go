@@ -131,24 +131,26 @@ func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) 
 // again kills a pod that runs again. If the API server has lost the eviction it sends a new one:
 // the same one would change nothing.
 func (k *Killer) again(ctx context.Context, p restarted) {
-	k.log.Warn("evicted pod runs again, ending it", "running", p.runs, "pod", p.kill.Namespace+"/"+p.kill.Name, "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
+	k.log.Warn("evicted pod runs again, ending it", "running", p.runs, "pod", p.kill.Key(), "uid", p.kill.UID, "evictedAt", p.kill.EvictedAt)
 	v := victim.Victim{
-		Time: p.kill.EvictedAt, UID: p.kill.UID, Name: p.kill.Namespace + "/" + p.kill.Name, Signal: p.kill.Signal, Message: p.kill.Message,
-		Pod:          pods.Pod{API: p.api, Row: eviction.Pod{UID: p.kill.UID, Namespace: p.kill.Namespace, Name: p.kill.Name}},
-		GraceSeconds: policy.HardGraceSeconds, Pressure: !p.kill.Limit, Hard: true,
+		Kill: victim.Kill{
+			UID: p.kill.UID, Namespace: p.kill.Namespace, Name: p.kill.Name, Signal: p.kill.Signal, Message: p.kill.Message,
+			EvictedAt: p.kill.EvictedAt, Limit: p.kill.Limit, GraceSeconds: policy.HardGraceSeconds,
+		},
+		Pod:  pods.Pod{API: p.api, Row: eviction.Pod{UID: p.kill.UID, Namespace: p.kill.Namespace, Name: p.kill.Name}},
+		Hard: true,
 	}
 	if p.api != nil {
-		v.Time = time.Now()
-		again := v.Journaled()
-		again.Announced = true // the original eviction was
-		if err := k.SaveKill(again); err != nil {
-			k.log.Error("kill is not in the journal, a restart would forget it", "pod", v.Name, "uid", v.UID, "error", err)
+		v.EvictedAt, v.Generation, v.ResourceVersion = time.Now(), p.api.Generation, p.api.ResourceVersion
+		v.Announced = true // the original eviction was
+		if err := k.SaveKill(v.Kill); err != nil {
+			k.log.Error("kill is not in the journal, a restart would forget it", "pod", v.Key(), "uid", v.UID, "error", err)
 		}
 	}
 	if !p.runs { // stopping its sandbox would only make the kubelet report another one
 		k.records.done(ctx, k.records.begin(v))
 	} else if err := k.Kill(ctx, v); err != nil && ctx.Err() == nil {
-		k.log.Error("evicted pod that is back was not ended", "pod", v.Name, "uid", v.UID, "error", err)
+		k.log.Error("evicted pod that is back was not ended", "pod", v.Key(), "uid", v.UID, "error", err)
 	}
 	if p.ended && p.api != nil && ctx.Err() == nil {
 		if err := k.RemoveKill(v.UID); err != nil {

@@ -529,7 +529,7 @@ func (w *world) victim(graceSeconds int64) victim.Victim {
 		pod.ContainerIDs = append(pod.ContainerIDs, c.GetId())
 	}
 	v := victim.New(pod, eviction.MemoryAvailable, graceSeconds, "The node was low on resource: memory. ", nil)
-	v.Pressure, v.Hard = true, graceSeconds == 1
+	v.Hard = graceSeconds == 1
 	return v
 }
 
@@ -537,7 +537,7 @@ func (w *world) victim(graceSeconds int64) victim.Victim {
 // long it took.
 func (w *world) evict(k *Killer, v victim.Victim) (time.Duration, error) {
 	w.t.Helper()
-	if err := k.SaveKill(v.Journaled()); err != nil {
+	if err := k.SaveKill(v.Kill); err != nil {
 		w.t.Fatal(err)
 	}
 	began := time.Now()

@@ -186,7 +186,7 @@ func (k *Killer) runHook(ctx, hooks context.Context, v victim.Victim, s step, sa
 	if ctx.Err() != nil {
 		return // the kill is given up, and nothing is stopped
 	}
-	about := []any{"pod", v.Name, "uid", v.UID, "container", s.of.Name, "tookSeconds", time.Since(began).Round(time.Millisecond).Seconds()}
+	about := []any{"pod", v.Key(), "uid", v.UID, "container", s.of.Name, "tookSeconds", time.Since(began).Round(time.Millisecond).Seconds()}
 	if err != nil {
 		k.Log.Warn("preStop hook failed, the container is stopped all the same", append(about, "error", err)...)
 	} else {

@@ -42,12 +42,12 @@ func parts(sandboxes, containers []string) pods.Pod {
 
 // with returns the pod "u" as a victim with so long a grace period.
 func with(pod pods.Pod, graceSeconds int64) victim.Victim {
-	return victim.Victim{UID: "u", Pod: pod, GraceSeconds: graceSeconds}
+	return victim.Victim{Kill: victim.Kill{UID: "u", GraceSeconds: graceSeconds}, Pod: pod}
 }
 
 func finished(t *testing.T, k *Killer, uid string) bool {
 	t.Helper()
-	done, err := k.Finished(t.Context(), victim.Victim{UID: uid})
+	done, err := k.Finished(t.Context(), victim.Victim{Kill: victim.Kill{UID: uid}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestASandboxThatCannotBeStoppedIsTriedAgain(t *testing.T) {
 	if err := k.Kill(t.Context(), with(pods.Pod{}, 0)); err == nil || !strings.Contains(err.Error(), "network is stuck") {
 		t.Errorf("kill: %v, want the runtime's words", err)
 	}
-	if done, err := k.Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "stop pod sandbox") {
+	if done, err := k.Finished(t.Context(), victim.Victim{Kill: victim.Kill{UID: "u"}}); done || err == nil || !strings.Contains(err.Error(), "stop pod sandbox") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
 	}
 	if !finished(t, k, "u") {
@@ -389,7 +389,7 @@ func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 func TestFinishedDoesNotGuess(t *testing.T) {
 	s := fakecri.New()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Err: status.Error(codes.Unavailable, "connection refused")})
-	if done, err := New(Options{Runtime: s.Client(), Log: quiet}).Finished(t.Context(), victim.Victim{UID: "u"}); done || err == nil || !strings.Contains(err.Error(), "containers") {
+	if done, err := New(Options{Runtime: s.Client(), Log: quiet}).Finished(t.Context(), victim.Victim{Kill: victim.Kill{UID: "u"}}); done || err == nil || !strings.Contains(err.Error(), "containers") {
 		t.Errorf("Finished: %v, %v, want an error that names the call", done, err)
 	}
 }
@@ -397,7 +397,7 @@ func TestFinishedDoesNotGuess(t *testing.T) {
 // The directories of a pod may outlive its volumes, as they do in a kubelet.
 func TestAVictimIsCleanedUpWhenItsVolumesAreGone(t *testing.T) {
 	dir := t.TempDir()
-	v := victim.Victim{UID: "uid-1"}
+	v := victim.Victim{Kill: victim.Kill{UID: "uid-1"}}
 	volume := filepath.Join(dir, "uid-1", "volumes", "kubernetes.io~empty-dir", "data")
 	k := New(Options{PodsDir: dir})
 	want := func(is bool) {

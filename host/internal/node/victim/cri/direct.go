@@ -96,7 +96,7 @@ func (k *Killer) tellUnfound(ctx context.Context, v victim.Victim, id string) {
 		return
 	}
 	if _, another := k.unfound.LoadOrStore(v.UID, nil); !another {
-		k.Log.Warn("cgroup of a container not found, only the runtime kills its processes", "pod", v.Name, "uid", v.UID, "container", id, "error", err)
+		k.Log.Warn("cgroup of a container not found, only the runtime kills its processes", "pod", v.Key(), "uid", v.UID, "container", id, "error", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		return k.Processes.Kill(ctx, container(v, id))
 	}, nil)
 	about := []any{
-		"pod", v.Name, "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
+		"pod", v.Key(), "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
 	none := errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0
