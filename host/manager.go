@@ -362,3 +362,44 @@ func (m *Manager) close() error {
 	}
 	return err
 }
+
+// running lists the running pods and counts those without a manifest.
+func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgroups.Pod, error) {
+	active, err := source.Active(ctx)
+	if err != nil {
+		return nil, err
+	}
+	active = active.Rechecked(ctx)
+	var out []cgroups.Pod
+	unmanaged := 0
+	for _, p := range active.Pods {
+		if !p.HasManifest {
+			unmanaged++
+		}
+		if p.Row.Running {
+			out = append(out, cgroups.Pod{UID: p.Row.UID, Name: p.String(), QoSClass: string(p.Row.QoSClass), Containers: p.ContainerIDs})
+		}
+	}
+	m.PodsUnmanaged(unmanaged)
+	return out, nil
+}
+
+// namedLayout returns the layout that the configuration names.
+func namedLayout(c *Config) summaryapi.Layout {
+	return summaryapi.Layout{InForce: eviction.LayoutNamed(c.Summary.Layout)}
+}
+
+// viewsOf returns a function that announces each view of a pass to a summary server, and updates
+// the layout if plugins will be asked for it. With await it waits for the summary, which may take
+// an embedding program longer than a plugin's deadline.
+func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Layout, await bool) func(context.Context, eviction.PassView, bool) {
+	return func(ctx context.Context, at eviction.PassView, asked bool) {
+		if asked {
+			server.SetLayout(layout(ctx))
+		}
+		server.Begin(at)
+		if await {
+			server.Await(ctx, at)
+		}
+	}
+}
