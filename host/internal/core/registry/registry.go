@@ -2,7 +2,6 @@ package registry
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -134,8 +133,19 @@ func (r *Registry) Providers(sig eviction.Signal, c eviction.Capability) []*Inst
 
 // Assigned reports whether the configuration determines which plugin is in charge of c for sig.
 func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
-	return r.assigned[offer{sig, c}] != ""
+	return r.Assignee(sig, c) != ""
 }
+
+// Assignee returns the plugin that is in charge of c for sig by the configuration, "" for none.
+func (r *Registry) Assignee(sig eviction.Signal, c eviction.Capability) string {
+	return r.assigned[offer{sig, c}]
+}
+
+// Plugins returns all plugins. The caller must not modify the slice.
+func (r *Registry) Plugins() []Plugin { return r.plugins }
+
+// Assignment returns the assignment that the registry was made with.
+func (r *Registry) Assignment() Assignment { return r.assignment }
 
 // A Provider is a plugin that serves a capability of a signal.
 type Provider struct {
@@ -214,14 +224,14 @@ func (r *Registry) awaited(pass *Registry, sig eviction.Signal, ok func(Plugin) 
 // assignee returns the assigned plugin for o, "" if there is none or the assignment has no effect.
 func (r *Registry) assignee(o offer) string {
 	name := r.assignment[o.signal][o.capability.String()]
-	if name == "" || r.ineffective(name, o) != "" {
+	if name == "" || r.WithoutEffect(name, o.signal, o.capability) != "" {
 		return ""
 	}
 	return name
 }
 
-// ineffective returns why an assignment to a plugin has no effect, "" if it has one.
-func (r *Registry) ineffective(name string, o offer) string {
+// WithoutEffect returns why an assignment of c for sig to a plugin has no effect, "" if it has one.
+func (r *Registry) WithoutEffect(name string, sig eviction.Signal, c eviction.Capability) string {
 	n := slices.IndexFunc(r.plugins, func(p Plugin) bool { return p.Name == name })
 	switch {
 	case n < 0:
@@ -230,38 +240,11 @@ func (r *Registry) ineffective(name string, o offer) string {
 		return r.plugins[n].Unassignable
 	case r.plugins[n].Shadow:
 		return "is a shadow"
-	case r.plugins[n].Said != nil && !r.plugins[n].Said.For(o.signal).Has(o.capability):
+	case r.plugins[n].Said != nil && !r.plugins[n].Said.For(sig).Has(c):
 		return "does not offer it"
 	default:
 		return ""
 	}
-}
-
-// Ineffective is an assignment that has no effect.
-type Ineffective struct {
-	Signal     eviction.Signal
-	Capability string
-	Plugin     string
-	// Because is the reason, such as "it is not there".
-	Because string
-}
-
-// Ineffective lists the assignments that have no effect.
-func (r *Registry) Ineffective() []Ineffective {
-	var all []Ineffective
-	for sig, of := range r.assignment {
-		for c := range eviction.AllCapabilities().Each() {
-			name := of[c.String()]
-			if name == "" {
-				continue
-			}
-			if why := r.ineffective(name, offer{sig, c}); why != "" {
-				all = append(all, Ineffective{sig, c.String(), name, "it " + why})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Ineffective) int { return cmp.Compare(a.Signal, b.Signal) })
-	return all
 }
 
 // waitedFor reports whether an eviction waits for c.
@@ -275,8 +258,6 @@ type offer struct {
 	capability eviction.Capability
 }
 
-func (o offer) String() string { return o.capability.String() + " " + string(o.signal) }
-
 // layoutOffer is the offer that includes reporting the layout of the filesystems.
 var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
 
@@ -289,13 +270,4 @@ func offers(p *eviction.Plugin) []offer {
 		}
 	}
 	return all
-}
-
-// Offers lists what p offers, such as "rank memory.available".
-func Offers(p *eviction.Plugin) []string {
-	var names []string
-	for _, o := range offers(p) {
-		names = append(names, fmt.Sprint(o))
-	}
-	return names
 }

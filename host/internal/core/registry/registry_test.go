@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -17,33 +15,6 @@ type nobody struct {
 	eviction.Watcher
 	eviction.Ranker
 	eviction.Reclaimer
-}
-
-func TestConflict(t *testing.T) {
-	plugin := func(name, unit string) Plugin {
-		p := serving(name)
-		p.Said.Signals = []eviction.SignalSpec{{Signal: "a.example/x", Definition: &eviction.Definition{Unit: eviction.Unit(unit)}}}
-		return p
-	}
-	shadow := plugin("a", "u")
-	shadow.Shadow = true
-	rank := offer{eviction.MemoryAvailable, eviction.CanRank}
-	for name, c := range map[string]struct {
-		running, other Plugin
-		want           string
-	}{
-		"the same offer":                    {serving("a", rank), serving("b", rank), ""},
-		"the same sense":                    {plugin("a", "u"), plugin("b", "u"), ""},
-		"two senses":                        {plugin("a", "u"), plugin("b", "v"), `plugins "a" and "b" define a.example/x differently`},
-		"two senses, but the first by name": {plugin("b", "u"), plugin("a", "v"), ""},
-		"another sense than it had before":  {plugin("a", "u"), plugin("a", "v"), ""},
-		"two senses, one of a shadow":       {shadow, plugin("b", "v"), ""},
-	} {
-		err := New([]Plugin{c.running}, nil).Conflict(c.other.Instance)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
-	}
 }
 
 // Of several custom plugins the first by name is in charge, also of the layout, and the others
@@ -65,15 +36,6 @@ func TestTheFirstByNameIsInCharge(t *testing.T) {
 			}
 			if got := strings.Join(names, " "); got != want {
 				t.Errorf("%s, assigned to %q: %s, want %s", what, assigned, got, want)
-			}
-		}
-	}
-	for sig, want := range map[eviction.Signal]string{
-		eviction.NodeFsAvailable: "first by name", eviction.MemoryAvailable: "first by name; the built-in one is asked too, the worse figure counts",
-	} {
-		for _, s := range New(plugins, nil).Served("a", Layouts{Now: eviction.LayoutShared}) {
-			if s.Signal == sig && s.Roles[0].Why != want {
-				t.Errorf("%s: %q, want %q", sig, s.Roles[0].Why, want)
 			}
 		}
 	}
@@ -118,18 +80,6 @@ func TestAShadowIsInChargeOfNothing(t *testing.T) {
 	if who := r.Shadows(eviction.LayoutShared, eviction.ImageFsAvailable); len(who) != 1 || who[0].Instance != mine.Instance || who[0].As != eviction.NodeFsAvailable {
 		t.Errorf("shadows %v, want mine, asked for nodefs.available", who)
 	}
-	if why := r.Ineffective(); len(why) != 1 || why[0].Because != "it is a shadow" {
-		t.Errorf("ineffective: %+v, want the assignment to a shadow", why)
-	}
-	var roles []string
-	for _, s := range r.Served("mine", Layouts{Now: eviction.LayoutShared}) {
-		for _, role := range s.Roles {
-			roles = append(roles, string(s.Signal)+" "+role.Capability+" "+role.Role)
-		}
-	}
-	if got := strings.Join(roles, ", "); !strings.Contains(got, "nodefs.available rank shadow") || !strings.Contains(got, "memory.available observe none") {
-		t.Errorf("roles: %s", got)
-	}
 }
 
 // An instance that is replaced while a pass has it is used until the pass ends.
@@ -158,21 +108,6 @@ func TestAnInstanceIsUsedWhileItIsPublishedOrPinned(t *testing.T) {
 	two.Release()
 	if !unused() || len(later.Instances()) != 0 {
 		t.Error("used, and no pass has it")
-	}
-}
-
-func TestAssignmentsWithoutEffect(t *testing.T) {
-	rank := offer{eviction.MemoryAvailable, eviction.CanRank}
-	r := New([]Plugin{serving("a", rank), {Name: "down"}, {Name: "off", Unassignable: "is disabled"}}, Assignment{
-		eviction.MemoryAvailable: {"rank": "a", "observe": "a", "measure": "off"}, "acme.example/x": {"rank": "nobody", "observe": "down"},
-	})
-	want := []Ineffective{
-		{"acme.example/x", "rank", "nobody", "it is not there"},
-		{eviction.MemoryAvailable, "observe", "a", "it does not offer it"},
-		{eviction.MemoryAvailable, "measure", "off", "it is disabled"},
-	}
-	if diff := cmp.Diff(want, r.Ineffective()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/host/internal/pluginhost/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -127,7 +128,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 	if p.serving == nil {
 		p.said = proc.Plugin // The status also shows refused plugins.
 	}
-	if err := c.registry().Conflict(proc.Instance); err != nil {
+	if err := roles.Conflict(c.registry(), proc.Instance); err != nil {
 		c.move(p, a, startup.ServiceDenied, plugindir.Refusal{Err: err})
 		return
 	}
@@ -166,12 +167,12 @@ func (c *controller) serve(p *plugin, a *attempt) {
 	switch {
 	case former != nil:
 		p.Swaps++
-		c.Log.Info("plugin replaced", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin),
+		c.Log.Info("plugin replaced", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", roles.Offers(proc.Plugin),
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 		c.retire(p, former, nil, false)
 		c.released()
 	case !c.insiders.has(p.Name, proc.file):
-		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", registry.Offers(proc.Plugin))
+		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", roles.Offers(proc.Plugin))
 	}
 	c.Metrics.PluginUp(p.Name, true)
 }

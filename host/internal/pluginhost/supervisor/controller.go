@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
+	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/host/internal/pluginhost/startup"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -34,7 +35,7 @@ type controller struct {
 	report func(func()) // calls a function in the loop, from the call of a plugin
 
 	// ineffective holds the assignments without effect.
-	ineffective []registry.Ineffective
+	ineffective []roles.Ineffective
 	generation  uint64
 	// begun: the first starts have begun; started: the start is over.
 	begun, started bool
@@ -167,7 +168,7 @@ func (c *controller) judgeStart(overdue bool) {
 // judgeAssignment logs once each assignment without effect.
 func (c *controller) judgeAssignment(r *registry.Registry) {
 	former := c.ineffective
-	c.ineffective = r.Ineffective()
+	c.ineffective = roles.WithoutEffect(r)
 	for _, a := range c.ineffective {
 		if !c.stopping && !slices.Contains(former, a) {
 			c.Log.Warn("assignment to a plugin has no effect", "signal", a.Signal, "capability", a.Capability, "plugin", a.Plugin, "because", a.Because)
@@ -179,7 +180,7 @@ func (c *controller) judgeAssignment(r *registry.Registry) {
 // precedes them by name.
 func (c *controller) judgeConflicts(r *registry.Registry) {
 	for _, i := range r.Instances() {
-		err := r.Conflict(i)
+		err := roles.Conflict(r, i)
 		if err == nil {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -22,8 +23,8 @@ func ranking(signals ...eviction.Signal) eviction.Plugin {
 	return p
 }
 
-// roles has what the status says of a capability of a signal, by plugin.
-func roles(status []Status, c string, of eviction.Signal) map[string]string {
+// rolesIn returns what the status says of a capability of a signal, by plugin.
+func rolesIn(status []Status, c string, of eviction.Signal) map[string]string {
 	all := map[string]string{}
 	for _, p := range status {
 		for _, s := range p.Signals {
@@ -38,7 +39,7 @@ func roles(status []Status, c string, of eviction.Signal) map[string]string {
 				if said += ": " + r.Why; r.Layouts != nil {
 					said += " [" + strings.Join(r.Layouts, " ") + "]"
 				}
-				if offers, charge := strings.Contains(fmt.Sprint(s.Offers), c), strings.Contains(fmt.Sprint(s.InCharge), c); charge != (r.Role == registry.RoleInCharge) || offers != (p.Name != "acme" || of == eviction.ImageFsAvailable) {
+				if offers, charge := strings.Contains(fmt.Sprint(s.Offers), c), strings.Contains(fmt.Sprint(s.InCharge), c); charge != (r.Role == roles.InCharge) || offers != (p.Name != "acme" || of == eviction.ImageFsAvailable) {
 					said += fmt.Sprintf(", offers %v, in charge of %v", s.Offers, s.InCharge)
 				}
 				all[p.Name] = said
@@ -120,7 +121,7 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 			if c.does != "" {
 				does = c.does
 			}
-			if diff := cmp.Diff(c.want, roles(h.StatusIn(c.now, c.possible...), does, c.of)); diff != "" {
+			if diff := cmp.Diff(c.want, rolesIn(h.StatusIn(c.now, c.possible...), does, c.of)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -137,11 +138,11 @@ func TestAPluginThatIsDownIsOutForTheWholeFilesystem(t *testing.T) {
 	}
 	eventually(t, "it is disabled", func() bool { return h.plugin("acme").State == Disabled })
 	want := map[string]string{"acme": "out: disabled", "disk": "in charge: only provider"}
-	if diff := cmp.Diff(want, roles(h.StatusIn(eviction.LayoutImageFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
+	if diff := cmp.Diff(want, rolesIn(h.StatusIn(eviction.LayoutImageFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want = map[string]string{"disk": "in charge: only provider"}
-	if diff := cmp.Diff(want, roles(h.StatusIn(eviction.LayoutContainerFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
+	if diff := cmp.Diff(want, rolesIn(h.StatusIn(eviction.LayoutContainerFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -73,7 +73,7 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 		}
 		s.Reassign(ranks("acme"))
 		check("assigned", "memory acme", "acme")
-		why := roles(s.StatusIn(0), "rank", eviction.MemoryAvailable)["memory"]
+		why := rolesIn(s.StatusIn(0), "rank", eviction.MemoryAvailable)["memory"]
 		if !strings.Contains(why, "in charge: others answer too slowly; assigned to acme, which answers too slowly") {
 			t.Errorf("memory is %s", why)
 		}

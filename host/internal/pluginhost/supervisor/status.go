@@ -8,6 +8,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/host/internal/pluginhost/output"
+	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
@@ -41,8 +42,8 @@ type Status struct {
 	Confinement *Confinement `json:"confinement,omitempty"`
 
 	// These are from the plugin's last description of itself, even if it does not run.
-	Version string            `json:"version,omitempty"`
-	Signals []registry.Served `json:"signals,omitempty"`
+	Version string         `json:"version,omitempty"`
+	Signals []roles.Served `json:"signals,omitempty"`
 
 	// Log holds the last lines that the plugin wrote, including before its end.
 	Log []string `json:"log,omitempty"`
@@ -88,10 +89,10 @@ func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 // StatusIn returns Status with the roles for the present layout of the filesystems, 0 if unknown,
 // and for the possible ones.
 func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
-	shown, in := s.shown.Load(), registry.Layouts{Now: now, Possible: possible}
+	shown, in := s.shown.Load(), roles.Layouts{Now: now, Possible: possible}
 	all := slices.Clone(shown.plugins)
 	for n := range all {
-		all[n].Signals = shown.registry.Served(all[n].Name, in)
+		all[n].Signals = roles.Of(shown.registry, all[n].Name, in)
 		all[n].Log = shown.logs[n].Last()
 	}
 	return all

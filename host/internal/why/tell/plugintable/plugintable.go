@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/loop"
-	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
@@ -59,7 +59,7 @@ func pluginTable(plugins []supervisor.Status) []byte {
 	rows := [][]string{{"PLUGIN", "STATE", "PID", "VERSION", "RESTARTS", "SIGNAL", "OFFERS", "IN CHARGE OF", "WHY"}}
 	for _, p := range plugins {
 		if len(p.Signals) == 0 {
-			p.Signals = []registry.Served{{}}
+			p.Signals = []roles.Served{{}}
 		}
 		pid := ""
 		if p.PID != 0 {
@@ -128,7 +128,7 @@ type part struct {
 	// otherwise names the plugins in charge in layouts other than the present one, if different.
 	otherwise []string
 	// steps lists the steps of reclaim in their order.
-	steps []registry.RoleStep
+	steps []roles.Step
 }
 
 // partsOf returns for each signal and capability which plugin is in charge, why, and the role of
@@ -163,15 +163,15 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 }
 
 // add adds the role of a plugin to p.
-func (p *part) add(plugin supervisor.Status, r registry.Role, layout string) {
-	if r.Role == registry.RoleInCharge {
+func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
+	if r.Role == roles.InCharge {
 		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
 		return
 	}
 	switch r.Role {
-	case registry.RoleShadowed, registry.RoleShadow:
+	case roles.Shadowed, roles.Shadow:
 		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
-	case registry.RoleNone:
+	case roles.None:
 	default:
 		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")
 	}

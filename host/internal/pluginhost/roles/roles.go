@@ -1,0 +1,305 @@
+// Package roles says which plugin does what and why: for the status, the log and refusals. It decides
+// nothing: that is package registry.
+package roles
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Served lists a plugin's offers for exactly this signal, and its roles for it under any signal of
+// the same filesystem.
+type Served struct {
+	Signal   eviction.Signal `json:"signal"`
+	Offers   []string        `json:"offers"`
+	InCharge []string        `json:"inCharge,omitempty"`
+	Roles    []Role          `json:"roles"`
+}
+
+// The roles of a plugin for one capability of a signal.
+const (
+	InCharge = "in charge"
+	// Shadowed: it runs and is asked if the one in charge fails, or for reclaim after it.
+	Shadowed = "shadowed"
+	// Shadow: it ranks beside the one in charge, without effect.
+	Shadow = "shadow"
+	// Out: it does not run.
+	Out = "out"
+	// None: it is not asked with the present layout.
+	None = "none"
+)
+
+// A Role is a plugin's role for one capability of a signal, with the reason.
+type Role struct {
+	Capability string `json:"capability"`
+	Role       string `json:"role"`
+	// As is the signal that it is asked for instead: another one of the same filesystem.
+	As  eviction.Signal `json:"as,omitempty"`
+	Why string          `json:"why"`
+	// Layouts in which the plugin is in charge, nil if that does not depend on the layout.
+	Layouts []string `json:"layouts,omitzero"`
+	// Steps that run for the signal, in order: those of the plugin in charge of reclaim, whose role
+	// lists them, and of the others, including shadowed ones.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// A Step is a step of node-level reclaim and the plugin that runs it.
+type Step struct {
+	Step string `json:"step"`
+	By   string `json:"by"`
+}
+
+// Layouts holds the present layout of the filesystems, 0 if unknown, and the possible ones.
+type Layouts struct {
+	Now      eviction.Layout
+	Possible []eviction.Layout
+}
+
+// Of lists what the plugin of that name is asked for, or would be if it ran.
+func Of(r *registry.Registry, name string, in Layouts) []Served {
+	plugins := r.Plugins()
+	n := slices.IndexFunc(plugins, func(p registry.Plugin) bool { return p.Name == name })
+	if n < 0 || plugins[n].Said == nil {
+		return nil
+	}
+	p := plugins[n]
+	if p.Instance == nil {
+		in.Possible = nil
+	}
+	var all []Served
+	for _, o := range in.reached(p.Said) {
+		role := roleOf(r, p, o, in)
+		byName := p.Said.For(o.signal).Has(o.capability)
+		if !byName && role.Role == None && len(role.Layouts) == 0 {
+			continue
+		}
+		n := slices.IndexFunc(all, func(g Served) bool { return g.Signal == o.signal })
+		if n < 0 {
+			n = len(all)
+			all = append(all, Served{Signal: o.signal, Offers: []string{}})
+		}
+		all[n].Roles = append(all[n].Roles, role)
+		if byName {
+			all[n].Offers = append(all[n].Offers, o.capability.String())
+		}
+		if role.Role == InCharge {
+			all[n].InCharge = append(all[n].InCharge, o.capability.String())
+		}
+	}
+	return all
+}
+
+// reached lists p's offers, followed by those that it serves under other signals of the same
+// filesystem.
+func (in Layouts) reached(p *eviction.Plugin) []offer {
+	all := offers(p)
+	for _, sig := range eviction.BuiltinSignals() {
+		for c := range eviction.AllCapabilities().Each() {
+			offered := func(name eviction.Signal) bool { return p.For(name).Has(c) }
+			served := func(l eviction.Layout) bool { return slices.ContainsFunc(l.ServedWith(sig, c), offered) }
+			if !offered(sig) && (served(in.Now) || slices.ContainsFunc(in.Possible, served)) {
+				all = append(all, offer{sig, c})
+			}
+		}
+	}
+	return all
+}
+
+// roleOf returns the role of p for the offer o.
+func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
+	who := r.Serving(in.Now, o.signal, o.capability)
+	role := Role{Capability: o.capability.String(), Layouts: layoutsOf(r, p.Instance, o, in)}
+	n := slices.IndexFunc(who, func(w registry.Provider) bool { return w.Instance == p.Instance })
+	switch {
+	case p.Instance == nil:
+		role.Role, role.Why = Out, p.State
+		return role
+	case p.Shadow && o.capability == eviction.CanRank:
+		role.Role, role.Why = Shadow, "ranks beside the one in charge, without effect"
+		return role
+	case p.Shadow:
+		role.Role, role.Why = None, "a shadow ranks only"
+		return role
+	case n < 0:
+		role.Role, role.Why = None, "another filesystem with this layout"
+		if in.Now == 0 {
+			role.Why = "the layout is not known"
+		}
+		return role
+	case n == 0:
+		role.Role = InCharge
+		if o.capability == eviction.CanReclaim {
+			for _, s := range registry.Steps(who, o.signal, in.Now) {
+				role.Steps = append(role.Steps, Step{s.Name, s.By.Name})
+			}
+		}
+	default:
+		role.Role = Shadowed
+	}
+	if who[n].As != o.signal {
+		role.As = who[n].As
+	}
+	role.Why = why(r, o, who, in.Now)
+	return role
+}
+
+// layoutsOf returns the layouts in which i is in charge of o, nil if that does not depend on the
+// layout.
+func layoutsOf(r *registry.Registry, i *registry.Instance, o offer, in Layouts) []string {
+	first := func(l eviction.Layout) *registry.Instance {
+		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {
+			return who[0].Instance
+		}
+		return nil
+	}
+	now, mine, depends := first(in.Now), []string{}, false
+	for _, l := range in.Possible {
+		at := first(l)
+		depends = depends || at != now
+		if at == i {
+			mine = append(mine, l.String())
+		}
+	}
+	if !depends {
+		return nil
+	}
+	return mine
+}
+
+// why returns why the first of who is in charge of o.
+func why(r *registry.Registry, o offer, who []registry.Provider, layout eviction.Layout) string {
+	text, others := precedence(r, o, who), ""
+	for _, name := range slices.Backward(layout.ServedWith(o.signal, o.capability)) {
+		of := offer{name, o.capability}
+		to := r.Assignment()[name][o.capability.String()]
+		switch {
+		case to == "":
+		case r.Assignee(of.signal, of.capability) == who[0].Name && name == o.signal:
+			text = "assigned"
+		case r.Assignee(of.signal, of.capability) == who[0].Name:
+			text = "assigned for " + string(name)
+		case name == o.signal:
+			others = fmt.Sprintf("; assigned to %s, which %s", to, unassignedWhy(r, to, of, who)) + others
+		default:
+			others = fmt.Sprintf("; %s is assigned to %s, which %s", name, to, unassignedWhy(r, to, of, who)) + others
+		}
+	}
+	if as := who[0].As; as != o.signal {
+		text += fmt.Sprintf("; asked for %s, the same filesystem", as)
+	}
+	return text + others
+}
+
+// unassignedWhy returns why an assignment of o to a plugin does not put it in charge.
+func unassignedWhy(r *registry.Registry, name string, o offer, who []registry.Provider) string {
+	n := slices.IndexFunc(who, func(p registry.Provider) bool { return p.Name == name })
+	switch why := r.WithoutEffect(name, o.signal, o.capability); {
+	case why != "":
+		return why
+	case n < 0:
+		return "does not run"
+	case o.capability != eviction.CanWatch && r.Slow(who[n].Instance):
+		return "answers too slowly"
+	default:
+		return "counts less"
+	}
+}
+
+// precedence returns why the first of who is in charge of o if none of them is assigned.
+func precedence(r *registry.Registry, o offer, who []registry.Provider) string {
+	slow := func(p registry.Provider) bool { return r.Slow(p.Instance) }
+	signal, _ := eviction.Builtin(o.signal)
+	why := "custom before built-in"
+	switch {
+	case len(who) == 1:
+		return "only provider"
+	case o.capability != eviction.CanWatch && slices.ContainsFunc(who, slow) && !slow(who[0]):
+		return "others answer too slowly"
+	case who[0].Builtin() == who[1].Builtin():
+		why = "first by name"
+	}
+	if o.capability == eviction.CanObserve && signal.FromKernel && !who[0].Builtin() && who[len(who)-1].Builtin() {
+		why += "; the built-in one is asked too, the worse figure counts"
+	}
+	return why
+}
+
+// Ineffective is an assignment that has no effect.
+type Ineffective struct {
+	Signal     eviction.Signal
+	Capability string
+	Plugin     string
+	// Because is the reason, such as "it is not there".
+	Because string
+}
+
+// WithoutEffect lists the assignments that have no effect.
+func WithoutEffect(r *registry.Registry) []Ineffective {
+	var all []Ineffective
+	for sig, of := range r.Assignment() {
+		for c := range eviction.AllCapabilities().Each() {
+			name := of[c.String()]
+			if name == "" {
+				continue
+			}
+			if why := r.WithoutEffect(name, sig, c); why != "" {
+				all = append(all, Ineffective{sig, c.String(), name, "it " + why})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Ineffective) int { return cmp.Compare(a.Signal, b.Signal) })
+	return all
+}
+
+// Conflict returns why i cannot serve beside the running plugins that precede it by name, nil if it
+// can: they define a custom signal differently.
+func Conflict(r *registry.Registry, i *registry.Instance) error {
+	shadow := func(name string) bool {
+		return slices.ContainsFunc(r.Plugins(), func(p registry.Plugin) bool { return p.Name == name && p.Shadow })
+	}
+	var errs []error
+	for _, other := range r.Instances() {
+		if other.Name >= i.Name || shadow(i.Name) || shadow(other.Name) {
+			continue
+		}
+		for _, s := range other.Plugin.Signals {
+			for _, t := range i.Plugin.Signals {
+				if s.Signal == t.Signal && s.Definition != nil && t.Definition != nil && *s.Definition != *t.Definition {
+					errs = append(errs, fmt.Errorf("plugins %q and %q define %s differently, want the same unit, format, resource and condition", other.Name, i.Name, s.Signal))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// An offer is a capability that a plugin offers for a signal.
+type offer struct {
+	signal     eviction.Signal
+	capability eviction.Capability
+}
+
+// offers lists what p offers, in the order of its signals.
+func offers(p *eviction.Plugin) []offer {
+	var all []offer
+	for _, s := range p.Signals {
+		for c := range p.For(s.Signal).Each() {
+			all = append(all, offer{s.Signal, c})
+		}
+	}
+	return all
+}
+
+// Offers lists what p offers, such as "rank memory.available".
+func Offers(p *eviction.Plugin) []string {
+	var names []string
+	for _, o := range offers(p) {
+		names = append(names, o.capability.String()+" "+string(o.signal))
+	}
+	return names
+}
