@@ -82,7 +82,7 @@ type Options struct {
 }
 
 // A Killer kills pods through the API server and the container runtime. It is safe for concurrent
-// use. Run writes the kills to the API server.
+// use. Run writes the kills to the API server, and must run for kills to begin.
 //
 // It is also the victim.Journal of its kills, between the victim.Set and the run directory: a kill
 // stays there until the API server has it.
@@ -125,10 +125,12 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, victim.Timeout(v.GraceSeconds), victim.ErrTimeout)
 	defer cancel()
-	r := k.records.begin(v)
+	r, err := k.records.begin(v)
+	if err != nil {
+		return fmt.Errorf("end pod %s: %w", v.Key(), err)
+	}
 	defer k.records.done(ctx, r)
 	e := termination{killer: k, record: r, victim: v, graceEnds: graceEnds}
-	var err error
 	switch {
 	case v.GraceSeconds <= policy.HardGraceSeconds:
 		err = e.now(ctx)
@@ -139,18 +141,6 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 	}
 	return errors.Join(err, k.records.refusal(r))
 }
-
-// Restore takes over the kills of a former evictd, and returns those to reassess and finish. It
-// must be called first.
-func (k *Killer) Restore(kills []victim.Kill) (unfinished []victim.Kill) {
-	return k.records.restore(kills)
-}
-
-// SaveKill implements victim.Journal.
-func (k *Killer) SaveKill(kill victim.Kill) error { return k.records.save(kill) }
-
-// RemoveKill implements victim.Journal.
-func (k *Killer) RemoveKill(uid string) error { return k.records.ended(uid) }
 
 // LostEvents returns the number of eviction events that never reached the API server.
 func (k *Killer) LostEvents() uint64 { return k.records.lost.Load() }

@@ -317,8 +317,6 @@ func TestAKubeletThatWritesOverTheEvictionDoesNotSaveThePod(t *testing.T) {
 	}
 }
 
-// A pod that was evicted long ago and had run again since was ended when an evictd came up,
-// with the node well.
 // An evictd died when it had stopped a pod, the next one wrote that to the API server after an
 // outage, and the kubelet, which had not received that, wrote that the pod runs again: it ran on.
 func TestAnOutageAndARestartDoNotSaveThePod(t *testing.T) {
@@ -326,17 +324,14 @@ func TestAnOutageAndARestartDoNotSaveThePod(t *testing.T) {
 		w.fails, w.kubelet.deaf, w.policy = errRefused, true, true
 		first, end := w.killer()
 		v := w.victim(1)
-		if err := first.SaveKill(v.Kill); err != nil {
-			t.Fatal(err)
-		}
+		w.must(first.SaveKill(v.Kill))
 		_ = first.Kill(w.ctx, v)
 		end()
 		note, _ := w.noted()
-		next, _ := w.killer()
+		next := w.made()
 		next.Restore([]victim.Kill{note})
-		if err := next.RemoveKill(v.UID); err != nil { // nothing of it runs
-			t.Fatal(err)
-		}
+		go next.Run(w.ctx)
+		w.must(next.RemoveKill(v.UID)) // nothing of it runs
 		pause(w.ctx, 65*time.Second)
 		w.change(func() { w.fails = nil })
 		pause(w.ctx, 10*time.Second)
@@ -434,9 +429,7 @@ func TestAKillThatTookTooLongIsFinished(t *testing.T) {
 					k, _ := w.killer()
 					v := w.victim(seconds)
 					w.cri.Inject(fakecri.StopContainer, fakecri.Fault{Hang: true})
-					if err := k.SaveKill(v.Kill); err != nil {
-						t.Fatal(err)
-					}
+					w.must(k.SaveKill(v.Kill))
 					if err := k.Kill(w.ctx, v); !errors.Is(err, victim.ErrTimeout) {
 						t.Errorf("error %v, want ErrTimeout", err)
 					}
@@ -483,9 +476,7 @@ func TestAKillThatIsBrokenOffIsNotFinishedInAHurry(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 20 * time.Second}, func(t *testing.T, w *world) {
 		k, _ := w.killer()
 		v := w.victim(60)
-		if err := k.SaveKill(v.Kill); err != nil {
-			t.Fatal(err)
-		}
+		w.must(k.SaveKill(v.Kill))
 		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 		defer cancel()
 		if err := k.Kill(ctx, v); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, victim.ErrTimeout) {
@@ -501,20 +492,42 @@ func TestAKillThatIsBrokenOffIsNotFinishedInAHurry(t *testing.T) {
 	})
 }
 
+// A call before Run waits for it. A call after its end does not hang, and kills nobody.
+func TestCallsBeforeAndAfterRun(t *testing.T) {
+	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+		k, v := w.made(), w.victim(1)
+		ctx, end := context.WithCancel(w.ctx)
+		time.AfterFunc(time.Second, func() { k.Run(ctx) })
+		w.must(k.SaveKill(v.Kill))
+		if note, _ := w.noted(); time.Since(w.began) != time.Second || !note.EvictedAt.Equal(v.EvictedAt) {
+			t.Errorf("saved %+v after %v", note, time.Since(w.began))
+		}
+		end()
+		pause(w.ctx, time.Second)
+		for _, err := range []error{k.SaveKill(v.Kill), k.RemoveKill(uid), k.Kill(w.ctx, v)} {
+			if !errors.Is(err, errEnded) {
+				t.Errorf("after the end: %v, want %v", err, errEnded)
+			}
+		}
+		if _, there := w.noted(); !there || !w.cri.Running(uid) {
+			t.Errorf("in the journal: %v, running: %v", there, w.cri.Running(uid))
+		}
+	})
+}
+
 func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
 	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
 		w.dryRun = true
 		v := w.victim(1)
 		note := v.Kill
 		note.Ended, note.Stopping = true, true
-		if err := w.SaveKill(note); err != nil {
-			t.Fatal(err)
-		}
+		w.must(w.SaveKill(note))
 		w.start()
-		k, _ := w.killer()
+		k := w.made()
 		if left := k.Restore([]victim.Kill{note}); len(left) != 0 {
 			t.Errorf("%+v is to be finished, want only its record", left)
 		}
+		go k.Run(w.ctx)
 		pause(w.ctx, time.Minute)
 		if w.asked != 0 || !w.cri.Running(uid) {
 			t.Errorf("told %d times in a dry run", w.asked)
@@ -557,22 +570,17 @@ func TestAPodThatRunsAgainForLongIsLeftAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in(t, podSpec{grace: 30, noRuns: !c.runs}, func(t *testing.T, w *world) {
 				note := w.victim(1).Kill
-				note.ContainerIDs = []string{"of-then"}
-				note.Stopping, note.Ended, note.GraceEnds = true, c.ended, time.Now().Add(-time.Hour)
-				if err := w.SaveKill(note); err != nil {
-					t.Fatal(err)
-				}
+				note.ContainerIDs, note.Stopping, note.Ended, note.GraceEnds = []string{"of-then"}, true, c.ended, time.Now().Add(-time.Hour)
+				w.must(w.SaveKill(note))
 				w.start()
-				k, _ := w.killer()
-				left := k.Restore([]victim.Kill{note})
-				if len(left) == 0 == !c.ended {
+				k := w.made()
+				if left := k.Restore([]victim.Kill{note}); len(left) == 0 == !c.ended {
 					t.Errorf("%+v is to be judged", left)
 				}
+				go k.Run(w.ctx)
 				pause(w.ctx, 10*time.Second) // whatever the judge waits for
 				if !c.ended {
-					if err := k.RemoveKill(note.UID); err != nil {
-						t.Fatal(err)
-					}
+					w.must(k.RemoveKill(note.UID))
 				}
 				pause(w.ctx, time.Minute)
 				if _, there := w.noted(); there || len(w.patches) != c.patches || w.cri.Running(uid) != c.runs {
@@ -591,12 +599,8 @@ func TestADryRunStopsAReportUnderWay(t *testing.T) {
 		w.start()
 		k, _ := w.killer()
 		v := w.victim(1)
-		if err := k.SaveKill(v.Kill); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Kill(w.ctx, v); err != nil {
-			t.Fatal(err)
-		}
+		w.must(k.SaveKill(v.Kill))
+		w.must(k.Kill(w.ctx, v))
 		w.change(func() { w.dryRun = true })
 		pause(w.ctx, 10*time.Second)
 		w.change(func() { w.fails = nil })
@@ -623,9 +627,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 				c.set(w.pod)
 				k, _ := w.killer()
 				v := w.victim(c.grace)
-				if err := k.SaveKill(v.Kill); err != nil {
-					t.Fatal(err)
-				}
+				w.must(k.SaveKill(v.Kill))
 				if err := k.Kill(w.ctx, v); err != nil {
 					t.Error(err)
 				}
@@ -633,9 +635,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 				if n := len(w.cri.Calls(fakecri.StopContainer)); w.asked != 0 || n != c.stops {
 					t.Errorf("the API server was told %d times, %d containers were stopped, want none and %d", w.asked, n, c.stops)
 				}
-				if err := k.RemoveKill(uid); err != nil {
-					t.Fatal(err)
-				}
+				w.must(k.RemoveKill(uid))
 				if note, there := w.noted(); there {
 					t.Errorf("the journal still has %+v", note)
 				}
@@ -773,17 +773,13 @@ func TestAShortenedGraceEndsASoftVictimAtOnce(t *testing.T) {
 	in(t, podSpec{grace: 60, preStop: 50 * time.Second, main: fakecri.Container{DiesAfter: fakecri.IgnoresTerm}}, func(t *testing.T, w *world) {
 		k, _ := w.killer()
 		v := w.victim(60)
-		if err := k.SaveKill(v.Kill); err != nil {
-			t.Fatal(err)
-		}
+		w.must(k.SaveKill(v.Kill))
 		first := make(chan error, 1)
 		go func() { first <- k.Kill(w.ctx, v) }()
 		pause(w.ctx, 5*time.Second)
 		v.GraceSeconds = 1
 		began := time.Now()
-		if err := k.SaveKill(v.Kill); err != nil {
-			t.Fatal(err)
-		}
+		w.must(k.SaveKill(v.Kill))
 		if err := k.Kill(w.ctx, v); err != nil {
 			t.Error(err)
 		}

@@ -82,7 +82,7 @@ const (
 	settle
 	// forget removes it from both.
 	forget
-	// wake makes Run check for writes to send.
+	// wake starts the writes to the API server that are due.
 	wake
 )
 

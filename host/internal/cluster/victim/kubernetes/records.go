@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,34 +34,43 @@ var (
 	errOver   = errors.New("the pod has ended, or is being deleted")
 )
 
-// A record is an eviction from the decision until the API server has it and the pod has ended. The
-// mutex of its records guards its fields, except for the channels.
+// errEnded is returned for a change that comes after the end of Killer.Run.
+var errEnded = errors.New("the killer has ended")
+
+// A record is an eviction from the decision until the API server has it and the pod has ended.
 type record struct {
+	// kill is as decided and does not change.
+	kill victim.Kill
+	// outcome is valid once decided is closed: nil if the API server has the eviction; took is the
+	// API server's response time, and refused stays. failed is closed when the first write has
+	// failed.
+	outcome         error
+	took            time.Duration
+	decided, failed chan struct{}
+
+	// The rest belongs to the goroutine of Killer.Run: what was done of the kill, and its grace
+	// period, which can become shorter.
 	state
-	uid, name string // name with the namespace
-	// kill as decided; state holds what was done of it since.
-	kill      victim.Kill
-	graceEnds time.Time
+	graceSeconds int64
+	graceEnds    time.Time
 	// forgetAt is when to drop it, zero until it is settled.
 	forgetAt time.Time
 	// refused is the last answer if it was a refusal.
 	refused error
-	// outcome is valid once decided is closed: nil if the API server has the eviction; took is the
-	// API server's response time. failed is closed when the first write has failed.
-	outcome         error
-	took            time.Duration
-	decided, failed chan struct{}
 }
 
 func newRecord(k victim.Kill, s state) *record {
-	r := &record{
-		state: s, uid: k.UID, name: k.Namespace + "/" + k.Name, kill: k, graceEnds: time.Now().Add(time.Duration(k.GraceSeconds) * time.Second),
-		decided: make(chan struct{}), failed: make(chan struct{}),
-	}
+	r := &record{kill: k, state: s, decided: make(chan struct{}), failed: make(chan struct{})}
+	r.within(k.GraceSeconds)
 	if s.phase == recorded || s.phase == recordedBefore {
 		close(r.decided)
 	}
 	return r
+}
+
+// within sets the grace period.
+func (r *record) within(seconds int64) {
+	r.graceSeconds, r.graceEnds = seconds, time.Now().Add(time.Duration(seconds)*time.Second)
 }
 
 // restored returns the state of a kill by a former evictd. If the pod ended and the kill is not
@@ -97,180 +105,160 @@ func (r *record) journaled() victim.Kill {
 	return k
 }
 
-// A note is a change to the journal: a kill to save or to remove.
-type note struct {
-	uid  string
-	save *victim.Kill // nil if it is removed
-	err  error        // once it is written
-}
-
-// A table holds evictions by uid, and the pending changes to the journal.
+// A table holds evictions by uid, and keeps the journal in step with them. It belongs to the
+// goroutine of Killer.Run.
 type table struct {
-	all map[string]*record
-	// notes must be written in this order: two of one kill must not overtake each other.
-	notes []*note
-	// wakes: Run must check for work.
-	wakes bool
+	all     map[string]*record
+	journal victim.Journal
+	log     *slog.Logger
+	// start starts the writes to the API server that are due for a record.
+	start func(r *record)
 }
 
 // apply applies an event to r.
-func (t *table) apply(r *record, e event) {
+func (t *table) apply(r *record, e event) error {
 	var a action
 	r.state, a = next(r.state, e)
-	t.wakes = t.wakes || a == wake
-	switch {
-	case t.all[r.uid] != r: // replaced by a later eviction
+	switch uid := r.kill.UID; {
+	case t.all[uid] != r: // replaced by a later eviction
+	case a == wake:
+		t.start(r)
 	case a == save && r.forgetAt.IsZero():
-		t.note(r)
+		return t.journal.SaveKill(r.journaled())
 	case a == settle:
 		r.forgetAt = time.Now().Add(apiSilentFor)
-		t.unnote(r.uid)
+		return t.journal.RemoveKill(uid)
 	case a == forget:
-		delete(t.all, r.uid)
-		t.unnote(r.uid)
+		delete(t.all, uid)
+		return t.journal.RemoveKill(uid)
+	}
+	return nil
+}
+
+// step applies an event for a caller that continues if the journal fails.
+func (t *table) step(r *record, e event) {
+	if err := t.apply(r, e); err != nil {
+		t.log.Error("step of a kill is not in the journal", "pod", r.kill.Key(), "uid", r.kill.UID, "error", err)
 	}
 }
 
-func (t *table) note(r *record) {
-	k := r.journaled()
-	t.notes = append(t.notes, &note{uid: k.UID, save: &k})
+// startAll starts all writes to the API server that are due.
+func (t *table) startAll() {
+	for _, r := range t.all {
+		t.start(r)
+	}
 }
 
-func (t *table) unnote(uid string) { t.notes = append(t.notes, &note{uid: uid}) }
-
 // trim bounds the records of ended pods that an unreachable API server has yet to receive.
-func (t *table) trim(log *slog.Logger) {
+func (t *table) trim() (err error) {
 	waiting := slices.DeleteFunc(slices.Collect(maps.Values(t.all)), func(r *record) bool { return !r.ended || r.settled() })
 	slices.SortFunc(waiting, func(a, b *record) int { return a.kill.EvictedAt.Compare(b.kill.EvictedAt) })
 	for _, r := range waiting[:max(0, len(waiting)-maxRecords)] {
-		log.Error("eviction is not recorded in the API server, there are too many of them", "pod", r.name, "uid", r.uid, "most", maxRecords)
-		delete(t.all, r.uid)
-		t.unnote(r.uid)
+		t.log.Error("eviction is not recorded in the API server, there are too many of them", "pod", r.kill.Key(), "uid", r.kill.UID, "most", maxRecords)
+		delete(t.all, r.kill.UID)
+		err = errors.Join(err, t.journal.RemoveKill(r.kill.UID))
 	}
+	return err
 }
 
 // records holds the evictions that the API server has yet to receive, and those of pods that are
-// terminating. It also keeps the journal in step.
+// terminating.
 type records struct {
-	journal victim.Journal
-	log     *slog.Logger
-	// changed signals Run that there may be work.
-	changed chan struct{}
-	lost    atomic.Uint64
-	// writing is full while a caller writes notes.
-	writing chan struct{}
-
-	mu    sync.Mutex
-	table table
+	log  *slog.Logger
+	lost atomic.Uint64
+	// Killer.Run makes the changes to the table, one after the other, and closes ended after the
+	// last one.
+	changes chan func(t *table)
+	ended   chan struct{}
+	table   table
 }
 
 func newRecords(j victim.Journal, log *slog.Logger) *records {
-	return &records{journal: j, log: log, changed: make(chan struct{}, 1), writing: make(chan struct{}, 1), table: table{all: map[string]*record{}}}
+	return &records{
+		log: log, changes: make(chan func(*table)), ended: make(chan struct{}),
+		table: table{all: map[string]*record{}, journal: j, log: log},
+	}
 }
 
-// update changes the records, and returns once the resulting notes are in the journal.
-func (s *records) update(change func(t *table)) error {
-	s.mu.Lock()
-	before := len(s.table.notes)
-	change(&s.table)
-	own, wakes := slices.Clone(s.table.notes[before:]), s.table.wakes
-	s.table.wakes = false
-	s.mu.Unlock()
-	if wakes {
-		s.wake()
+// do calls f in the goroutine of Killer.Run, and returns its error. It waits for the start of Run. f
+// must not wait for anything but the journal.
+func (s *records) do(f func(t *table) error) error {
+	done := make(chan error, 1)
+	select {
+	case s.changes <- func(t *table) { done <- f(t) }:
+		return <-done
+	case <-s.ended:
+		return errEnded
 	}
-	if len(own) == 0 {
+}
+
+// change is do for an f without an error. After the end of Run it does nothing.
+func (s *records) change(f func(t *table)) {
+	_ = s.do(func(t *table) error {
+		f(t)
 		return nil
-	}
-	s.writing <- struct{}{}
-	defer func() { <-s.writing }()
-	s.mu.Lock()
-	notes := s.table.notes // none if another caller has written them meanwhile
-	s.table.notes = nil
-	s.mu.Unlock()
-	for _, n := range notes {
-		if n.save != nil {
-			n.err = s.journal.SaveKill(*n.save)
-		} else {
-			n.err = s.journal.RemoveKill(n.uid)
-		}
-	}
-	var errs []error
-	for _, n := range own {
-		errs = append(errs, n.err)
-	}
-	return errors.Join(errs...)
-}
-
-// step applies one event in an update, for callers that continue if the journal fails.
-func (s *records) step(r *record, e event) {
-	s.logUnsaved(r, s.update(func(t *table) { t.apply(r, e) }))
-}
-
-func (s *records) logUnsaved(r *record, err error) {
-	if err != nil {
-		s.log.Error("step of a kill is not in the journal", "pod", r.name, "uid", r.uid, "error", err)
-	}
-}
-
-// restore takes over the kills of a former evictd, and returns those to reassess and finish: of the
-// others only the record is left.
-func (s *records) restore(kills []victim.Kill) (unfinished []victim.Kill) {
-	_ = s.update(func(t *table) { // what cannot be removed from the journal is restored again
-		for _, k := range kills {
-			t.all[k.UID] = newRecord(k, restored(k, stale(k)))
-			if !k.Ended {
-				unfinished = append(unfinished, k)
-			}
-		}
-		t.trim(s.log)
 	})
+}
+
+// step applies an event for a caller that continues if the journal fails.
+func (s *records) step(r *record, e event) { s.change(func(t *table) { t.step(r, e) }) }
+
+// Restore takes over the kills of a former evictd, and returns those to reassess and finish: of the
+// others only the record is left. It must be called before Run.
+func (k *Killer) Restore(kills []victim.Kill) (unfinished []victim.Kill) {
+	t := &k.records.table
+	for _, k := range kills {
+		t.all[k.UID] = newRecord(k, restored(k, stale(k)))
+		if !k.Ended {
+			unfinished = append(unfinished, k)
+		}
+	}
+	_ = t.trim() // what cannot be removed from the journal is restored again
 	return unfinished
 }
 
-// save writes a kill to the journal before it begins, and again when its grace period changes.
-func (s *records) save(k victim.Kill) error {
-	return s.update(func(t *table) {
-		r := t.all[k.UID]
-		if r != nil && r.kill.EvictedAt.Equal(k.EvictedAt) {
-			r.kill, r.graceEnds = k, time.Now().Add(time.Duration(k.GraceSeconds)*time.Second)
-		} else {
+// SaveKill implements victim.Journal: it saves a kill before it begins, and again when its grace
+// period changes.
+func (k *Killer) SaveKill(kill victim.Kill) error {
+	return k.records.do(func(t *table) error {
+		r := t.all[kill.UID]
+		if r == nil || !r.kill.EvictedAt.Equal(kill.EvictedAt) {
 			// With the shortest grace period its containers are stopped without another note.
-			r = newRecord(k, state{stopping: k.GraceSeconds <= policy.HardGraceSeconds, announced: k.Announced})
-			t.all[k.UID] = r
+			r = newRecord(kill, state{stopping: kill.GraceSeconds <= policy.HardGraceSeconds, announced: kill.Announced})
+			t.all[kill.UID] = r
 		}
-		t.note(r)
+		r.within(kill.GraceSeconds)
+		return t.journal.SaveKill(r.journaled())
 	})
 }
 
-// ended records that a pod has ended, or is no longer awaited. Its kill stays in the journal until
-// the API server has all writes.
-func (s *records) ended(uid string) error {
-	return s.update(func(t *table) {
-		if r := t.all[uid]; r == nil {
-			t.unnote(uid)
-		} else {
-			t.apply(r, podEnds)
-			t.trim(s.log)
+// RemoveKill implements victim.Journal: the pod has ended, or is no longer awaited. Its kill stays
+// in the journal until the API server has all writes.
+func (k *Killer) RemoveKill(uid string) error {
+	return k.records.do(func(t *table) error {
+		r := t.all[uid]
+		if r == nil {
+			return t.journal.RemoveKill(uid)
 		}
+		return errors.Join(t.apply(r, podEnds), t.trim())
 	})
 }
 
 // begin starts writing v to the API server, unless the pod is being deleted. The caller passes the
 // record to done.
-func (s *records) begin(v victim.Victim) (r *record) {
-	_ = s.update(func(t *table) {
+func (s *records) begin(v victim.Victim) (r *record, err error) {
+	e := killBegins
+	if isDeleted(v.Pod.API) {
+		e = killOfDeletedBegins
+	}
+	err = s.do(func(t *table) error {
 		if r = t.all[v.UID]; r == nil { // it could not be saved
 			r = newRecord(v.Kill, state{announced: v.Announced})
 			t.all[v.UID] = r
 		}
-		if isDeleted(v.Pod.API) {
-			t.apply(r, killOfDeletedBegins)
-		} else {
-			t.apply(r, killBegins)
-		}
+		return t.apply(r, e) // saves nothing
 	})
-	return r
+	return r, err
 }
 
 // done ends a kill. One that was cancelled is left to the next evictd.
@@ -282,28 +270,24 @@ func (s *records) done(ctx context.Context, r *record) {
 
 // refusal returns why the API server refused r, nil if it did not.
 func (s *records) refusal(r *record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.phase == recorded || r.phase == recordedBefore {
-		return nil
-	}
-	return r.refused
+	return s.do(func(*table) error {
+		if r.phase == recorded || r.phase == recordedBefore {
+			return nil
+		}
+		return r.refused
+	})
+}
+
+// grace returns the current grace period of r in seconds.
+func (s *records) grace(r *record) (seconds int64) {
+	s.change(func(*table) { seconds = r.graceSeconds })
+	return seconds
 }
 
 // answered records the answer to one attempt to send r, and reports whether it was final. A refusal
 // is final only with last.
 func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
-	if a == refused {
-		err = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.name, inWords(err))
-		s.mu.Lock()
-		r.refused = err
-		s.mu.Unlock()
-	}
-	if a == away || a == conflict || a == refused && !last {
-		r.noteFailure(s.log, err)
-		return false
-	}
-	e := patchDeclined
+	e, final := patchDeclined, true
 	switch a {
 	case accepted:
 		e, err = patchAccepted, nil
@@ -311,30 +295,38 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 		err = errGone
 	case over:
 		err = errOver
-	case refused, away, conflict: // err explains it
+	case refused:
+		err, final = fmt.Errorf("tell the API server that pod %s is evicted: %w", r.kill.Key(), inWords(err)), last
+	case away, conflict:
+		final = false
 	}
 	var stopping bool
-	saved := s.update(func(t *table) {
-		if a != refused {
+	s.change(func(t *table) {
+		if a == refused {
+			r.refused = err
+		} else if final {
 			r.refused = nil
 		}
-		r.took, r.outcome, stopping = took, err, r.stopping
-		close(r.decided)
-		t.apply(r, e)
+		if final {
+			r.took, r.outcome, stopping = took, err, r.stopping
+			close(r.decided)
+			t.step(r, e)
+		}
 	})
-	attrs := []any{"pod", r.name, "uid", r.uid, "tookSeconds", took.Seconds()}
+	attrs := []any{"pod", r.kill.Key(), "uid", r.kill.UID, "tookSeconds", took.Seconds()}
 	switch {
+	case !final:
+		r.noteFailure(s.log, err)
 	case err == nil:
 		s.log.Info("API server has the eviction", attrs...)
 	case a == refused:
 		s.log.Error("API server refuses the eviction, giving up", append(attrs, "error", err)...)
 	case a == over && stopping:
-		s.log.Warn("pod has ended before the API server had the eviction, which is not recorded", append(attrs, "message", s.of(r).Message)...)
+		s.log.Warn("pod has ended before the API server had the eviction, which is not recorded", append(attrs, "message", r.kill.Message)...)
 	default:
 		s.log.Info("API server needs no eviction", append(attrs, "reason", err)...)
 	}
-	s.logUnsaved(r, saved)
-	return true
+	return final
 }
 
 // noteFailure records that a write of r failed. Only one goroutine writes r.
@@ -343,7 +335,7 @@ func (r *record) noteFailure(log *slog.Logger, why error) {
 	case <-r.failed:
 	default:
 		close(r.failed)
-		log.Warn("API server does not take the eviction, retrying", "pod", r.name, "uid", r.uid, "error", why)
+		log.Warn("API server does not take the eviction, retrying", "pod", r.kill.Key(), "uid", r.kill.UID, "error", why)
 	}
 }
 
@@ -351,54 +343,30 @@ func (r *record) noteFailure(log *slog.Logger, why error) {
 func (s *records) announced(r *record, err error) {
 	if err != nil {
 		s.lost.Add(1)
-		s.log.Error("event is lost", "name", s.of(r).Name, "event", victim.ReasonEvicted, "error", err)
+		s.log.Error("event is lost", "name", r.kill.Name, "event", victim.ReasonEvicted, "error", err)
 	}
 	s.step(r, announcementEnds)
-}
-
-// take returns the records that are due for sending, and applies e to each so that it is taken only
-// once.
-func (s *records) take(due func(*record) bool, e event) (out []*record) {
-	_ = s.update(func(t *table) { // these events save nothing
-		for _, r := range t.all {
-			if due(r) {
-				t.apply(r, e)
-				out = append(out, r)
-			}
-		}
-	})
-	return out
-}
-
-// unpatched takes the records whose eviction must be sent to the API server.
-func (s *records) unpatched() []*record {
-	return s.take(func(r *record) bool { return r.phase == pending }, patchBegins)
-}
-
-// unannounced takes the records whose event must be created.
-func (s *records) unannounced() []*record {
-	return s.take(func(r *record) bool { return r.due() && !r.announcing }, announcementBegins)
 }
 
 // look returns the killed pods, by uid, without a running call of Kill, all other known pods, and
 // the containers of unconfirmed ones.
 func (s *records) look() (killed map[string]restarted, busy map[string]bool, unconfirmed map[string][]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	killed, busy, unconfirmed = map[string]restarted{}, map[string]bool{}, map[string][]string{}
-	for uid, r := range s.table.all {
-		switch {
-		case !r.forgetAt.IsZero() && time.Now().After(r.forgetAt):
-			delete(s.table.all, uid)
-		case r.killed() && r.kills == 0:
-			killed[uid] = restarted{kill: r.kill, ended: r.ended}
-		default:
-			busy[uid] = true
-			if r.unconfirmed() {
-				unconfirmed[uid] = r.kill.ContainerIDs
+	s.change(func(t *table) {
+		for uid, r := range t.all {
+			switch {
+			case !r.forgetAt.IsZero() && time.Now().After(r.forgetAt):
+				delete(t.all, uid)
+			case r.killed() && r.kills == 0:
+				killed[uid] = restarted{kill: r.kill, ended: r.ended}
+			default:
+				busy[uid] = true
+				if r.unconfirmed() {
+					unconfirmed[uid] = r.kill.ContainerIDs
+				}
 			}
 		}
-	}
+	})
 	return killed, busy, unconfirmed
 }
 
@@ -406,40 +374,19 @@ func (s *records) look() (killed map[string]restarted, busy map[string]bool, unc
 // ended, runs whether the pod runs. If it has ended the eviction is sent to the API server, unless
 // that would kill a pod that was restarted long ago.
 func (s *records) judge(uid string, ended, runs bool) {
-	s.mu.Lock()
-	r := s.table.all[uid]
-	s.mu.Unlock()
-	if r == nil { // dropped meanwhile
-		return
-	}
-	e := formerKillRefuted
-	if kill := s.of(r); stale(kill) && runs {
-		e = podRestarted
-	} else if ended {
-		e = formerKillConfirmed
-	}
-	var alone bool
-	saved := s.update(func(t *table) {
-		alone = e == podRestarted && r.phase == abandoned
-		t.apply(r, e)
+	s.change(func(t *table) {
+		r, e := t.all[uid], formerKillRefuted
+		if r == nil { // dropped meanwhile
+			return
+		}
+		if stale(r.kill) && runs {
+			e = podRestarted
+		} else if ended {
+			e = formerKillConfirmed
+		}
+		if e == podRestarted && r.phase == abandoned {
+			t.log.Warn("pod runs again and is left alone: a former evictd stopped it long ago", "pod", r.kill.Key(), "uid", uid, "decidedAt", r.kill.DecidedAt)
+		}
+		t.step(r, e)
 	})
-	if alone {
-		s.log.Warn("pod runs again and is left alone: a former evictd stopped it long ago", "pod", r.name, "uid", uid, "decidedAt", s.of(r).DecidedAt)
-	}
-	s.logUnsaved(r, saved)
-}
-
-// of returns the current kill of r.
-func (s *records) of(r *record) victim.Kill {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return r.kill
-}
-
-// wake signals Run.
-func (s *records) wake() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }

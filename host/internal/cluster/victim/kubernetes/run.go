@@ -20,25 +20,38 @@ const lookInterval, quietInterval = time.Second, 10 * time.Second
 // Run sends evictions to the API server until it has them or ctx ends, and kills pods again that
 // the kubelet has restarted: it does so until it has received the eviction, and it may overwrite
 // one that it has not received. The rest stays in the journal.
+//
+// It alone changes the table and writes the journal. It ends when ctx has ended and all that it
+// started has returned.
 func (k *Killer) Run(ctx context.Context) {
-	var working sync.WaitGroup
-	defer working.Wait()
-	working.Go(func() { k.watch(ctx) })
-	for {
-		if !k.dryRun() {
-			for _, r := range k.records.unpatched() {
-				working.Go(func() { k.teller.tell(ctx, r) })
-			}
-			for _, r := range k.records.unannounced() {
-				working.Go(func() { k.teller.announce(ctx, r) })
-			}
-		}
-		select {
-		case <-ctx.Done():
+	s, working := k.records, 0
+	work := func(f func()) {
+		working++
+		go func() {
+			f()
+			s.changes <- func(*table) { working-- }
+		}()
+	}
+	s.table.start = func(r *record) {
+		if ctx.Err() != nil || k.dryRun() {
 			return
-		case <-k.records.changed:
+		}
+		if r.phase == pending {
+			r.state, _ = next(r.state, patchBegins)
+			work(func() { k.teller.tell(ctx, r) })
+		}
+		if r.due() && !r.announcing {
+			r.state, _ = next(r.state, announcementBegins)
+			work(func() { k.teller.announce(ctx, r) })
 		}
 	}
+	work(func() { k.watch(ctx) })
+	s.table.startAll()
+	for working > 0 {
+		change := <-s.changes
+		change(&s.table)
+	}
+	close(s.ended)
 }
 
 // watch checks for evicted pods that run until ctx ends.
@@ -53,7 +66,7 @@ func (k *Killer) watch(ctx context.Context) {
 		all := !time.Now().Before(quiet)
 		if all {
 			quiet = time.Now().Add(quietInterval)
-			k.records.wake()
+			k.records.change((*table).startAll)
 		}
 		for _, p := range k.restartedPods(ctx, all) {
 			ending.Go(func() { k.again(ctx, p) })
@@ -148,7 +161,9 @@ func (k *Killer) again(ctx context.Context, p restarted) {
 		}
 	}
 	if !p.runs { // stopping its sandbox would only make the kubelet report another one
-		k.records.done(ctx, k.records.begin(v))
+		if r, err := k.records.begin(v); err == nil {
+			k.records.done(ctx, r)
+		}
 	} else if err := k.Kill(ctx, v); err != nil && ctx.Err() == nil {
 		k.log.Error("evicted pod that is back was not ended", "pod", v.Key(), "uid", v.UID, "error", err)
 	}

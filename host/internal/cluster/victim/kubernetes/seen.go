@@ -26,7 +26,7 @@ func (e termination) handled(ctx context.Context) bool {
 		switch p := e.killer.teller.known(r); {
 		case isDeleted(p):
 			return true
-		case p == nil || !marked(p, e.killer.records.of(r).EvictedAt): // what the kubelet wrote came before it
+		case p == nil || !marked(p, r.kill.EvictedAt): // what the kubelet wrote came before it
 		case isTerminating(p):
 			return true
 		case !delivered:

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -83,8 +84,7 @@ func (k teller) tell(ctx context.Context, r *record) {
 			return struct{}{}, err
 		}
 		if says == refused {
-			kill := k.records.of(r)
-			k.refused(pods.Pod{API: k.known(r), Row: eviction.Pod{UID: kill.UID, Namespace: kill.Namespace, Name: kill.Name}}, err)
+			k.refused(pods.Pod{API: k.known(r), Row: eviction.Pod{UID: r.kill.UID, Namespace: r.kill.Namespace, Name: r.kill.Name}}, err)
 		}
 		return struct{}{}, nil
 	}, pace()...)
@@ -102,10 +102,7 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 		} else {
 			version = ""
 		}
-		body, failed := patchOf(k.records.of(r), f, version)
-		if failed == nil {
-			_, failed = k.ask(ctx, r, body)
-		}
+		failed := k.ask(ctx, r.kill, f, version)
 		switch meaning(failed) {
 		case conflict:
 			tried++
@@ -127,12 +124,12 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kill := k.records.of(r)
-	err := k.api.DeletePod(ctx, kill.Namespace, kill.Name, types.UID(kill.UID), max(1, kill.GraceSeconds))
+	kill := r.kill
+	err := k.api.DeletePod(ctx, kill.Namespace, kill.Name, types.UID(kill.UID), max(1, k.records.grace(r)))
 	if says := meaning(err); says != accepted && says != gone && says != conflict { // a conflict is one of uids
-		return errors.Join(refusal, fmt.Errorf("delete pod %s/%s: %w", kill.Namespace, kill.Name, err))
+		return errors.Join(refusal, fmt.Errorf("delete pod %s: %w", kill.Key(), err))
 	}
-	k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", kill.Namespace+"/"+kill.Name, "uid", kill.UID, "error", inWords(refusal))
+	k.log.Warn("pod is deleted, the API server refuses its eviction", "pod", kill.Key(), "uid", kill.UID, "error", inWords(refusal))
 	return nil
 }
 
@@ -145,7 +142,7 @@ func (k teller) announce(ctx context.Context, r *record) {
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		err := k.api.CreateEvent(call, eventOf(k.records.of(r), k.node))
+		err := k.api.CreateEvent(call, eventOf(r.kill, k.node))
 		switch says := meaning(err); {
 		case ctx.Err() != nil:
 			return struct{}{}, ctx.Err()
@@ -161,7 +158,7 @@ func (k teller) announce(ctx context.Context, r *record) {
 
 // known returns the pod of r as last received from the API server, nil if there is none.
 func (k teller) known(r *record) *v1.Pod {
-	uid := types.UID(k.records.of(r).UID)
+	uid := types.UID(r.kill.UID)
 	for _, p := range k.pods() {
 		if p.UID == uid {
 			return p
@@ -173,22 +170,25 @@ func (k teller) known(r *record) *v1.Pod {
 // isTold reports whether the API server has sent back r's eviction.
 func (k teller) isTold(r *record) bool {
 	p := k.known(r)
-	return p != nil && marked(p, k.records.of(r).EvictedAt)
+	return p != nil && marked(p, r.kill.EvictedAt)
 }
 
-// ask sends a patch for the pod of r.
-func (k teller) ask(ctx context.Context, r *record, body []byte) (*v1.Pod, error) {
+// ask sends the eviction in one form. It fails if the pod's resourceVersion differs, unless that is
+// empty.
+func (k teller) ask(ctx context.Context, kill victim.Kill, f form, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kill := k.records.of(r)
 	if k.before != nil {
 		k.before(ctx)
 	}
-	pod, err := k.api.PatchPodStatus(ctx, kill.Namespace, kill.Name, body, false)
-	if err != nil {
-		return nil, fmt.Errorf("patch status of pod %s/%s: %w", kill.Namespace, kill.Name, err)
+	body, err := patchOf(kill, f, version)
+	if err == nil {
+		_, err = k.api.PatchPodStatus(ctx, kill.Namespace, kill.Name, body, false)
 	}
-	return pod, nil
+	if err != nil {
+		return fmt.Errorf("patch status of pod %s: %w", kill.Key(), err)
+	}
+	return nil
 }
 
 func pace() []backoff.RetryOption {

@@ -499,9 +499,9 @@ func (w *world) pods() []*v1.Pod {
 	return []*v1.Pod{w.pod.DeepCopy()}
 }
 
-// killer runs an evictd that runs until the story ends, or until end is called.
-func (w *world) killer() (k *Killer, end context.CancelFunc) {
-	k = New(Options{
+// made returns an evictd that does not run yet.
+func (w *world) made() *Killer {
+	return New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
 		API:     w, NodeName: "node-1", Refused: func(pods.Pod, error) { w.change(func() { w.refusals++ }) }, Journal: w, Pods: w.pods, DryRun: func() bool {
 			w.mu.Lock()
@@ -513,6 +513,11 @@ func (w *world) killer() (k *Killer, end context.CancelFunc) {
 			return w.looked, w.short == resource
 		},
 	})
+}
+
+// killer runs an evictd until the story ends, or until end is called.
+func (w *world) killer() (k *Killer, end context.CancelFunc) {
+	k = w.made()
 	ctx, cancel := context.WithCancel(w.ctx)
 	go k.Run(ctx)
 	return k, cancel
@@ -533,13 +538,18 @@ func (w *world) victim(graceSeconds int64) victim.Victim {
 	return v
 }
 
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // evict does what a victim.Set does with a victim, and returns what the kill did and how
 // long it took.
 func (w *world) evict(k *Killer, v victim.Victim) (time.Duration, error) {
 	w.t.Helper()
-	if err := k.SaveKill(v.Kill); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(k.SaveKill(v.Kill))
 	began := time.Now()
 	err := k.Kill(w.ctx, v)
 	took := time.Since(began)
@@ -549,9 +559,7 @@ func (w *world) evict(k *Killer, v victim.Victim) (time.Duration, error) {
 			break
 		}
 	}
-	if err := k.RemoveKill(v.UID); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(k.RemoveKill(v.UID))
 	return took, err
 }
 
