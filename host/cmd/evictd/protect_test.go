@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/ground/systemd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const systemDropIn = "etc/systemd/system/system.slice.d/50-evictd.conf"
@@ -38,12 +39,8 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 
 func putFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, filepath.Dir(name), 0o755)
+	testos.WriteFile(t, name, text, 0o755)
 }
 
 // filesOf returns the files below etc/systemd with their texts.
@@ -111,9 +108,7 @@ func TestProtectNodeKeepsFilesOfOthers(t *testing.T) {
 	} {
 		root, protectNode := systemdNode(t)
 		file := filepath.Join(root, systemDropIn)
-		if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, filepath.Dir(file), 0o755)
 		if err := put(file); err != nil {
 			t.Fatal(err)
 		}
@@ -152,10 +147,7 @@ func TestProtectNodeSaysWhatPreventsIt(t *testing.T) {
 }
 
 func TestThePurgeKnowsTheDropInsByTheirMark(t *testing.T) {
-	script, err := os.ReadFile("../../../deploy/packages/postremove.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := testos.ReadFile(t, "../../../deploy/packages/postremove.sh")
 	_, mark, _ := strings.Cut(string(script), "grep -qs '^")
 	if mark, _, _ = strings.Cut(mark, "'"); mark == "" || !strings.HasPrefix(systemd.Mark, mark) || !strings.Contains(string(script), systemd.Path("*")) {
 		t.Errorf("the script looks for %q", mark)

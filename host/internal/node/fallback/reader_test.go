@@ -3,7 +3,6 @@ package fallback
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 
 	"github.com/evictd/evictd/test/harness/leaks"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var all = []eviction.Signal{
@@ -44,12 +44,8 @@ func madeUp(t *testing.T) eviction.NodeFacts {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, filepath.Dir(path), 0o755)
+	testos.WriteFile(t, path, text, 0o644)
 }
 
 func observe(t *testing.T, r *Reader, signals ...eviction.Signal) map[eviction.Signal]eviction.Observation {

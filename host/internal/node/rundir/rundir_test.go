@@ -17,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // testClock is a machine whose clocks the test moves, nil is that of the test.
@@ -362,9 +363,7 @@ func TestRubbishInTheJournalIsNamedAndLeftAlone(t *testing.T) {
 func TestAJournalThatCannotBeWrittenSaysSo(t *testing.T) {
 	c := newClock()
 	d := mustOpen(t, newPath(t), c)
-	if err := os.Remove(d.kills()); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, d.kills())
 	if err := d.SaveKill(aKill); err == nil || !strings.Contains(err.Error(), "note kill of shop/cart") {
 		t.Errorf("SaveKill: %v", err)
 	}
@@ -458,9 +457,7 @@ func TestLeftoversOfPluginsDoNotPreventAStart(t *testing.T) {
 	}
 	// What cannot be removed: another filesystem is mounted there.
 	busy := filepath.Join(again.Plugins(), "busy")
-	if err := os.Mkdir(busy, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, busy, 0o700)
 	if err := unix.Mount("none", busy, "tmpfs", 0, "size=4k"); err != nil {
 		t.Skipf("needs to mount: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const uid = "11111111-2222-3333-4444-555555555555"
@@ -312,10 +313,7 @@ func descriptors(t *testing.T) int {
 
 func number(t *testing.T, name string) int {
 	t.Helper()
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testos.ReadFile(t, name)
 	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 	if err != nil {
 		t.Fatal(err)
