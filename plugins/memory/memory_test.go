@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const podUID = "11111111-2222-3333-4444-555555555555"
@@ -437,11 +437,7 @@ func writeTree(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, filepath.Dir(path), 0o755)
+		testos.WriteFile(t, path, content, 0o644)
 	}
 }

@@ -3,7 +3,6 @@ package pid_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const podUID = "11111111-2222-3333-4444-555555555555"
@@ -156,12 +156,8 @@ func TestAPodWithoutACounterIsUnknown(t *testing.T) {
 
 func writeFile(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, filepath.Dir(path), 0o755)
+	testos.WriteFile(t, path, content, 0o600)
 }
 
 func TestMeasureForAnotherSignalHasNoUsage(t *testing.T) {
