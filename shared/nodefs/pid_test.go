@@ -2,9 +2,10 @@ package nodefs
 
 import (
 	"math"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func readPIDs(t *testing.T, f FS) (PIDSample, error) {
@@ -56,9 +57,7 @@ func TestOneLimitIsEnough(t *testing.T) {
 	if got, err := readPIDs(t, FS{Root: root}); err != nil || got.Available() != 482 {
 		t.Errorf("read %+v, %v, want 482 available", got, err)
 	}
-	if err := os.Remove(root + "/proc/loadavg"); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, root+"/proc/loadavg")
 	if _, err := readPIDs(t, FS{Root: root}); err == nil || !strings.Contains(err.Error(), "loadavg") {
 		t.Errorf("error is %v, want one that names the file", err)
 	}
