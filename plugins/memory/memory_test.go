@@ -437,7 +437,6 @@ func writeTree(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		testos.MkdirAll(t, filepath.Dir(path), 0o755)
-		testos.WriteFile(t, path, content, 0o644)
+		testos.Put(t, path, content, 0o644)
 	}
 }

@@ -145,19 +145,13 @@ func TestAPodWithoutACounterIsUnknown(t *testing.T) {
 		"sys/fs/cgroup/cgroup.controllers":                      "pids\n",
 		"sys/fs/cgroup/kubepods/besteffort/podbe/cgroup.events": "",
 	} {
-		writeFile(t, filepath.Join(root, name), content)
+		testos.Put(t, filepath.Join(root, name), content, 0o600)
 	}
 	node := eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}
 	got := measure(t, native(t, node), eviction.Pod{UID: "be", QoSClass: eviction.BestEffort})
 	if len(got) != 1 || got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "pids.current") {
 		t.Errorf("measured %+v, want one that is unknown and says why", got)
 	}
-}
-
-func writeFile(t *testing.T, path, content string) {
-	t.Helper()
-	testos.MkdirAll(t, filepath.Dir(path), 0o755)
-	testos.WriteFile(t, path, content, 0o600)
 }
 
 func TestMeasureForAnotherSignalHasNoUsage(t *testing.T) {
@@ -194,7 +188,7 @@ func TestWithoutTheNodesPIDNamespaceItRefuses(t *testing.T) {
 		"sys/fs/cgroup/cgroup.controllers":     "pids\n",
 		"sys/fs/cgroup/kubepods/cgroup.events": "",
 	} {
-		writeFile(t, filepath.Join(root, name), content)
+		testos.Put(t, filepath.Join(root, name), content, 0o600)
 	}
 	p := native(t, facts(t, "node-v1"))
 	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}})

@@ -41,8 +41,7 @@ func TestTheLeastShareOfTheCPUIsFound(t *testing.T) {
 			root := t.TempDir()
 			for file, text := range c.files {
 				file = filepath.Join(root, "sys/fs/cgroup", file)
-				testos.MkdirAll(t, filepath.Dir(file), 0o755)
-				testos.WriteFile(t, file, text, 0o600)
+				testos.Put(t, file, text, 0o600)
 			}
 			got, err := cpuShare(FS{Root: root}, c.membership)
 			if c.err != "" {

@@ -260,6 +260,5 @@ func read(t *testing.T, g *MemoryGauge) MemorySample {
 func write(t *testing.T, root, name, content string) {
 	t.Helper()
 	path := filepath.Join(root, name)
-	testos.MkdirAll(t, filepath.Dir(path), 0o755)
-	testos.WriteFile(t, path, content, 0o644)
+	testos.Put(t, path, content, 0o644)
 }

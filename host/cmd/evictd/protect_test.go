@@ -24,9 +24,9 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 	if err := os.CopyFS(root, os.DirFS("../../internal/ground/systemd/testdata/node")); err != nil {
 		t.Fatal(err)
 	}
-	putFile(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n")
+	testos.Put(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n", 0o755)
 	calls := filepath.Join(n.dir, "calls")
-	putFile(t, filepath.Join(n.dir, "bin/systemctl"), "#!/bin/sh\necho \"$@\" >> "+calls+"\n[ ! -e "+n.dir+"/broken ] || { echo no bus >&2; exit 1; }\n")
+	testos.Put(t, filepath.Join(n.dir, "bin/systemctl"), "#!/bin/sh\necho \"$@\" >> "+calls+"\n[ ! -e "+n.dir+"/broken ] || { echo no bus >&2; exit 1; }\n", 0o755)
 	t.Setenv("PATH", filepath.Join(n.dir, "bin")+":"+os.Getenv("PATH"))
 	return root, func(args ...string) (result, string) {
 		t.Helper()
@@ -35,12 +35,6 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 		said, _ := os.ReadFile(calls) // none if it was not called
 		return got, string(said)
 	}
-}
-
-func putFile(t *testing.T, name, text string) {
-	t.Helper()
-	testos.MkdirAll(t, filepath.Dir(name), 0o755)
-	testos.WriteFile(t, name, text, 0o755)
 }
 
 // filesOf returns the files below etc/systemd with their texts.
@@ -88,7 +82,7 @@ func TestProtectNodePrintsWritesAndRemoves(t *testing.T) {
 		}
 	}
 	other := filepath.Join(root, "etc/systemd/system/evictd.service.d/10-mine.conf")
-	putFile(t, other, "[Service]\n")
+	testos.Put(t, other, "[Service]\n", 0o755)
 	if got, calls := protectNode("--remove"); got != (result{}) || calls != "daemon-reload\n" {
 		t.Errorf("--remove: %+v, systemctl %q", got, calls)
 	}
@@ -131,7 +125,7 @@ func TestProtectNodeKeepsFilesOfOthers(t *testing.T) {
 
 func TestProtectNodeSaysWhatPreventsIt(t *testing.T) {
 	root, protectNode := systemdNode(t)
-	putFile(t, filepath.Join(root, "../broken"), "")
+	testos.Put(t, filepath.Join(root, "../broken"), "", 0o755)
 	if got, _ := protectNode("--write"); got.Code != exitFailure || got.Errors != "evictd: systemctl daemon-reload: exit status 1: no bus\n" {
 		t.Errorf("systemctl fails: %+v", got)
 	}

@@ -3,6 +3,7 @@ package testos
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -61,4 +62,11 @@ func Symlink(t testing.TB, to, name string) {
 func Remove(t testing.TB, name string) {
 	t.Helper()
 	check(t, os.Remove(name))
+}
+
+// Put writes a file, and makes its directory if it does not exist.
+func Put[T ~string | ~[]byte](t testing.TB, name string, data T, perm os.FileMode) {
+	t.Helper()
+	MkdirAll(t, filepath.Dir(name), 0o755)
+	WriteFile(t, name, data, perm)
 }

@@ -54,8 +54,7 @@ func TestCheckComparesThresholdsWithTheProtectedCache(t *testing.T) {
 			}
 			for name, text := range files {
 				name = filepath.Join(root, name)
-				testos.MkdirAll(t, filepath.Dir(name), 0o755)
-				testos.WriteFile(t, name, text, 0o600)
+				testos.Put(t, name, text, 0o600)
 			}
 			cfg := config.Default()
 			cfg.RootDir, cfg.RuntimeEndpoint = root, runtime.Endpoint()

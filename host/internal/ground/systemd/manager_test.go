@@ -183,8 +183,7 @@ func TestStrainIsRead(t *testing.T) {
 			root := t.TempDir()
 			for file, text := range c.files {
 				path := filepath.Join(root, "proc", file)
-				testos.MkdirAll(t, filepath.Dir(path), 0o755)
-				testos.WriteFile(t, path, text, 0o600)
+				testos.Put(t, path, text, 0o600)
 			}
 			if got := openStrain(nodefs.FS{Root: root})(); got.waited != c.want {
 				t.Errorf("waited %v, want %v", got.waited, c.want)

@@ -32,8 +32,7 @@ func plan(t *testing.T, cgroup string, files map[string]string) (lines []string,
 		t.Fatal(err)
 	}
 	write := func(name, text string) {
-		testos.MkdirAll(t, filepath.Dir(filepath.Join(root, name)), 0o755)
-		testos.WriteFile(t, filepath.Join(root, name), text, 0o600)
+		testos.Put(t, filepath.Join(root, name), text, 0o600)
 	}
 	write(fmt.Sprintf("proc/%d/cgroup", os.Getpid()), "1:name=systemd:/docker.service\n0::"+cgroup+"\n")
 	for name, text := range files {

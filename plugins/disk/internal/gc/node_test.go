@@ -102,8 +102,7 @@ func names(t *testing.T, dir string) []string {
 
 func write(t *testing.T, path string, size int) {
 	t.Helper()
-	testos.MkdirAll(t, filepath.Dir(path), 0o755)
-	testos.WriteFile(t, path, make([]byte, size), 0o644)
+	testos.Put(t, path, make([]byte, size), 0o644)
 }
 
 func is(uid string, s eviction.PodState) eviction.PodPhase {
