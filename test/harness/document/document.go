@@ -5,16 +5,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Compare fails if the parts of the document, between <!-- NAME --> and <!-- end of NAME -->, differ
 // from the given ones. With EVICTD_WRITE_DOCS=1 it writes them instead.
 func Compare(t *testing.T, path string, parts map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, path)
 	want := string(text)
 	for name, part := range parts {
 		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
@@ -26,9 +25,7 @@ func Compare(t *testing.T, path string, parts map[string]string) {
 		want = head + begin + part + end + tail
 	}
 	if os.Getenv("EVICTD_WRITE_DOCS") != "" {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, path, want, 0o644)
 	} else if string(text) != want {
 		t.Errorf("%s is not up to date: run this test with EVICTD_WRITE_DOCS=1", path)
 	}

@@ -43,7 +43,6 @@ func TestTheDocumentHasTheMatrix(t *testing.T) {
 	document.Compare(t, "../../../docs/fault-matrix.md", map[string]string{"matrix": tables(), "inputs": inputTables()})
 }
 
-// tables are the cells as Markdown.
 func tables() string {
 	all := cells()
 	find := func(who, base string, call fault.Call, row string) string {
