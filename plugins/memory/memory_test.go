@@ -94,10 +94,7 @@ func TestObserve(t *testing.T) {
 	}
 	absent := eviction.Observation{Signal: eviction.AllocatableMemoryAvailable, State: eviction.Absent}
 	for tree, want := range map[string][]eviction.Observation{
-		"node-v1": {
-			node(690917376, 143720448),
-			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),
-		},
+		"node-v1":     {node(690917376, 143720448), observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive)},
 		"node-hybrid": {node(690917376, 143720448), absent},  // no kubepods
 		"node-v2":     {node(3221225472, 536870912), absent}, // memory.max is max
 		"node-v2-systemd": {
@@ -268,8 +265,8 @@ func TestPodsInBothTreesHaveTheirUsage(t *testing.T) {
 	}
 }
 
-// A pod that runs has a cgroup. Where it is not found somebody is wrong about where
-// it is, which must not make the pod the first to go.
+// A running pod has a cgroup. If it is not found its place is configured wrongly, which must not
+// make the pod the first to go.
 func TestARunningPodThatIsNotFoundIsUnknown(t *testing.T) {
 	wrong := facts(t, "node-v2-systemd")
 	wrong.CgroupRoot, wrong.CgroupDriver = "/elsewhere", "cgroupfs"

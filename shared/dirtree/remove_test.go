@@ -107,7 +107,7 @@ func TestWhatLinksPointAtStays(t *testing.T) {
 	}
 }
 
-// Nobody waits for a tree that is too large; the rest goes the next time.
+// Removal does not wait for a tree that is too large; the rest goes the next time.
 func TestWhatWasNotRemovedInTimeGoesTheNextTime(t *testing.T) {
 	dir := t.TempDir()
 	testos.Mkdir(t, filepath.Join(dir, "tree"), 0o700)

@@ -76,7 +76,7 @@ func TestPodsWithoutACgroupAreGone(t *testing.T) {
 	}
 }
 
-// A cgroup whose controller is not enabled has tasks that nobody counts: it must
+// A cgroup whose controller is not enabled has tasks that are not counted: it must
 // not look like a pod that has ended.
 func TestAPodWithoutACounterIsNotGone(t *testing.T) {
 	h, uids := manyPods(t, 1)

@@ -142,7 +142,7 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 	}
 }
 
-// Whoever passes on the id of the log line is not told that there is no such record.
+// A command with the id of the log line waits for the record, which is written after the line.
 func TestCommandsWaitForTheRecordOfTheIDInTheLog(t *testing.T) {
 	for _, command := range []string{"evictions", "explain", "replay --plugin-dir " + newNode(t).plugins} {
 		dir, id := t.TempDir(), decision.NewID(time.Now())

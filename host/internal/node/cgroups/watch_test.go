@@ -93,8 +93,8 @@ const systemdPod = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-p
 
 var x, y = Pod{UID: "x", Name: "a/x", QoSClass: "Burstable"}, Pod{UID: "y", Name: "a/y"}
 
-// What Kubernetes nodes are: cgroups of systemd, and nobody has said so. Looked for
-// as cgroupfs, every pod was without figures and the wrong one went, without a word.
+// A Kubernetes node names cgroups by systemd, and no setting says so. With cgroupfs assumed every
+// pod was without figures, and the wrong pod was evicted without a warning.
 func TestTheDriverOfANodeIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		cgroups []string

@@ -141,7 +141,7 @@ func TestASecondEvictdIsRefusedByName(t *testing.T) {
 	mustOpen(t, path, newClock())
 }
 
-// A run directory that was removed was noticed by nobody: plugins never started again.
+// A removed run directory was not noticed: plugins never started again.
 func TestARunDirectoryThatWasRemovedIsReported(t *testing.T) {
 	for name, remove := range map[string]func(path string) error{
 		"removed":              os.RemoveAll,

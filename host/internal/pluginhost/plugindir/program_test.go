@@ -147,7 +147,7 @@ func runProgram(t *testing.T, root *sandbox.Root, path string, p sandbox.Program
 }
 
 // Where the filesystem has no leases, or the interpreter of a script opens it again,
-// what was verified is a copy that nobody can change.
+// the verified file is a copy that cannot be changed.
 func TestPinnedCopies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -234,7 +234,7 @@ func TestUserThatCannotBe(t *testing.T) {
 	}
 }
 
-// Settings that nobody can be started with do not come into force.
+// Settings with which no plugin can be started do not come into force.
 func TestUserThatCannotBeIsNotReloaded(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)

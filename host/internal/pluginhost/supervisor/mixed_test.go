@@ -50,7 +50,7 @@ func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 }
 
 // A plugin of this process that refused its configuration was reported, and then nothing
-// happened any more while a directory was watched: nobody evicted, nothing ended.
+// happened any more while a directory was watched: no pod was evicted, nothing ended.
 func TestAPluginOfThisProcessThatRefusesEndsTheSupervisorBesideADirectory(t *testing.T) {
 	t.Parallel()
 	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.colour: unknown field") }}

@@ -38,7 +38,7 @@ func TestRemoveAndPutBack(t *testing.T) {
 	}
 }
 
-// Nobody waits for a plugin that was removed while it started, or before.
+// A plugin that was removed before or during its start is not waited for.
 func TestRemovalAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "silent", "good")

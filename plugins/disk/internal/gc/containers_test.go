@@ -55,14 +55,8 @@ func TestWhatGoesOfAPod(t *testing.T) {
 			sandbox: ready, containers: "a:exited a:exited b",
 			want: "a-3 b-4 p", sandboxes: 1,
 		},
-		"not in the list and about to start": {
-			sandbox: ready, containers: "a:created",
-			want: "a-2 p", sandboxes: 1,
-		},
-		"the list is not complete: limits only": {
-			containers: "a:exited a:exited", incomplete: true,
-			want: "a-3 p", sandboxes: 1,
-		},
+		"not in the list and about to start":    {sandbox: ready, containers: "a:created", want: "a-2 p", sandboxes: 1},
+		"the list is not complete: limits only": {containers: "a:exited a:exited", incomplete: true, want: "a-3 p", sandboxes: 1},
 		"evicted, but the list is not complete: limits only": {
 			state: eviction.PodEvicted, containers: "a:exited a:exited", incomplete: true,
 			want: "a-3 p", sandboxes: 1,

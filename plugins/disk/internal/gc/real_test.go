@@ -73,8 +73,7 @@ func onEachRuntime(t *testing.T, test func(t *testing.T, f *field)) {
 	t.Run("containerd 2", func(t *testing.T) { test(t, newField(t, modern)) })
 }
 
-// field is a real containerd on a filesystem of its own, so that nobody else's
-// writes are in the figures.
+// field is a real containerd on a filesystem of its own, so that no other writes are in the figures.
 type field struct {
 	*stack.Stack
 	collector *gc.Collector
@@ -289,7 +288,7 @@ func imageGCOnRealImages(t *testing.T, f *field) {
 	if err != nil {
 		t.Error(err)
 	}
-	// PodImage is in use by nobody here. containerd 1.6 knows no pins.
+	// PodImage is not in use here. containerd 1.6 knows no pins.
 	goes := []string{unused, stack.PodImage}
 	if !pins {
 		t.Log("this runtime does not report pinned images")

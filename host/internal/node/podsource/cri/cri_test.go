@@ -223,7 +223,7 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 }
 
 // CRI-O wipes its containers at boot: what is left of a pod that is not back yet
-// must not be taken for somebody's leavings.
+// must not be taken for leftovers.
 func TestAPodOfWhichTheRuntimeHasNothingIsNotGone(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "back.yaml", podYAML("back", "back"))

@@ -61,7 +61,7 @@ func TestADirectoryThatIsAwayForAWhileCostsNoCandidate(t *testing.T) {
 	wantKnown(t, "back, without one of them", m, []string{"b"})
 }
 
-// The directory's absence is no word about any pod: nobody's leavings are removed.
+// A missing directory says nothing about any pod: no leftovers are removed.
 func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	testos.Mkdir(t, dir, 0o700)

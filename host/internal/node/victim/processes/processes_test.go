@@ -92,18 +92,12 @@ func TestOnlyTheContainersProcessesAreKilled(t *testing.T) {
 		marker, mount, pod, container, sandbox string
 		class                                  eviction.QoSClass
 	}{
-		"cgroupfs": {
-			"memory/memory.usage_in_bytes", "memory", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable,
-		},
-		"the class is not known": {
-			"memory/memory.usage_in_bytes", "memory", "kubepods/besteffort/pod" + uid, "c1", "s1", "",
-		},
+		"cgroupfs":               {"memory/memory.usage_in_bytes", "memory", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable},
+		"the class is not known": {"memory/memory.usage_in_bytes", "memory", "kubepods/besteffort/pod" + uid, "c1", "s1", ""},
 		"systemd": {
 			"memory/memory.usage_in_bytes", "memory", slice, "cri-containerd-c1.scope", "cri-containerd-s1.scope", eviction.Burstable,
 		},
-		"CRI-O": {
-			"memory/memory.usage_in_bytes", "memory", slice, "crio-c1.scope", "crio-conmon-c1.scope", eviction.Burstable,
-		},
+		"CRI-O": {"memory/memory.usage_in_bytes", "memory", slice, "crio-c1.scope", "crio-conmon-c1.scope", eviction.Burstable},
 		"cri-dockerd": {
 			"memory/memory.usage_in_bytes", "memory", slice, "docker-c1.scope", "docker-s1.scope", eviction.Burstable,
 		},

@@ -287,8 +287,8 @@ func recycle(t *testing.T, kills int, kill func(list func() ([]int, error))) (hi
 	return hit
 }
 
-// In the guest the kernel kills the container with what it has below it, and nobody else, and
-// its memory is back.
+// In the guest the kernel kills the container, all below it and nothing else, and its memory is
+// back.
 func TestGuestContainersDieOnVersion2(t *testing.T) {
 	uml.In(t)
 	m := newMachine(t)
