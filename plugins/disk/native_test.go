@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A machine is a directory with the kubelet's in it, and a runtime on a socket.
@@ -36,9 +37,7 @@ func newMachine(t *testing.T) *machine {
 		KubeletRootDir: filepath.Join(root, "kubelet"), PodLogsDir: filepath.Join(root, "logs"), RuntimeEndpoint: m.runtime.Endpoint(),
 	}
 	for _, dir := range []string{m.images, m.facts.KubeletRootDir, m.facts.PodLogsDir} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, dir, 0o755)
 	}
 	fs := []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: m.images}}}
 	m.runtime.SetImageFs(&runtimeapi.ImageFsInfoResponse{ImageFilesystems: fs, ContainerFilesystems: fs})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // hogEnv makes this test binary a hog: a process that uses memory in a cgroup as
@@ -159,9 +160,7 @@ func startHog(t *testing.T, r ownRoot) *hog {
 		_ = cmd.Process.Kill() // may have ended
 		_ = cmd.Wait()
 	})
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(cmd.Process.Pid), 0)
 	return &hog{t: t, cmd: cmd, to: to, from: bufio.NewReader(from)}
 }
 

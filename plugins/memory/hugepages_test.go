@@ -3,12 +3,12 @@ package memory
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // hugePagesCase is a case of testdata/hugepages.json: the figures that a kubelet of v1.37.2 computes
@@ -23,10 +23,7 @@ type hugePagesCase struct {
 
 func hugePagesCases(t *testing.T) []hugePagesCase {
 	t.Helper()
-	text, err := os.ReadFile("testdata/hugepages.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, "testdata/hugepages.json")
 	var file struct{ Cases []hugePagesCase }
 	if err := json.Unmarshal(text, &file); err != nil || len(file.Cases) < 11 {
 		t.Fatalf("%d cases: %v", len(file.Cases), err)

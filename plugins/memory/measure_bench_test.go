@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // maxOverFloor is the budget: what Measure may take of the time that the kernel
@@ -119,9 +120,7 @@ func makePods(b *testing.B, h nodefs.Hierarchy, root string, n int) (pods []evic
 	b.Helper()
 	mkdir := func(cgroup string) string {
 		dir := h.Path(cgroup)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testos.Mkdir(b, dir, 0o755)
 		b.Cleanup(func() {
 			if err := os.Remove(dir); err != nil {
 				b.Error(err)
@@ -129,9 +128,7 @@ func makePods(b *testing.B, h nodefs.Hierarchy, root string, n int) (pods []evic
 		})
 		if h.Version == nodefs.V2 {
 			control := filepath.Join(filepath.Dir(dir), "cgroup.subtree_control")
-			if err := os.WriteFile(control, []byte("+memory"), 0); err != nil {
-				b.Fatal(err)
-			}
+			testos.WriteFile(b, control, "+memory", 0)
 		}
 		return dir
 	}

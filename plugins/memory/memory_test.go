@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const podUID = "11111111-2222-3333-4444-555555555555"
@@ -94,10 +94,7 @@ func TestObserve(t *testing.T) {
 	}
 	absent := eviction.Observation{Signal: eviction.AllocatableMemoryAvailable, State: eviction.Absent}
 	for tree, want := range map[string][]eviction.Observation{
-		"node-v1": {
-			node(690917376, 143720448),
-			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),
-		},
+		"node-v1":     {node(690917376, 143720448), observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive)},
 		"node-hybrid": {node(690917376, 143720448), absent},  // no kubepods
 		"node-v2":     {node(3221225472, 536870912), absent}, // memory.max is max
 		"node-v2-systemd": {
@@ -268,8 +265,8 @@ func TestPodsInBothTreesHaveTheirUsage(t *testing.T) {
 	}
 }
 
-// A pod that runs has a cgroup. Where it is not found somebody is wrong about where
-// it is, which must not make the pod the first to go.
+// A running pod has a cgroup. If it is not found its place is configured wrongly, which must not
+// make the pod the first to go.
 func TestARunningPodThatIsNotFoundIsUnknown(t *testing.T) {
 	wrong := facts(t, "node-v2-systemd")
 	wrong.CgroupRoot, wrong.CgroupDriver = "/elsewhere", "cgroupfs"
@@ -437,11 +434,6 @@ func writeTree(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.Put(t, path, content, 0o644)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // cgroup2 makes a cgroup of version 2 until the test ends, on a hybrid machine one without controllers.
@@ -41,9 +43,7 @@ func populate(t *testing.T, dir string) (end func()) {
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(process.Process.Pid)), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(process.Process.Pid), 0)
 	return func() { _, _ = process.Process.Kill(), process.Wait() }
 }
 

@@ -3,7 +3,6 @@ package pid_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const podUID = "11111111-2222-3333-4444-555555555555"
@@ -145,22 +145,12 @@ func TestAPodWithoutACounterIsUnknown(t *testing.T) {
 		"sys/fs/cgroup/cgroup.controllers":                      "pids\n",
 		"sys/fs/cgroup/kubepods/besteffort/podbe/cgroup.events": "",
 	} {
-		writeFile(t, filepath.Join(root, name), content)
+		testos.Put(t, filepath.Join(root, name), content, 0o600)
 	}
 	node := eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}
 	got := measure(t, native(t, node), eviction.Pod{UID: "be", QoSClass: eviction.BestEffort})
 	if len(got) != 1 || got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "pids.current") {
 		t.Errorf("measured %+v, want one that is unknown and says why", got)
-	}
-}
-
-func writeFile(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -198,7 +188,7 @@ func TestWithoutTheNodesPIDNamespaceItRefuses(t *testing.T) {
 		"sys/fs/cgroup/cgroup.controllers":     "pids\n",
 		"sys/fs/cgroup/kubepods/cgroup.events": "",
 	} {
-		writeFile(t, filepath.Join(root, name), content)
+		testos.Put(t, filepath.Join(root, name), content, 0o600)
 	}
 	p := native(t, facts(t, "node-v1"))
 	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: eviction.NodeFacts{RootDir: root, CgroupDriver: "cgroupfs"}})

@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/pid"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // cgroupRoot is a cgroup of the pids controller for one test, with a kubepods
@@ -89,9 +90,7 @@ func TestPodsThatCannotForkAreShortOfPIDs(t *testing.T) {
 	if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available < 100 {
 		t.Fatalf("observed %+v, %v, want the machine's", reply, err)
 	}
-	if err := os.WriteFile(root.hierarchy.Path(root.name+"/kubepods/pids.max"), []byte("3"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, root.hierarchy.Path(root.name+"/kubepods/pids.max"), "3", 0)
 	startIn(t, dir)
 	if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available != 2 || reply.Observations[0].Capacity != 3 {
 		t.Errorf("observed %+v, %v, want 2 of 3", reply, err)
@@ -113,9 +112,7 @@ func startIn(t *testing.T, cgroup string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if err := os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(cgroup, "cgroup.procs"), strconv.Itoa(cmd.Process.Pid), 0)
 }
 
 func TestRealPodsAndTheirProcesses(t *testing.T) {
@@ -124,9 +121,7 @@ func TestRealPodsAndTheirProcesses(t *testing.T) {
 	few, fewDir := root.pod("few")
 	many, manyDir := root.pod("many")
 	container := filepath.Join(manyDir, "c1")
-	if err := os.Mkdir(container, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, container, 0o755)
 	t.Cleanup(func() { root.remove(container) })
 	startIn(t, fewDir)
 	for range 7 {
@@ -158,10 +153,7 @@ func TestRealNode(t *testing.T) {
 	p := native(t, newCgroupRoot(t).facts())
 	limit := int64(1 << 62)
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testos.ReadFile(t, file)
 		n, err := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
 		if err != nil {
 			t.Fatal(err)

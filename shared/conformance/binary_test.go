@@ -1,13 +1,13 @@
 package conformance
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // faultyProcess runs the checks on this test binary as a plugin with a fault.
@@ -90,9 +90,7 @@ var processFaults = map[string]struct {
 func TestWhatIsNoPluginIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, plain, "", 0o600)
 	for path, want := range map[string]string{
 		dir:                          "not a regular file",
 		plain:                        "not executable",
@@ -107,9 +105,7 @@ func TestWhatIsNoPluginIsAnError(t *testing.T) {
 // A script is a plugin like any other, and its end is reported in full.
 func TestScriptThatIsNoPlugin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho not today >&2\nexit 4\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path, "#!/bin/sh\necho not today >&2\nexit 4\n", 0o700)
 	r, err := Binary(t.Context(), path, Options{})
 	if err != nil {
 		t.Fatal(err)

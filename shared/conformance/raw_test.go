@@ -182,10 +182,7 @@ func rawFaults() map[string]serverFault {
 			calls: map[string]rawFault{"Observe": add(check.Message{}.Bytes(2, nil))},
 			text:  "does not own the layout", fails: []string{"observe-layout"},
 		},
-		"the limit of other servers": {
-			limit: 4 << 20,
-			text:  "ResourceExhausted", fails: []string{"large-message"},
-		},
+		"the limit of other servers": {limit: 4 << 20, text: "ResourceExhausted", fails: []string{"large-message"}},
 		"UNAVAILABLE for a refusal": {
 			calls: map[string]rawFault{"Observe": func(*rawCall) error { return status.Error(codes.Unavailable, "no device") }},
 			text:  "no device", fails: []string{"observe", "empty-messages"},

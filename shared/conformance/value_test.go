@@ -111,7 +111,6 @@ func faultOptions(text string, fails []string) Options {
 	return o
 }
 
-// groupOf returns the group of a check.
 func groupOf(check string) string {
 	first, _, _ := strings.Cut(check, "-")
 	if first == "empty" || first == "large" || first == "oversized" {

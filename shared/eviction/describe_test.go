@@ -83,10 +83,7 @@ func TestValidate(t *testing.T) {
 				ReclaimSteps: []eviction.ReclaimStep{{Name: "trim"}, {Name: "shrink"}},
 			}},
 		}, nil},
-		"the zero plugin says all at once": {
-			eviction.Plugin{},
-			[]string{"name is empty", "signals is empty", "no capability"},
-		},
+		"the zero plugin says all at once": {eviction.Plugin{}, []string{"name is empty", "signals is empty", "no capability"}},
 		"listed twice": {
 			eviction.Plugin{Name: "p", Signals: append(memory, memory...), Ranker: all{}},
 			[]string{`signals[1] "memory.available": listed twice`},

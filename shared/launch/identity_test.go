@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What of a certificate a TLS library may not be able to take.
@@ -61,10 +61,7 @@ func TestPluginsAreShownTheDaemonsKindOfCertificate(t *testing.T) {
 	if _, err := client.Start(); err == nil {
 		t.Fatal("want an error from something that is no plugin")
 	}
-	daemons, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	daemons := testos.ReadFile(t, file)
 	own, err := NewIdentity()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // patient bounds the waits of tests for what takes milliseconds on a quiet machine.
@@ -29,9 +31,7 @@ func script(t *testing.T, text string) string {
 	// A child that another test forks meanwhile would hold the file open for writing.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path, text, 0o700)
 	return path
 }
 

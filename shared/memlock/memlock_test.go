@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // The program of a paged-out evictd was read from a busy disk while the kernel's OOM killer was first.
@@ -19,10 +21,7 @@ func TestTheWholeProgramIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	smaps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	smaps := testos.ReadFile(t, "/proc/self/smaps")
 	mapping := regexp.MustCompile(`(?ms)^[0-9a-f]+-[0-9a-f]+ r([-w])([-x])p [^\n]* ` + regexp.QuoteMeta(program) + `$.*?^Size: +([0-9]+) kB$.*?^Rss: +([0-9]+) kB$.*?^VmFlags: ([^\n]*)$`)
 	locked := 0
 	for _, m := range mapping.FindAllStringSubmatch(string(smaps), -1) {

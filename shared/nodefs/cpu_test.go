@@ -1,10 +1,11 @@
 package nodefs
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestTheLeastShareOfTheCPUIsFound(t *testing.T) {
@@ -40,12 +41,7 @@ func TestTheLeastShareOfTheCPUIsFound(t *testing.T) {
 			root := t.TempDir()
 			for file, text := range c.files {
 				file = filepath.Join(root, "sys/fs/cgroup", file)
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testos.Put(t, file, text, 0o600)
 			}
 			got, err := cpuShare(FS{Root: root}, c.membership)
 			if c.err != "" {

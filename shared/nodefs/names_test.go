@@ -2,10 +2,11 @@ package nodefs
 
 import (
 	"errors"
-	"os"
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestCgroupNames(t *testing.T) {
@@ -131,7 +132,5 @@ func FuzzCgroupNames(f *testing.F) {
 
 func makeCgroup(t *testing.T, h Hierarchy, cgroup string) {
 	t.Helper()
-	if err := os.MkdirAll(h.Path(cgroup), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, h.Path(cgroup), 0o755)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // tree is a node of version 2 with these cgroups, made in this order.
@@ -22,16 +24,12 @@ func tree(t *testing.T, cgroups ...string) FS {
 	made := make([]string, len(cgroups)) // by inode number: other filesystems number as they like
 	for i := range made {
 		made[i] = filepath.Join(root, strconv.Itoa(i))
-		if err := os.Mkdir(made[i], 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, made[i], 0o755)
 	}
 	slices.SortFunc(made, func(a, b string) int { return cmp.Compare(inode(t, a), inode(t, b)) })
 	for i, c := range cgroups {
 		grow(t, FS{Root: root}, filepath.Dir(c))
-		if err := os.Rename(made[i], filepath.Join(root, "sys/fs/cgroup", c)); err != nil {
-			t.Fatal(err)
-		}
+		testos.Rename(t, made[i], filepath.Join(root, "sys/fs/cgroup", c))
 	}
 	return FS{Root: root}
 }
@@ -47,9 +45,7 @@ func inode(t *testing.T, name string) uint64 {
 
 func grow(t *testing.T, f FS, cgroup string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(f.Root, "sys/fs/cgroup", cgroup), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, filepath.Join(f.Root, "sys/fs/cgroup", cgroup), 0o755)
 }
 
 func TestTheCgroupsOfPodsShowTheDriver(t *testing.T) {
@@ -145,9 +141,7 @@ func TestTheKernelNumbersCgroupsInTheOrderOfTheirCreation(t *testing.T) {
 		}
 		for _, pod := range []string{names.other().pod("old", "Guaranteed"), names.pod("new", "Burstable")} {
 			made := h.Path(pod)
-			if err := os.MkdirAll(made, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testos.MkdirAll(t, made, 0o755)
 			defer func() {
 				for ; os.Remove(made) == nil; made = filepath.Dir(made) { // until it has another child
 				}

@@ -7,12 +7,24 @@ import (
 	"testing"
 )
 
+// parseCases maps the name of an input to what a parser makes of it.
+type parseCases map[string]struct {
+	in      string
+	want    int64
+	wantErr string
+}
+
+func (all parseCases) run(t *testing.T, parse func([]byte) (int64, error)) {
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse([]byte(c.in))
+			checkParsed(t, got, err, c.want, c.wantErr)
+		})
+	}
+}
+
 func TestParseAmount(t *testing.T) {
-	for name, c := range map[string]struct {
-		in      string
-		want    int64
-		wantErr string
-	}{
+	parseCases{
 		"a number":              {in: "690917376\n", want: 690917376},
 		"without a line break":  {in: "0", want: 0},
 		"the largest":           {in: "9223372036854775807\n", want: math.MaxInt64},
@@ -24,12 +36,7 @@ func TestParseAmount(t *testing.T) {
 		"more than one":         {in: "1 2\n", wantErr: "not one number"},
 		"garbage is cut short":  {in: strings.Repeat("x", 4000), wantErr: "not a number"},
 		"a number and then NUL": {in: "12\x00", wantErr: "not one number"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := parseAmount([]byte(c.in))
-			checkParsed(t, got, err, c.want, c.wantErr)
-		})
-	}
+	}.run(t, parseAmount)
 }
 
 func TestParseLimit(t *testing.T) {
@@ -85,23 +92,17 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseMemTotal(t *testing.T) {
-	for name, c := range map[string]struct {
-		in      string
-		want    int64
-		wantErr string
-	}{
+	parseCases{
 		"as the kernel prints it": {in: "MemTotal:       24684096 kB\nMemFree:        1 kB\n", want: 24684096 << 10},
 		"not first":               {in: "Other: 1 kB\nMemTotal: 2 kB\n", want: 2048},
 		"missing":                 {in: "MemFree: 1 kB\n", wantErr: "no MemTotal"},
 		"another unit":            {in: "MemTotal: 1 MB\n", wantErr: "not in kB"},
 		"too large in bytes":      {in: "MemTotal: 9223372036854775807 kB\n", wantErr: "too large"},
 		"no number":               {in: "MemTotal: kB\n", wantErr: "not a number"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, _, err := parseMemTotal([]byte(c.in))
-			checkParsed(t, got, err, c.want, c.wantErr)
-		})
-	}
+	}.run(t, func(b []byte) (int64, error) {
+		total, _, err := parseMemTotal(b)
+		return total, err
+	})
 }
 
 func TestRootUsageThatOverflowsIsAnError(t *testing.T) {

@@ -2,9 +2,10 @@ package nodefs
 
 import (
 	"math"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func readPIDs(t *testing.T, f FS) (PIDSample, error) {
@@ -56,9 +57,7 @@ func TestOneLimitIsEnough(t *testing.T) {
 	if got, err := readPIDs(t, FS{Root: root}); err != nil || got.Available() != 482 {
 		t.Errorf("read %+v, %v, want 482 available", got, err)
 	}
-	if err := os.Remove(root + "/proc/loadavg"); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, root+"/proc/loadavg")
 	if _, err := readPIDs(t, FS{Root: root}); err == nil || !strings.Contains(err.Error(), "loadavg") {
 		t.Errorf("error is %v, want one that names the file", err)
 	}
@@ -120,11 +119,7 @@ func TestPIDGaugeReadsAgainAndAllocatesNothing(t *testing.T) {
 }
 
 func TestParseTasks(t *testing.T) {
-	for name, c := range map[string]struct {
-		in      string
-		want    int64
-		wantErr string
-	}{
+	parseCases{
 		"as the kernel writes it": {in: "1.36 3.49 4.53 2/3518 3715089\n", want: 3518},
 		"wide load":               {in: "14400.01 3.49 4.53 2/3518 3715089\n", want: 3518},
 		"no last pid":             {in: "1 1 1 2/7\n", want: 7},
@@ -137,12 +132,7 @@ func TestParseTasks(t *testing.T) {
 		"negative":                {in: "1 1 1 2/-3 8\n", wantErr: "not a number"},
 		"beyond int64":            {in: "1 1 1 2/9223372036854775808 8\n", wantErr: "too many"},
 		"beyond uint64":           {in: "1 1 1 2/18446744073709551616 8\n", wantErr: "too large"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := parseTasks([]byte(c.in))
-			checkParsed(t, got, err, c.want, c.wantErr)
-		})
-	}
+	}.run(t, parseTasks)
 }
 
 func FuzzParseTasks(f *testing.F) {

@@ -3,9 +3,10 @@ package nodefs
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // manyPods returns a node of version 2 with n pods of the class BestEffort, the
@@ -75,21 +76,17 @@ func TestPodsWithoutACgroupAreGone(t *testing.T) {
 	}
 }
 
-// A cgroup whose controller is not enabled has tasks that nobody counts: it must
+// A cgroup whose controller is not enabled has tasks that are not counted: it must
 // not look like a pod that has ended.
 func TestAPodWithoutACounterIsNotGone(t *testing.T) {
 	h, uids := manyPods(t, 1)
 	pods := h.PodTasks(naming(t, "cgroupfs"))
 	dir := h.Path("/kubepods/besteffort/pod" + uids[0])
-	if err := os.Remove(filepath.Join(dir, "pids.current")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "pids.current"))
 	if _, err := pods.Read(uids[0], "BestEffort", &Buffer{}); err == nil || errors.Is(err, ErrGone) {
 		t.Errorf("error without a counter is %v, want one that is not gone", err)
 	}
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, dir)
 	if _, err := pods.Read(uids[0], "BestEffort", &Buffer{}); !errors.Is(err, ErrGone) {
 		t.Errorf("error without a cgroup is %v, want gone", err)
 	}
@@ -143,9 +140,7 @@ func TestTasksOfAPodOnEveryKindOfNode(t *testing.T) {
 func TestGarbageInACounterNamesTheFile(t *testing.T) {
 	h, uids := manyPods(t, 1)
 	file := h.Path("/kubepods/besteffort/pod" + uids[0] + "/pids.current")
-	if err := os.WriteFile(file, []byte("many\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, "many\n", 0o600)
 	_, err := h.PodTasks(naming(t, "cgroupfs")).Read(uids[0], "BestEffort", &Buffer{})
 	if want := "parse " + filepath.Clean(file) + `: "many\n" is not a number`; err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)

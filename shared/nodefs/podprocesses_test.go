@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // populate makes cgroups of one version, with a process in each of running.
@@ -132,9 +134,7 @@ func TestRunningPodsOfNoTreeAreAnError(t *testing.T) {
 	f := tree(t)
 	for _, name := range []string{"kubepods", "kubepods.slice"} {
 		at := path.Join(f.Root, "sys/fs/cgroup", name)
-		if err := os.Symlink(name, at); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, name, at)
 		if err := list(f); err == nil || errors.Is(err, ErrGone) {
 			t.Errorf("with %s unreadable: %v, want an error that is not gone", name, err)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestCgroupsOfAKilledHostAreSwept(t *testing.T) {
@@ -192,16 +194,12 @@ func TestTheLowestLimitAboveIsTheBound(t *testing.T) {
 	for file, controllers := range map[string][]string{"memory.limit_in_bytes": {"memory"}, "memory.max": nil} {
 		point := t.TempDir()
 		h := hierarchy{point: point, controllers: controllers, base: filepath.Join(point, "pod/container/plugins")}
-		if err := os.MkdirAll(filepath.Dir(h.base), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, filepath.Dir(h.base), 0o755)
 		if got := h.memoryBound(); got != math.MaxInt64 {
 			t.Errorf("without limits %d", got)
 		}
 		for dir, limit := range map[string]string{"pod": "200\n", "pod/container": "300\n", "": "max\n"} {
-			if err := os.WriteFile(filepath.Join(point, dir, file), []byte(limit), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, filepath.Join(point, dir, file), limit, 0o600)
 		}
 		if got := h.memoryBound(); got != 200 {
 			t.Errorf("%s: %d, want the pod's 200", file, got)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What run would refuse, or a plugin of its, check must not pass.
@@ -97,12 +98,8 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			if err := os.Remove(filepath.Join(n.plugins, "memory")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(n.plugins, "oldest"), []byte(content), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testos.Remove(t, filepath.Join(n.plugins, "memory"))
+			testos.WriteFile(t, filepath.Join(n.plugins, "oldest"), content, 0o755)
 			file := filepath.Join(n.dir, "evictd.yaml")
 			config := "pluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + n.socket +
 				"\nrunDir: " + n.dir + "/run\nstateDir: " + n.dir + "/state\nlistenAddress: 127.0.0.1:0\n" + c.config + "\n"
@@ -111,9 +108,7 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 					config += field + ": " + value + "\n"
 				}
 			}
-			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, file, config, 0o600)
 			if c.change != nil {
 				if err := c.change(n); err != nil {
 					t.Fatal(err)
@@ -165,15 +160,11 @@ func TestCheckRefusesAnAssignmentThatSplitsAFilesystemOfThisNode(t *testing.T) {
 				}
 			}
 			for _, p := range []string{"disk", "cache-disk"} {
-				if err := os.WriteFile(filepath.Join(n.plugins, p), []byte("#!/bin/sh\n"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testos.WriteFile(t, filepath.Join(n.plugins, p), "#!/bin/sh\n", 0o755)
 			}
 			file := filepath.Join(n.dir, "evictd.yaml")
 			config := "assign: {imagefs.available: {rank: disk}, nodefs.available: {rank: cache-disk" + c.more + "}}\n"
-			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, file, config, 0o600)
 			got := n.check(t, "--config", file, "--image-endpoint", "unix://"+socket, "--eviction-hard", "memory.available<1Gi")
 			reported := strings.Contains(got.Errors, lines)
 			warned := strings.Contains(got.Errors, "warning: "+lines)
@@ -207,16 +198,10 @@ func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
 			t.Cleanup(runtime.Die)
 			runtime.SetImageDir("/")
 			memory := filepath.Join(n.dir, "sys/fs/cgroup/memory")
-			if err := os.MkdirAll(filepath.Join(memory, c.cgroup), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(memory, "memory.usage_in_bytes"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.MkdirAll(t, filepath.Join(memory, c.cgroup), 0o755)
+			testos.WriteFile(t, filepath.Join(memory, "memory.usage_in_bytes"), "", 0o600)
 			file := filepath.Join(n.dir, "evictd.yaml")
-			if err := os.WriteFile(file, []byte(c.config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, file, c.config, 0o600)
 			got := n.check(t, "--config", file, "--root-dir", n.dir, "--kubelet-root-dir", "/", "--runtime-endpoint", "unix://"+socket)
 			both := strings.Contains(got.Errors, `cgroupDriver: "cgroupfs": the cgroup driver of this node is "systemd"`) ||
 				strings.Contains(got.Errors, `cgroupDriver: "systemd": the cgroup driver of this node is "cgroupfs"`)
@@ -257,9 +242,7 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 				s.Add(fakecri.Pod{UID: "uid-b", Namespace: "default", Name: "b", Containers: []fakecri.Container{{Name: "main"}}})
 				if c.manifest != "" {
 					text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + c.manifest + ", namespace: default, uid: uid-" + c.manifest + "}\nspec: {containers: [{name: main, image: none}]}\n"
-					if err := os.WriteFile(filepath.Join(n.manifests, "pod.yaml"), []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					testos.WriteFile(t, filepath.Join(n.manifests, "pod.yaml"), text, 0o600)
 				}
 				args := append([]string{command}, n.flags("--runtime-endpoint", "unix://"+socket)...)
 				if command == "check" {

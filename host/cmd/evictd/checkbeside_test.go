@@ -2,13 +2,14 @@ package main
 
 import (
 	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
@@ -28,9 +29,7 @@ func beside(t *testing.T, kubelet string, more ...string) (got result, file stri
 	t.Helper()
 	n := newNode(t)
 	file = filepath.Join(n.dir, "kubelet.yaml")
-	if err := os.WriteFile(file, []byte(kubelet), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, kubelet, 0o600)
 	n.runtime.SetImageDir("/") // of the root directory
 	return n.check(t, append([]string{"--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file}, more...)...), file
 }
@@ -46,15 +45,10 @@ func TestCheckSaysHowItGetsAlongWithTheKubelet(t *testing.T) {
 			}
 			file := filepath.Join("testdata", name)
 			if *rewrite {
-				if err := os.WriteFile(file, []byte(got.Out), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testos.WriteFile(t, file, got.Out, 0o600)
 				continue
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := testos.ReadFile(t, file)
 			if diff := cmp.Diff(string(want), got.Out); diff != "" {
 				t.Errorf("%s (-want +got), run with -rewrite if it should be so:\n%s", file, diff)
 			}
@@ -97,10 +91,7 @@ func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
 
 // What docs/kubernetes.md shows of both sides is what check makes of the one.
 func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, "../../../docs/kubernetes.md")
 	_, section, _ := strings.Cut(string(text), "\n## Settings of both sides\n")
 	blocks := strings.Split(section, "```")
 	if len(blocks) < 5 {
@@ -113,9 +104,7 @@ func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(own, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, strings.Join(own, ""), 0o600)
 	got, _ := beside(t, kubeletsFile, "--config", file)
 	_, settings, _ := strings.Cut(got.Out, "# The kubelet's settings that go with this configuration:\n")
 	if diff := cmp.Diff(strings.TrimPrefix(blocks[3], "yaml\n"), settings); diff != "" || got.Code != 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // result of a call of evictd.
@@ -48,13 +49,9 @@ func newNode(t *testing.T) node {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock"), fakecri.New()}
 	for _, d := range []string{n.plugins, n.manifests} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, d, 0o755)
 	}
-	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(n.plugins, "memory"), "", 0o755)
 	if err := n.runtime.Listen(n.socket); err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +79,7 @@ func (n node) check(t *testing.T, more ...string) result {
 func TestCheckPrintsWhatIsInForce(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(n.dir, "evictd.yaml")
-	if err := os.WriteFile(file, []byte("evictionHard: {memory.available: 1Gi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 500Mi}\nevictionMaxPodGracePeriod: 30\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, "evictionHard: {memory.available: 1Gi, nodefs.available: 10%}\nevictionMinimumReclaim: {nodefs.available: 500Mi}\nevictionMaxPodGracePeriod: 30\n", 0o600)
 	got := n.check(t, "--config", file, "--eviction-soft", "memory.available<1.5Gi", "--eviction-soft-grace-period", "memory.available=1m30s")
 	want := result{Out: `SIGNAL                       THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
 memory.available             1Gi        hard  -             -
@@ -126,9 +121,7 @@ func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 		summary: "{}",
 		own:     "source: summary\nsummary: {address: \"file://" + summary + "\"}\n",
 	} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, file, content, 0o600)
 	}
 	got := n.check(t, "--config", own, "--kubelet-config", kubelet)
 	want := result{Code: exitUsage, Errors: "evictd: " + own + `: summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of containerfs.available and a summary does not tell` + "\n"}
@@ -136,9 +129,7 @@ func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 		t.Errorf("check without a layout (-want +got):\n%s", diff)
 	}
 
-	if err := os.WriteFile(own, []byte("source: summary\nsummary: {address: \"file://"+summary+"\", layout: imagefs}\nstaticPodPath: \"\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, own, "source: summary\nsummary: {address: \"file://"+summary+"\", layout: imagefs}\nstaticPodPath: \"\"\n", 0o600)
 	got = n.check(t, "--config", own, "--kubelet-config", kubelet)
 	want = result{
 		Out: `SIGNAL                 THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
@@ -159,13 +150,9 @@ containerfs.available  15%        hard  -             -                imagefs
 func TestWhatANodeLacks(t *testing.T) {
 	n := newNode(t)
 	empty := filepath.Join(n.dir, "empty")
-	if err := os.Mkdir(empty, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, empty, 0o755)
 	file := filepath.Join(n.dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, "", 0o600)
 	deaf := filepath.Join(n.dir, "deaf.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: deaf})
 	if err != nil {
@@ -224,9 +211,7 @@ func TestWhatANodeLacks(t *testing.T) {
 func TestBadUse(t *testing.T) {
 	n := newNode(t)
 	file := filepath.Join(n.dir, "evictd.yaml")
-	if err := os.WriteFile(file, []byte("mode: k8s\nevictionHrad: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, "mode: k8s\nevictionHrad: {}\n", 0o600)
 	badFile := file + `: evictionHrad: unknown field, want "evictionHard"` + "\n" + file + `: mode: "k8s": want "cri" or "kubernetes"`
 	for name, c := range map[string]struct {
 		args []string
@@ -323,9 +308,7 @@ acme.example/spare  observe     -          no plugin that offers it serves  spar
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
 	broken := filepath.Join(t.TempDir(), "evictd.yaml")
-	if err := os.WriteFile(broken, []byte("listenAddress: everywhere\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, broken, "listenAddress: everywhere\n", 0o600)
 	if diff := cmp.Diff(want, evictd(t, "plugins", "--config", broken, "--listen-address", address)); diff != "" {
 		t.Errorf("plugins with a broken configuration (-want +got):\n%s", diff)
 	}

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestCommandLinesAreCompleted(t *testing.T) {
@@ -19,9 +19,7 @@ func TestCommandLinesAreCompleted(t *testing.T) {
 		evicted("r3", "shop/web", "web-1", "memory.available"), &decision.Decision{ID: "r4", Kind: decision.KindNone, Time: at},
 		evicted("r5", "shop/\x1b[2J", "evil\n", "memory.available"))
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("a.json", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, "a.json", "", 0o600)
 	absent := filepath.Join(dir, "absent")
 	const builtin = "memory.available allocatableMemory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree containerfs.available containerfs.inodesFree pid.available"
 	for args, want := range map[string]string{
@@ -53,9 +51,7 @@ func TestCompletionReadsTheDaemonsConfiguration(t *testing.T) {
 	former := ownFile
 	t.Cleanup(func() { ownFile = former })
 	ownFile = filepath.Join(dir, "evictd.yaml")
-	if err := os.WriteFile(ownFile, []byte("stateDir: "+dir+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, ownFile, "stateDir: "+dir+"\n", 0o600)
 	if got := evictd(t, "__complete", "evictions", ""); got.Out != "r1\n:36\n" {
 		t.Errorf("%+v, want the record", got)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Each line is held against the machine that the test runs on, read in another way.
@@ -78,9 +78,7 @@ func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 
 func TestDoctorSaysWhatIsMissing(t *testing.T) {
 	n := newNode(t)
-	if err := os.Remove(n.socket); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, n.socket)
 	said := evictd(t, append([]string{"doctor"}, n.flags()...)...)
 	if said.Code != exitFailure || !strings.Contains(said.Errors, "is the runtime running?") || !strings.Contains(said.Out, "container runtime does not answer") {
 		t.Errorf("without a runtime: %+v", said)
@@ -89,10 +87,7 @@ func TestDoctorSaysWhatIsMissing(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testos.ReadFile(t, filepath.Clean(file))
 	return strings.TrimSpace(string(raw))
 }
 

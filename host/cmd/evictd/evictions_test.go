@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // recorded makes a state directory with these records.
@@ -119,18 +119,14 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 	dir := t.TempDir()
 	file, config := filepath.Join(dir, "file"), filepath.Join(dir, "evictd.yaml")
 	for name, text := range map[string]string{file: "", config: "stateDir: " + dir + "/absent\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, name, text, 0o600)
 	}
 	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNone})
 	segments, err := filepath.Glob(filepath.Join(damaged, "records", "*.gz"))
 	if err != nil || len(segments) != 1 {
 		t.Fatal(segments, err)
 	}
-	if err := os.WriteFile(segments[0], []byte(strings.Repeat("no record ", 10)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, segments[0], strings.Repeat("no record ", 10), 0o600)
 	for args, c := range map[string]struct {
 		code int
 		want string
@@ -146,7 +142,7 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 	}
 }
 
-// Whoever passes on the id of the log line is not told that there is no such record.
+// A command with the id of the log line waits for the record, which is written after the line.
 func TestCommandsWaitForTheRecordOfTheIDInTheLog(t *testing.T) {
 	for _, command := range []string{"evictions", "explain", "replay --plugin-dir " + newNode(t).plugins} {
 		dir, id := t.TempDir(), decision.NewID(time.Now())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // "rt/x.json" is a pod's name, and was read as a file's.
@@ -37,15 +37,11 @@ func TestExplainFindsAPodThatIsNamedLikeAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("x.json", data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, "x.json", data, 0o600)
 	if got := explain("x.json"); got.Code != exitFine || !strings.Contains(got.Out, `"r2"`) || !strings.Contains(got.Errors, "tells of the file") || !strings.Contains(got.Errors, "r1") {
 		t.Errorf("explain of both: %d %s%s, want the file's record, and to be told that", got.Code, got.Out, got.Errors)
 	}
-	if err := os.WriteFile("rt", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, "rt", "", 0o600)
 	if got := explain("rt/x.json"); got.Code != exitFine || !strings.Contains(got.Out, `"r1"`) || !strings.Contains(got.Errors, "tells of the pod") {
 		t.Errorf("explain of a pod beside a file that cannot be read: %d %s%s, want the pod's record, and to be told that", got.Code, got.Out, got.Errors)
 	}
@@ -56,9 +52,7 @@ func TestExplainOfItsOwnJSONIsThatOfTheRecord(t *testing.T) {
 	const record = "../../internal/core/decision/testdata/soft.json"
 	want := evictd(t, "explain", record).Out
 	file := filepath.Join(t.TempDir(), "printed.json")
-	if err := os.WriteFile(file, []byte(evictd(t, "explain", "--json", record).Out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, evictd(t, "explain", "--json", record).Out, 0o600)
 	if got := evictd(t, "explain", file).Out; got != want || !strings.Contains(want, "2Gi came back of 3Gi that it used") {
 		t.Errorf("told\n%s\nwant\n%s", got, want)
 	}
@@ -73,9 +67,7 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, file, text, 0o600)
 		return file
 	}
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // executable writes the header of an executable, and what it has as its dynamic linker.
@@ -141,9 +143,7 @@ func TestWhatIsNoImageOfAPlugin(t *testing.T) {
 	executable(t, "other/x", elf.EM_X86_64, "")
 	executable(t, "dynamic", elf.EM_X86_64, "/lib64/ld-linux-x86-64.so.2\x00")
 	executable(t, "mainframe", elf.EM_S390, "")
-	if err := os.WriteFile("script", []byte("#!/usr/bin/python3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, "script", "#!/usr/bin/python3\n", 0o700)
 	const image = "registry.example.org/x:1"
 	for name, c := range map[string]struct {
 		args []string

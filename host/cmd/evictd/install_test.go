@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A vendor's image has its plugin and no shell: evictd's own program copies it.
@@ -12,13 +14,9 @@ func TestPluginsAreInstalledWholeAndExecutable(t *testing.T) {
 	dir := t.TempDir()
 	from, link, into := filepath.Join(dir, "vendor"), filepath.Join(dir, "memory"), filepath.Join(dir, "plugins")
 	for range 2 { // the second time over what is there
-		if err := os.WriteFile(from, []byte("program"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, from, "program", 0o600)
 		_ = os.Remove(link)
-		if err := os.Symlink("../builtin", link); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, "../builtin", link)
 		if code := execute(t.Context(), []string{"plugins", "install", from, link, into}, os.Stdout, os.Stderr); code != exitFine {
 			t.Fatalf("exit code %d", code)
 		}

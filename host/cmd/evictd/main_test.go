@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What this machine may have of evictd's is no part of a test.
@@ -25,9 +27,7 @@ func TestWithoutConfigTheFileOfTheDaemonCounts(t *testing.T) {
 			t.Errorf("evictd %s: %s, where there is no file", command, got)
 		}
 	}
-	if err := os.WriteFile(file, []byte("no-field: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, "no-field: 1\n", 0o600)
 	for _, command := range commands {
 		if got := said(command); !strings.Contains(got, file+`: "no-field": unknown field`) {
 			t.Errorf("evictd %s: %q, want what is wrong with %s", command, got, file)

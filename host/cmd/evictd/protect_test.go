@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/ground/systemd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const systemDropIn = "etc/systemd/system/system.slice.d/50-evictd.conf"
@@ -23,9 +24,9 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 	if err := os.CopyFS(root, os.DirFS("../../internal/ground/systemd/testdata/node")); err != nil {
 		t.Fatal(err)
 	}
-	putFile(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n")
+	testos.Put(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n", 0o755)
 	calls := filepath.Join(n.dir, "calls")
-	putFile(t, filepath.Join(n.dir, "bin/systemctl"), "#!/bin/sh\necho \"$@\" >> "+calls+"\n[ ! -e "+n.dir+"/broken ] || { echo no bus >&2; exit 1; }\n")
+	testos.Put(t, filepath.Join(n.dir, "bin/systemctl"), "#!/bin/sh\necho \"$@\" >> "+calls+"\n[ ! -e "+n.dir+"/broken ] || { echo no bus >&2; exit 1; }\n", 0o755)
 	t.Setenv("PATH", filepath.Join(n.dir, "bin")+":"+os.Getenv("PATH"))
 	return root, func(args ...string) (result, string) {
 		t.Helper()
@@ -33,16 +34,6 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 		got := evictd(t, append([]string{"protect-node", "--config=", "--root-dir", root, "--runtime-endpoint", "unix://" + n.socket}, args...)...)
 		said, _ := os.ReadFile(calls) // none if it was not called
 		return got, string(said)
-	}
-}
-
-func putFile(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -91,7 +82,7 @@ func TestProtectNodePrintsWritesAndRemoves(t *testing.T) {
 		}
 	}
 	other := filepath.Join(root, "etc/systemd/system/evictd.service.d/10-mine.conf")
-	putFile(t, other, "[Service]\n")
+	testos.Put(t, other, "[Service]\n", 0o755)
 	if got, calls := protectNode("--remove"); got != (result{}) || calls != "daemon-reload\n" {
 		t.Errorf("--remove: %+v, systemctl %q", got, calls)
 	}
@@ -111,9 +102,7 @@ func TestProtectNodeKeepsFilesOfOthers(t *testing.T) {
 	} {
 		root, protectNode := systemdNode(t)
 		file := filepath.Join(root, systemDropIn)
-		if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, filepath.Dir(file), 0o755)
 		if err := put(file); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +125,7 @@ func TestProtectNodeKeepsFilesOfOthers(t *testing.T) {
 
 func TestProtectNodeSaysWhatPreventsIt(t *testing.T) {
 	root, protectNode := systemdNode(t)
-	putFile(t, filepath.Join(root, "../broken"), "")
+	testos.Put(t, filepath.Join(root, "../broken"), "", 0o755)
 	if got, _ := protectNode("--write"); got.Code != exitFailure || got.Errors != "evictd: systemctl daemon-reload: exit status 1: no bus\n" {
 		t.Errorf("systemctl fails: %+v", got)
 	}
@@ -152,10 +141,7 @@ func TestProtectNodeSaysWhatPreventsIt(t *testing.T) {
 }
 
 func TestThePurgeKnowsTheDropInsByTheirMark(t *testing.T) {
-	script, err := os.ReadFile("../../../deploy/packages/postremove.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := testos.ReadFile(t, "../../../deploy/packages/postremove.sh")
 	_, mark, _ := strings.Cut(string(script), "grep -qs '^")
 	if mark, _, _ = strings.Cut(mark, "'"); mark == "" || !strings.HasPrefix(systemd.Mark, mark) || !strings.Contains(string(script), systemd.Path("*")) {
 		t.Errorf("the script looks for %q", mark)

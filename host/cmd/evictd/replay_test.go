@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestWhichFilesAreScenarios(t *testing.T) {
@@ -49,9 +50,7 @@ func TestPluginsStandBesideTheProgram(t *testing.T) {
 func TestReplayIsRefused(t *testing.T) {
 	n := newNode(t)
 	scenario := filepath.Join(n.dir, "a.yaml")
-	if err := os.WriteFile(scenario, []byte("step: []\nsteps: [{summary: {}, advanceSeconds: soon}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, scenario, "step: []\nsteps: [{summary: {}, advanceSeconds: soon}]\n", 0o600)
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -83,9 +82,7 @@ func TestReplayIsRefused(t *testing.T) {
 func TestReplayOfARefusedConfiguration(t *testing.T) {
 	n := newNode(t)
 	scenario := filepath.Join(n.dir, "refused.yaml")
-	if err := os.WriteFile(scenario, []byte("config: {evictionHard: {foo: 1Gi}}\nsteps: [{summary: {}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, scenario, "config: {evictionHard: {foo: 1Gi}}\nsteps: [{summary: {}}]\n", 0o600)
 	got := evictd(t, "replay", "--plugin-dir", n.plugins, "--json", scenario)
 	if want := `{"schemaVersion":1,"oracle":"evictd","scenario":"refused","configError":"evictionHard[\"foo\"]: unsupported`; got.Code != 0 || !strings.HasPrefix(got.Out, want) {
 		t.Errorf("exit code %d, %s%s", got.Code, got.Out, got.Errors)
@@ -99,9 +96,7 @@ func TestReplayOfARefusedConfiguration(t *testing.T) {
 func TestAPluginDirectoryIsRelativeToTheCaller(t *testing.T) {
 	n := newNode(t)
 	t.Chdir(filepath.Dir(n.plugins))
-	if err := os.WriteFile("record.yaml", []byte("steps: [{summary: {}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, "record.yaml", "steps: [{summary: {}}]\n", 0o600)
 	if got := evictd(t, "replay", "--plugin-dir", filepath.Base(n.plugins), "record.yaml"); got.Code == exitUsage || strings.Contains(got.Errors, "no such file") {
 		t.Errorf("exit code %d, %s%s", got.Code, got.Out, got.Errors)
 	}
@@ -111,15 +106,11 @@ func TestAPluginDirectoryIsRelativeToTheCaller(t *testing.T) {
 // word.
 func TestPluginsThatDoNotStartAreReported(t *testing.T) {
 	n := newNode(t)
-	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(n.plugins, "memory"), "#!/bin/sh\nexit 1\n", 0o755)
 	var scenarios []string
 	for _, name := range []string{"a.yaml", "b.yaml"} {
 		scenarios = append(scenarios, filepath.Join(n.dir, name))
-		if err := os.WriteFile(scenarios[len(scenarios)-1], []byte("steps: [{summary: {}}]\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, scenarios[len(scenarios)-1], "steps: [{summary: {}}]\n", 0o600)
 	}
 	got := evictd(t, append([]string{"replay", "--plugin-dir", n.plugins}, scenarios...)...)
 	if got.Code != 0 || !strings.HasPrefix(got.Errors, "evictd: plugin memory did not start: ") || strings.Count(got.Errors, "\n") != 1 {
@@ -188,14 +179,10 @@ func TestScratchDirectoriesHaveShortPaths(t *testing.T) {
 // A plugin that did not run was "no pod goes instead", and exit code 0.
 func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
 	n := newNode(t)
-	if err := os.WriteFile(filepath.Join(n.plugins, "memory"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(n.plugins, "memory"), "#!/bin/sh\nexit 1\n", 0o755)
 	r := choice("r1", "rt/x.json")
 	state, with := recorded(t, r), filepath.Join(n.dir, "with.yaml")
-	if err := os.WriteFile(with, []byte("evictionHard: {pid.available: \"100\"}\nenforceNodeAllocatable: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, with, "evictionHard: {pid.available: \"100\"}\nenforceNodeAllocatable: []\n", 0o600)
 	const want = "r1: not known which pod goes, step 0: memory.available: plugin memory does not run"
 	for _, args := range [][]string{{"r1"}, {"rt/x.json"}, {"--since", "1d"}, {"--json", "r1"}} {
 		got := evictd(t, append([]string{"replay", "--plugin-dir", n.plugins, "--state-dir", state}, args...)...)

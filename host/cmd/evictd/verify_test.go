@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // script makes an executable that is no plugin.
 func script(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\necho 'hello \033[31mred'\nexec sleep 60\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path, "#!/bin/sh\necho 'hello \033[31mred'\nexec sleep 60\n", 0o700)
 	return path
 }
 
@@ -69,19 +67,13 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, path, text, 0o600)
 		return path
 	}
 	path := script(t)
 	module := filepath.Join(dir, "own")
-	if err := os.MkdirAll(filepath.Join(module, "bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, filepath.Join(module, "bin", "own")); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, filepath.Join(module, "bin"), 0o700)
+	testos.Symlink(t, path, filepath.Join(module, "bin", "own"))
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -116,9 +108,7 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 
 func TestPluginConfigIsReadFromYAML(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte("factor: 2 # twice\nskip: [a]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path, "factor: 2 # twice\nskip: [a]\n", 0o600)
 	pipe := path + ".pipe"
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,6 @@ func (b *broken) former(s eviction.Signal) eviction.Observation {
 	return b.before[s]
 }
 
-// misreport falsifies an observation.
 func (b *broken) misreport(o *eviction.Observation) {
 	switch {
 	case b.Kind == fault.Oversized:
@@ -126,7 +125,6 @@ func (b *broken) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	})
 }
 
-// mismeasure falsifies a measurement.
 func (b *broken) mismeasure(m *eviction.Measurement, emit func(eviction.Measurement)) {
 	switch {
 	case b.Kind == fault.Oversized:

@@ -72,7 +72,6 @@ func ranking(p *eviction.Plugin, do func(eviction.RankRequest, []eviction.Ranked
 	})
 }
 
-// blockThread blocks a thread for ever.
 func blockThread() {
 	runtime.LockOSThread()
 	for {

@@ -202,7 +202,6 @@ func (s *Server) term(c *container) {
 	}
 }
 
-// exit ends the container.
 func (s *Server) exit(c *container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

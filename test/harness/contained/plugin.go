@@ -17,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // maxWait is for what a loaded machine does late; a start is half a second.
@@ -40,9 +41,7 @@ func Start(t *testing.T, command ...string) *Plugin {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := &Plugin{Socket: filepath.Join(dir, "10-acme.sock"), cmd: exec.Command(command[0], command[1:]...)}
-	if err := os.WriteFile(p.Socket, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, p.Socket, "", 0o666)
 	p.cmd.Env, p.cmd.Stderr = []string{"EVICTD_PLUGIN_SOCKET=" + p.Socket}, &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -108,12 +107,8 @@ func Serves(t *testing.T, name string, command ...string) {
 	}
 	t.Run("with another in its place", func(t *testing.T) {
 		p := Start(t, command...)
-		if err := os.WriteFile(p.Socket+".other", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(p.Socket+".other", p.Socket); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, p.Socket+".other", "", 0o600)
+		testos.Rename(t, p.Socket+".other", p.Socket)
 		p.End(t, syscall.SIGTERM)
 		if _, err := os.Lstat(p.Socket); err != nil {
 			t.Errorf("the other's: %v", err)

@@ -3,13 +3,13 @@ package daemon
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A Daemon is a running evictd. Its methods fail the test where those of Process would return an
@@ -39,9 +39,7 @@ func Start(t testing.TB, config map[string]any) *Daemon {
 	}
 	maps.Copy(full, config)
 	if manifests, ok := full["podManifestDir"].(string); ok { // nil with mode kubernetes
-		if err := os.MkdirAll(manifests, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, manifests, 0o755)
 	}
 	d := &Daemon{Dir: dir, RunDir: full["runDir"].(string), t: t, config: full}
 	d.WriteConfig(full)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // stand is a program that takes evictd's command line, says that it is ready and
@@ -31,9 +33,7 @@ func startStand(t *testing.T, exit int, address string) *Process {
 		t.Fatal(err)
 	}
 	script := filepath.Join(dir, "evictd")
-	if err := os.WriteFile(script, fmt.Appendf(nil, stand, exit, address), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, script, fmt.Appendf(nil, stand, exit, address), 0o600)
 	p, err := Start(Options{Binary: script, ConfigFile: config, Command: func(name string, args ...string) *exec.Cmd {
 		return exec.Command("/bin/sh", append([]string{name}, args...)...)
 	}})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/harness/child"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -79,10 +80,7 @@ func Module(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatalf("%s --version: %v", packaged, err)
 	}
-	content, err := os.ReadFile(filepath.Join("/usr/lib/uml/modules", strings.TrimSpace(string(release)), "kernel", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, filepath.Join("/usr/lib/uml/modules", strings.TrimSpace(string(release)), "kernel", name))
 	return content
 }
 
@@ -120,10 +118,7 @@ func (m Machine) makeInitramfs(t *testing.T, dir string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "guest.test")
 	BuildTests(t, binary)
-	content, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, binary)
 	entries := []entry{
 		{name: "dev", mode: modeDir},
 		{name: "dev/console", mode: modeCharDevice, major: 5, minor: 1},
@@ -140,9 +135,7 @@ func (m Machine) makeInitramfs(t *testing.T, dir string) string {
 		entries = append(entries, entry{name: name, mode: modeFile, content: content})
 	}
 	initramfs := filepath.Join(dir, "initramfs.cpio")
-	if err := os.WriteFile(initramfs, archive(entries...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, initramfs, archive(entries...), 0o600)
 	return initramfs
 }
 

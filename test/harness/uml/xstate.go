@@ -3,10 +3,11 @@ package uml
 import (
 	"bytes"
 	_ "embed"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 //go:embed src/xstate.c
@@ -17,9 +18,7 @@ var xstateSource []byte
 func buildXstate(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	source, library := filepath.Join(dir, "xstate.c"), filepath.Join(dir, "xstate.so")
-	if err := os.WriteFile(source, xstateSource, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, source, xstateSource, 0o600)
 	compile(t, append(flags, "-shared", "-fPIC", "-o", library, source)...)
 	return library
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // needCompiler skips where User-Mode Linux cannot run either.
@@ -69,10 +71,7 @@ func TestRegistersReachAProcess(t *testing.T) {
 	if got, err := write(t, program, "real", buildXstate(t, t.TempDir())); err != nil || got != want {
 		t.Errorf("with the library: %q, %v; want %q", got, err, want)
 	}
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testos.ReadFile(t, "/proc/cpuinfo")
 	bare := want
 	if strings.Contains(string(info), " amx_tile") {
 		bare = "set registers: Bad address\n"

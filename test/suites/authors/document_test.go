@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A block is a fenced block of the document.
@@ -45,10 +47,7 @@ func repository(t *testing.T) string {
 
 func readDocument(t *testing.T) []block {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(repository(t), "docs/plugin-authors.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testos.ReadFile(t, filepath.Join(repository(t), "docs/plugin-authors.md"))
 	blocks, err := parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -147,10 +146,7 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 func TestLinksOfTheDocument(t *testing.T) {
 	docs := filepath.Join(repository(t), "docs")
-	raw, err := os.ReadFile(filepath.Join(docs, "plugin-authors.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testos.ReadFile(t, filepath.Join(docs, "plugin-authors.md"))
 	links := link.FindAllStringSubmatch(string(raw), -1)
 	if len(links) < 5 {
 		t.Errorf("%d links were found, want more", len(links))

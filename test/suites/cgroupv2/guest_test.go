@@ -20,6 +20,7 @@ import (
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -86,9 +87,7 @@ func (d driver) makePod(t *testing.T) {
 	for part := range strings.SplitSeq(d.container, "/") {
 		write(t, dir+"/cgroup.subtree_control", "+memory")
 		dir = filepath.Join(dir, part)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, dir, 0o755)
 		made := dir
 		t.Cleanup(func() {
 			if err := os.Remove(made); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -140,12 +139,8 @@ func TestGuestPodsAndNode(t *testing.T) {
 				t.Errorf("containers: %+v, want none and about 40 MiB", m.Containers)
 			}
 			h.end(t)
-			if err := os.Remove(cgroups + "/" + d.container); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Remove(cgroups + "/" + d.pod); err != nil {
-				t.Fatal(err)
-			}
+			testos.Remove(t, cgroups+"/"+d.container)
+			testos.Remove(t, cgroups+"/"+d.pod)
 			if m := measure(t, p); m.State != eviction.NoStats {
 				t.Errorf("pod that is gone: %+v, want no stats", m)
 			}
@@ -280,10 +275,7 @@ func measure(t *testing.T, p sdk.Plugin) (out eviction.Measurement) {
 
 func memTotal(t *testing.T) int64 {
 	t.Helper()
-	content, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, "/proc/meminfo")
 	var kib int64
 	if _, err := fmt.Sscanf(string(content), "MemTotal: %d kB", &kib); err != nil {
 		t.Fatal(err)
@@ -295,7 +287,5 @@ func between(v, low, high int64) bool { return low <= v && v <= high }
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, name, content, 0)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-// holdConnections holds 1000 connections.
 func holdConnections(t *testing.T, address string) (letGo func()) {
 	t.Helper()
 	var held []net.Conn

@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -53,9 +54,7 @@ func start(t *testing.T, config map[string]any, names ...string) *node {
 		added := n.runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main"}}})
 		memory.AddContainers("besteffort", "uid-"+name, added.ContainerIDs)
 		manifest := fmt.Appendf(nil, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%s}\nspec: {containers: [{name: main, image: none}]}\n", name, name)
-		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), manifest, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(manifests, name+".yaml"), manifest, 0o644)
 	}
 	n.write("spare", "5000 10000")
 	n.write("wear", "5000 10000")
@@ -137,7 +136,6 @@ func (n *node) status() status {
 	return s
 }
 
-// eventually waits for a status.
 func (n *node) eventually(what string, ok func(status) bool) status {
 	n.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -165,7 +163,6 @@ func (s status) observed(signal string) bool {
 
 func (s status) under(condition string) bool { return slices.Contains(s.Conditions, condition) }
 
-// event waits for an event.
 func (n *node) event(kind, reason string) evictd.Record {
 	n.t.Helper()
 	return n.Await("event "+reason, within, func(r evictd.Record) bool {

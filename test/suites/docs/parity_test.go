@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -108,9 +110,6 @@ func declared(m []string) error {
 
 func lines(t *testing.T, path string) []string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, path)
 	return strings.Split(string(text), "\n")
 }

@@ -106,7 +106,6 @@ var (
 	disks       = []string{"nodefs.available", localLimits}
 )
 
-// inputs are all rows.
 func inputs() []input {
 	only := func(why string, faults ...string) map[string]string {
 		never := map[string]string{}

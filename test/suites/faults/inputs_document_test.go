@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// inputTables are the cells of inputs as Markdown.
 func inputTables() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| input | fault | %s | kubelet |\n|---|---|%s---|\n", strings.Join(inputSignals, " | "), strings.Repeat("---|", len(inputSignals)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/document"
 )
 
 // atOnce bounds the worlds at a time: nearly all of them wait.
@@ -38,36 +39,10 @@ func TestMatrix(t *testing.T) {
 	t.Logf("every call in every way: outcome, time it took, budget\n%s", table.String())
 }
 
-const document = "../../../docs/fault-matrix.md"
-
-// The document's tables are those of the cells. EVICTD_WRITE_DOCS=1 writes them.
 func TestTheDocumentHasTheMatrix(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(text)
-	for name, made := range map[string]string{"matrix": tables(), "inputs": inputTables()} {
-		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
-		head, rest, ok := strings.Cut(want, begin)
-		_, tail, ended := strings.Cut(rest, end)
-		if !ok || !ended {
-			t.Fatalf("%s has no lines %q and %q", document, begin, end)
-		}
-		want = head + begin + made + end + tail
-	}
-	if os.Getenv("EVICTD_WRITE_DOCS") != "" {
-		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if string(text) != want {
-		t.Errorf("%s is not up to date: run go test ./test/suites/faults with EVICTD_WRITE_DOCS=1", document)
-	}
+	document.Compare(t, "../../../docs/fault-matrix.md", map[string]string{"matrix": tables(), "inputs": inputTables()})
 }
 
-// tables are the cells as Markdown.
 func tables() string {
 	all := cells()
 	find := func(who, base string, call fault.Call, row string) string {

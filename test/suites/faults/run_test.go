@@ -14,6 +14,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // slack is for a machine that runs many of these worlds at once.
@@ -37,9 +38,7 @@ func (c cell) run(t *testing.T) (took time.Duration) {
 	if c.Call == fault.Observe || c.outcome != reported {
 		c.awaitPass(t, d)
 	}
-	if err := os.WriteFile(armed, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, armed, "", 0o644)
 	if (c.who == custom || c.who == socket) && c.Call == fault.Observe {
 		c.awaitStrike(t) // else the built-in plugin, which is asked beside it, may be first
 	}
@@ -134,8 +133,7 @@ func passes(t *testing.T, d *daemon.Daemon) (n uint64) {
 	return s.Passes
 }
 
-// awaitPasses waits until n more passes have concluded something, which is that nobody
-// has to go.
+// awaitPasses waits until n more passes have concluded that no pod has to go.
 func (c cell) awaitPasses(t *testing.T, d *daemon.Daemon, n uint64) {
 	t.Helper()
 	before := passes(t, d)

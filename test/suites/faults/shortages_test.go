@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -90,9 +91,7 @@ func (r rowOfShortages) run(t *testing.T) (took []time.Duration) {
 		}
 		return nil
 	})
-	if err := os.WriteFile(armed, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, armed, "", 0o644)
 	for i := range shortages {
 		began := time.Now()
 		w.pressure("memory")

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	sigs "sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/harness/fence"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const deploy = "../../../deploy/"
@@ -30,10 +30,7 @@ const deploy = "../../../deploy/"
 // with kubectl.
 func read(t *testing.T, file string) []metav1.Object {
 	t.Helper()
-	text, err := os.ReadFile(deploy + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, deploy+file)
 	var all []metav1.Object
 	for r := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
 		doc, err := r.Read()
@@ -99,10 +96,7 @@ func only[T metav1.Object](all []metav1.Object) []T {
 }
 
 func TestTheKustomizationHasWhatIsThere(t *testing.T) {
-	text, err := os.ReadFile(deploy + "rbac/kustomization.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, deploy+"rbac/kustomization.yaml")
 	var k struct {
 		metav1.TypeMeta `json:",inline"`
 		Resources       []string `json:"resources"`
@@ -185,7 +179,7 @@ func TestReadersOfMetricsReadMetrics(t *testing.T) {
 	}
 }
 
-// One name that differs, and the policies are about somebody who does not exist.
+// With one different name the policies are about an account that does not exist.
 func TestAllAreAboutTheSameAccount(t *testing.T) {
 	account := only[*v1.ServiceAccount](read(t, "rbac/account.yaml"))[0]
 	if namespace := only[*v1.Namespace](read(t, "rbac/account.yaml"))[0]; namespace.Name != account.Namespace {

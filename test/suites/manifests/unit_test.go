@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What this version of systemd does not know yet, and what a directory with one unit lacks.
@@ -24,20 +26,12 @@ func analyze(t *testing.T, args ...string) string {
 func TestTheUnitHasNoSettingThatSystemdDoesNotTake(t *testing.T) {
 	root := t.TempDir()
 	unit := filepath.Join(root, "etc/systemd/system/evictd.service")
-	text, err := os.ReadFile(deploy + "evictd.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, deploy+"evictd.service")
 	for file, is := range map[string]struct {
 		text []byte
 		mode os.FileMode
 	}{unit: {text, 0o644}, filepath.Join(root, "usr/bin/evictd"): {nil, 0o755}, filepath.Join(root, "bin/kill"): {nil, 0o755}, filepath.Join(root, "bin/dd"): {nil, 0o755}} {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, is.text, is.mode); err != nil {
-			t.Fatal(err)
-		}
+		testos.Put(t, file, is.text, is.mode)
 	}
 	for line := range strings.Lines(analyze(t, "verify", "--root="+root, "evictd.service")) {
 		if !unknown.MatchString(line) {
@@ -47,10 +41,7 @@ func TestTheUnitHasNoSettingThatSystemdDoesNotTake(t *testing.T) {
 }
 
 func TestTheExposureOfTheUnitIsAsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, "../../../docs/operations.md")
 	said := regexp.MustCompile("`systemd-analyze security evictd` gives ([0-9.]+) of 10 .*by systemd ([0-9]+)\\)").FindSubmatch(text)
 	if said == nil {
 		t.Fatal("docs/operations.md does not say what systemd-analyze gives the unit any more")

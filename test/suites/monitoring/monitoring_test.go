@@ -23,6 +23,7 @@ import (
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const deployed = "../../../deploy/chart/files/"
@@ -66,10 +67,7 @@ func queries(t *testing.T) map[string][]string {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, name)
 	return content
 }
 
@@ -191,9 +189,7 @@ rule_files: [%s]
 scrape_configs: [%s]
 `, rules, jobs)
 	file := filepath.Join(dir, "prometheus.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, config, 0o600)
 	cmd := exec.CommandContext(t.Context(), program, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {

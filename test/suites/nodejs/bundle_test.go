@@ -55,7 +55,6 @@ func bundle(t *testing.T) string {
 	return filepath.Join(built.dir, example)
 }
 
-// plugin returns the path of the plugin.
 func plugin(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(bundle(t), "dist/node-rank")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // docs/protocol.md has a table of what is in a plugin's environment, and says that
@@ -18,10 +19,7 @@ func TestTheEnvironmentIsAsDocumented(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") == "" {
 		t.Skip("needs real processes: run make test")
 	}
-	text, err := os.ReadFile("../../../docs/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, "../../../docs/protocol.md")
 	_, table, _ := strings.Cut(string(text), "\n### Environment\n")
 	table, _, _ = strings.Cut(table, "\n###")
 	var want []string
@@ -36,9 +34,7 @@ func TestTheEnvironmentIsAsDocumented(t *testing.T) {
 
 	script := filepath.Join(t.TempDir(), "shows")
 	show := "#!/bin/sh\ntr '\\0' '\\n' </proc/$$/environ >&2\necho cwd=$(pwd) umask=$(umask) stdin=$(cat) >&2\necho that is all >&2\n"
-	if err := os.WriteFile(script, []byte(show), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, script, show, 0o755)
 	dir := daemon.PluginDir(t)
 	daemon.Install(t, script, filepath.Join(dir, "shows"))
 	d := daemon.Start(t, map[string]any{"pluginDir": dir, "rootDir": daemon.NewNode(t, gib).Root})

@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/contained"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -38,9 +39,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{node: daemon.NewNode(t, 8*gib), runtime: fakecri.Start(t)}
 	manifests, run := t.TempDir(), daemon.RunDir(t)
 	// A plugin of another user must reach its socket.
-	if err := os.Chmod(run, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, run, 0o711)
 	w.config = map[string]any{
 		"pluginDir":          daemon.PluginDir(t),
 		"runDir":             run,
@@ -59,9 +58,7 @@ func newWorld(t *testing.T) *world {
 		w.node.AddContainers("besteffort", "uid-"+name, added.ContainerIDs)
 		manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%[1]s, labels: {tier: %[1]s}}\n"+
 			"spec: {containers: [{name: main, image: none}]}\n", name)
-		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(manifest), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(manifests, name+".yaml"), manifest, 0o644)
 	}
 	return w
 }
@@ -71,10 +68,7 @@ func (w *world) settings(of map[string]any) {
 }
 
 func TestThePluginSaysWhoGoes(t *testing.T) {
-	content, err := os.ReadFile(plugin(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, plugin(t))
 	pin := fmt.Sprintf("%x", sha256.Sum256(content))
 	for name, c := range map[string]struct {
 		settings map[string]any
@@ -177,12 +171,8 @@ func TestTheOpenedFileIsTheOneThatRuns(t *testing.T) {
 	}
 	defer file.Close()
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\necho another file ran >&2\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(other, path); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, other, "#!/bin/sh\necho another file ran >&2\n", 0o755)
+	testos.Rename(t, other, path)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/fd/3")
 	cmd.ExtraFiles = []*os.File{file}
 	cmd.Env = []string{"UNUSED="} // and no cookie

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What requests cost the daemon while local programs ask as fast as they can is printed: a share of a
@@ -74,10 +74,7 @@ func flood(address, page string, clients int, keep bool, answered, failed *atomi
 // ticks are the hundredths of a second of CPU time that a process has used.
 func ticks(t *testing.T, pid int) (n int) {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stat := testos.ReadFile(t, fmt.Sprintf("/proc/%d/stat", pid))
 	var user, system int
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
 	if _, err := fmt.Sscan(fields[12]+" "+fields[13], &user, &system); err != nil { // utime and stime, 14 and 15 of all

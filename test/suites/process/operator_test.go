@@ -19,13 +19,12 @@ import (
 	"github.com/evictd/evictd/shared/memlock"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path, text, 0o644)
 }
 
 func saysAll(text string, parts ...string) error {
@@ -81,9 +80,7 @@ func TestBadPluginDirectory(t *testing.T) {
 		"missing": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "nowhere") }, "does not exist"},
 		"writable by others": {func(t *testing.T) string {
 			dir := t.TempDir()
-			if err := os.Chmod(dir, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			testos.Chmod(t, dir, 0o777)
 			return dir
 		}, "writable"},
 	} {
@@ -176,9 +173,7 @@ func TestAPluginWithoutASource(t *testing.T) {
 func chmod(mode os.FileMode) func(*testing.T, string) {
 	return func(t *testing.T, file string) {
 		t.Helper()
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		testos.Chmod(t, file, mode)
 	}
 }
 
@@ -270,9 +265,7 @@ func TestARequiredSignalWithoutObserverMakesTheHostNotReady(t *testing.T) {
 func TestPodsWithoutAManifestMakeTheHostNotReadyWhileMemoryIsShort(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"big", "small"} {
-		if err := os.Remove(filepath.Join(w.manifests, name+".yaml")); err != nil {
-			t.Fatal(err)
-		}
+		testos.Remove(t, filepath.Join(w.manifests, name+".yaml"))
 	}
 	d := w.startReady()
 	awaitHealth := func(want int, says string) {
@@ -350,9 +343,7 @@ func TestTheNextVictimIsReported(t *testing.T) {
 	}
 	wantAll(t, "observe --json", ask("observe", "--json", "--times", "1"), `{"version":`, `"thresholds":[`)
 	now := filepath.Join(t.TempDir(), "now.json")
-	if err := os.WriteFile(now, []byte(ask("rank", "--json")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, now, ask("rank", "--json"), 0o600)
 	for _, ranker := range []string{"memory", "rival"} {
 		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "replay", "--plugin-dir", w.plugins("memory", ranker), now).CombinedOutput()
 		if err != nil {
@@ -386,10 +377,7 @@ func TestWhatAnEvictionNeedsStaysInMemory(t *testing.T) {
 	w.plugins("memory", "rival-hangs-in-rank")
 	d := w.startReady()
 	locked := func(pid int) (kib int) {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := testos.ReadFile(t, fmt.Sprintf("/proc/%d/status", pid))
 		_, after, _ := strings.Cut(string(status), "\nVmLck:")
 		if _, err := fmt.Sscan(after, &kib); err != nil {
 			t.Fatalf("%v: %s", err, status)

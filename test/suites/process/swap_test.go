@@ -3,7 +3,6 @@ package process
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,26 +11,20 @@ import (
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // replace puts a program in the place of another one as an installer does. The
-// faulty one may pose as somebody else.
+// faulty one may pose as another plugin.
 func replace(t *testing.T, program, file, as string) {
 	t.Helper()
-	content, err := os.ReadFile(daemon.Build(t, program))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, daemon.Build(t, program))
 	if as != "" {
 		content = append(content, "\x00posing as "+as...)
 	}
 	beside := filepath.Join(filepath.Dir(file), "."+filepath.Base(file))
-	if err := os.WriteFile(beside, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(beside, file); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, beside, content, 0o755)
+	testos.Rename(t, beside, file)
 }
 
 func statusOf(t *testing.T, d *daemon.Daemon) host.Status {
@@ -73,9 +66,7 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 	const grace = 4 * time.Second
 	w := newWorld(t)
 	for _, dir := range []string{"var/lib/kubelet", "images"} {
-		if err := os.MkdirAll(filepath.Join(w.node.Root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, filepath.Join(w.node.Root, dir), 0o755)
 	}
 	w.runtime.SetImageDir("/images")
 	w.config["evictionHard"] = map[string]string{"nodefs.available": "1"}
@@ -100,9 +91,7 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 		return nil
 	})
 
-	if err := os.Remove(filepath.Join(dir, "disk")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "disk"))
 	daemon.Eventually(t, time.Second, func() error {
 		s := statusOf(t, d)
 		state, why := observation(s, "nodefs.available")
@@ -133,7 +122,7 @@ func TestADiskPluginThatIsRemovedAndPutBack(t *testing.T) {
 }
 
 // TestARankerThatIsReplacedWhileItRanks: the pass ends with the process that it
-// began with, the next one has the other; what does not start replaces nobody.
+// began with, the next one has the other; a plugin that does not start replaces none.
 func TestARankerThatIsReplacedWhileItRanks(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.plugins("memory", "rival-slow-in-rank"), "rival-slow-in-rank")

@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/contained"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -109,20 +110,15 @@ func TestThePluginInPythonServesInAContainer(t *testing.T) {
 func TestAnExceptionsTracebackIsInTheLog(t *testing.T) {
 	plugin(t)
 	dir := copied(t)
-	main, err := os.ReadFile(filepath.Join(dir, "__main__.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	main := testos.ReadFile(t, filepath.Join(dir, "__main__.py"))
 	wrong := strings.Replace(string(main), "def rank_pods(request):\n", "def rank_pods(request):\n    {}['tier']\n", 1)
-	if err := os.WriteFile(filepath.Join(dir, "__main__.py"), []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, "__main__.py"), wrong, 0o600)
 	file := filepath.Join(dir, "wrong")
 	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "build.sh"), file).CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
 	}
 	p := contained.Start(t, file)
-	_, err = p.Ranker.Rank(t.Context(), eviction.RankRequest{Signal: eviction.MemoryAvailable})
+	_, err := p.Ranker.Rank(t.Context(), eviction.RankRequest{Signal: eviction.MemoryAvailable})
 	if err == nil || !strings.Contains(err.Error(), "KeyError: 'tier' (__main__.py:") {
 		t.Errorf("the call ends with %v, want the exception and its line", err)
 	}
@@ -162,9 +158,7 @@ func TestAPluginInPlainPythonKeepsTheContract(t *testing.T) {
 func configured(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("first: oldest\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, "first: oldest\n", 0o644)
 	return file
 }
 
@@ -192,9 +186,7 @@ func TestThePluginInPythonSaysWhoGoes(t *testing.T) {
 				node.AddContainers("besteffort", "uid-"+name, added.ContainerIDs)
 				manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%[1]s}\n"+
 					"spec: {containers: [{name: main, image: none}]}\nstatus: {startTime: \"2026-01-0%dT00:00:00Z\"}\n", name, i+1)
-				if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), []byte(manifest), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testos.WriteFile(t, filepath.Join(manifests, name+".yaml"), manifest, 0o644)
 			}
 			d := daemon.Start(t, map[string]any{
 				"pluginDir": plugins, "runDir": run, "rootDir": node.Root, "podManifestDir": manifests,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // maxWait is for a loaded machine; unloaded all traces take half a minute.
@@ -43,12 +44,8 @@ func install(t *testing.T) *program {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	p := &program{t: t, binary: filepath.Join(dir, "evictd"), tmp: filepath.Join(dir, "tmp")}
 	for _, d := range []string{dir, filepath.Join(dir, "plugins"), p.tmp} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, d, 0o755)
+		testos.Chmod(t, d, 0o755)
 	}
 	daemon.Install(t, daemon.Build(t, "evictd"), p.binary)
 	for _, name := range []string{"memory", "disk", "pid"} {
@@ -123,19 +120,14 @@ func TestEveryDecisionOfKubernetes137(t *testing.T) {
 	if code, out, errs := p.run(append([]string{"--check"}, files...)...); code != 0 || out != "48 passed, 0 failed, 0 skipped\n" {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
-	trace, err := os.ReadFile("../../traces137/rule-sidecar-limit.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := testos.ReadFile(t, "../../traces137/rule-sidecar-limit.json")
 	for oracle, c := range map[string]struct {
 		flags []string
 		code  int
 	}{"k8s.io/kubernetes v1.36.3": {nil, 1}, "unknown": {nil, 0}, "unnamed": {[]string{"--compatibility", "1.36"}, 1}} {
 		file := filepath.Join(filepath.Dir(p.binary), "trace.json")
 		other := strings.ReplaceAll(string(trace), "k8s.io/kubernetes v1.37.2 pkg/kubelet/eviction", oracle)
-		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, file, other, 0o600)
 		if code, out, errs := p.run(append(c.flags, "--check", file)...); code != c.code {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", oracle, code, c.code, out, errs)
 		}
@@ -153,14 +145,9 @@ func TestDecisionsAsJSON(t *testing.T) {
 
 func TestATraceThatIsNotDecidedAlike(t *testing.T) {
 	p := install(t)
-	good, err := os.ReadFile(traces(t, "rule-reclaim-suffices.json")[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := testos.ReadFile(t, traces(t, "rule-reclaim-suffices.json")[0])
 	bad := filepath.Join(t.TempDir(), "bad.json")
-	if err := os.WriteFile(bad, []byte(strings.ReplaceAll(string(good), `"Attempting to reclaim`, `"Trying to reclaim`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, bad, strings.ReplaceAll(string(good), `"Attempting to reclaim`, `"Trying to reclaim`), 0o600)
 	code, out, errs := p.run("--check", bad, filepath.Join(t.TempDir(), "absent.json"))
 	if code != 1 || !strings.Contains(out, "FAIL "+bad+"\n") || !strings.Contains(out, `recorded "Trying to reclaim`) ||
 		!strings.HasSuffix(out, "\n0 passed, 2 failed, 0 skipped\n") {
@@ -212,24 +199,19 @@ func TestAnInterruptLeavesNothing(t *testing.T) {
 	p.leftNothing()
 }
 
-// A replay of a scenario with a vendor's plugin emptied the vendor's cache on the machine
-// where somebody looked at it.
+// A replay of a scenario with a vendor's plugin emptied the vendor's cache on the replaying machine.
 func TestStepsOfAVendorRunOnlyIfTheyMay(t *testing.T) {
 	p := install(t)
 	daemon.Install(t, daemon.Build(t, "drive"), filepath.Join(filepath.Dir(p.binary), "plugins", "drive"))
 	dir := t.TempDir()
 	// 900 blocks are left, the step frees 3000 more.
 	for name, text := range map[string]string{"spare": "900 10000", "trim": "3000", "used-u-a": "7"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(dir, name), text, 0o600)
 	}
 	file := filepath.Join(dir, "low.json")
 	scenario := fmt.Sprintf(`{"config": {"evictionHard": {"acme.example/nvme.spare": "2k"}, "plugins": {"drive": {"config": {"dir": %q}}}},
 		"pods": [{"metadata": {"name": "a", "namespace": "x", "uid": "u-a"}, "spec": {"containers": [{"name": "main"}]}}], "steps": [{"summary": {}}]}`, dir)
-	if err := os.WriteFile(file, []byte(scenario), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, scenario, 0o600)
 	for _, c := range []struct {
 		args       []string
 		want, none string
@@ -244,22 +226,15 @@ func TestStepsOfAVendorRunOnlyIfTheyMay(t *testing.T) {
 	}
 }
 
-// A directory with a ranker alone, as documented, observed nothing, and nobody went.
+// A directory with a ranker alone, as documented, observed nothing, and no pod went.
 func TestARankerOfOnesOwnHasTheOtherPluginsBesideIt(t *testing.T) {
 	p := install(t)
 	mine := filepath.Join(t.TempDir(), "mine")
-	if err := os.Mkdir(mine, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, mine, 0o700)
 	daemon.Install(t, daemon.Build(t, "oldest"), filepath.Join(mine, "oldest"))
-	doc, err := os.ReadFile("../../../docs/replay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testos.ReadFile(t, "../../../docs/replay.md")
 	file := filepath.Join(t.TempDir(), "what-if.yaml")
-	if err := os.WriteFile(file, []byte(block(t, string(doc), "yaml")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, block(t, string(doc), "yaml"), 0o600)
 	code, out, errs := p.run("--plugin-dir", mine, file)
 	if code != 0 || errs != "" || !strings.Contains(out, "by oldest") || !strings.Contains(out, "\n  evicted") {
 		t.Errorf("exit code %d, want a pod that oldest has put first:\n%s%s", code, out, errs)
@@ -270,14 +245,9 @@ func TestARankerOfOnesOwnHasTheOtherPluginsBesideIt(t *testing.T) {
 // The example of docs/replay.md does what stands there.
 func TestTheDocumentedExample(t *testing.T) {
 	p := install(t)
-	doc, err := os.ReadFile("../../../docs/replay.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testos.ReadFile(t, "../../../docs/replay.md")
 	file := filepath.Join(t.TempDir(), "what-if.yaml")
-	if err := os.WriteFile(file, []byte(block(t, string(doc), "yaml")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, block(t, string(doc), "yaml"), 0o600)
 	code, out, errs := p.run(file)
 	if code != 0 || errs != "" {
 		t.Errorf("exit code %d: %s", code, errs)

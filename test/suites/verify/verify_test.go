@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/shared/conformance"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // atOnce bounds the plugins that are verified at a time, more than there are processors: most
@@ -98,9 +99,7 @@ func TestAnybodyMayVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, dir, 0o755)
 	for _, name := range []string{"evictd", "oldest", "memory"} {
 		install(t, daemon.Build(t, name), filepath.Join(dir, name))
 	}
@@ -150,9 +149,7 @@ func TestFaultyPluginsAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), name)
-			if err := os.Symlink(faulty, path); err != nil {
-				t.Fatal(err)
-			}
+			testos.Symlink(t, faulty, path)
 			got := verify(t, evictd, 0, "--only", c.only, path)
 			if got.code != 1 || !strings.Contains(got.out, c.want) || !strings.Contains(got.errs, "fails") {
 				t.Errorf("exit code %d, want %q in\n%s%s", got.code, c.want, got.errs, got.out)

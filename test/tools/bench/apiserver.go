@@ -61,7 +61,6 @@ func (s *apiServer) close() {
 	s.Close()
 }
 
-// kubeconfig writes a kubeconfig for the server.
 func (s *apiServer) kubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})

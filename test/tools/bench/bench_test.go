@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestMain(m *testing.M) {
@@ -98,9 +100,7 @@ func TestSweepKnowsTheOwner(t *testing.T) {
 func TestTheHogAnswersAndLeaves(t *testing.T) {
 	dir := t.TempDir() // in the place of cgroups
 	for file, content := range map[string]string{"memory.usage_in_bytes": "33554432\n", "memory.stat": "total_inactive_file 4096\n"} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(dir, file), content, 0o600)
 	}
 	h, err := startHog(dir, dir, 16<<20)
 	if err != nil {
@@ -188,10 +188,7 @@ func TestADocumentHasRatiosFirst(t *testing.T) {
 	if err := document(file, "2 CPUs", []*part{p}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, file)
 	const want = "\n## Title, µs\n\n| | ratio | to | pods | p50 |\n|---|---|---|---|---|\n| a < b | 2.00 | the floor | 110 | 1234.6 |\n| short | - |  | 5 | 7.0 |\n\na note\n"
 	if !strings.HasSuffix(string(text), want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", text, want)

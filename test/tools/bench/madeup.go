@@ -27,7 +27,6 @@ func requestBytes(i int) int64 { return int64(i%7) << 20 }
 // began is the creation time of the first pod.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// runtimePod returns a pod as the runtime knows it.
 func runtimePod(i int) fakecri.Pod {
 	created := began.Add(time.Duration(i) * time.Second)
 	return fakecri.Pod{

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A plugin that was not found was said to be missing from make build.
@@ -14,9 +16,7 @@ func TestWhatTheCallerNamed(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write := func(name, text string, mode os.FileMode) string {
-		if err := os.WriteFile(name, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, name, text, mode)
 		return filepath.Join(dir, name)
 	}
 	plugin, plain := write("own", "#!", 0o700), write("plain", "", 0o600)
@@ -61,9 +61,7 @@ func TestPodsOfOnesOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, name)
-			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, file, c.text, 0o600)
 			got, err := options{pods: file}.manifests()
 			if c.want == "" && (err != nil || got != c.text) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %q and %v, want %q", got, err, c.want)

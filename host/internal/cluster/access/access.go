@@ -1,5 +1,6 @@
-// Package access authenticates and authorizes readers of evictd's endpoints with the API server:
-// TokenReview for bearer tokens, SubjectAccessReview for paths, like the kubelet's own endpoints.
+// Package access authenticates and authorizes readers of evictd's endpoints with the API server.
+// It reviews bearer tokens (TokenReview) and paths (SubjectAccessReview), like the kubelet's own
+// endpoints.
 //
 // It does not know what is served, nor how the API server is reached.
 package access

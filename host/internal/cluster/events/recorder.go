@@ -1,5 +1,5 @@
-// Package events sends the events of the eviction manager to the API server, like the kubelet its
-// own: similar ones are aggregated, and the number per object is limited.
+// Package events sends the events of the eviction manager to the API server. Like the kubelet it
+// aggregates similar events and limits the number per object.
 //
 // The log and the status have the events anyway.
 package events

@@ -1,5 +1,5 @@
-// Package kubeapi accesses the API server for one node: it lists and watches the node's pods,
-// writes their status, follows evictd's ConfigMap, sends events and reviews permissions.
+// Package kubeapi accesses the API server for one node: pods and their status, evictd's ConfigMap,
+// events and reviews of permissions.
 //
 // It knows neither what runs (host/internal/cluster/podsource) nor when a pod is evicted
 // (host/internal/core/victim).

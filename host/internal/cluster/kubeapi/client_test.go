@@ -23,6 +23,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A server notes requests and answers with what answer returns.
@@ -208,9 +210,7 @@ func TestAKubeconfigThatHangsIsRefused(t *testing.T) {
 		"clusters: [{name: c, cluster: {certificate-authority: pipe}}]", "users: [{name: u, user: {client-certificate: pipe}}]",
 		"users: [{name: u, user: {client-key: pipe}}]", "users: [{name: u, user: {tokenFile: pipe}}]",
 	} {
-		if err := os.WriteFile(path, []byte(names), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, path, names, 0o600)
 		if _, err := New(Options{Kubeconfig: path}); err == nil || err.Error() != path+" names "+pipe+": is a pipe, want a regular file" {
 			t.Errorf("%s: %v", names, err)
 		}
@@ -237,9 +237,7 @@ func TestAKubeconfigIsFollowed(t *testing.T) {
 	if got := strings.Count(s.log.String(), "kubeconfig was replaced and cannot be used"); got != 1 {
 		t.Errorf("told %d times, want once:\n%s", got, &s.log)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, path)
 	with("another")
 	s.kubeconfig(t, path, "last")
 	with("last")
@@ -247,9 +245,7 @@ func TestAKubeconfigIsFollowed(t *testing.T) {
 
 func TestAKubeconfigThatIsNoneIsRefused(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, empty, "", 0o600)
 	for path, want := range map[string]string{
 		"/nowhere": "stat /nowhere: no such file or directory",
 		empty:      "no configuration has been provided",

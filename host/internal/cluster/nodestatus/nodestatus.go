@@ -1,6 +1,6 @@
-// Package nodestatus writes evictd's own conditions and taints to its node, so that the scheduler
-// learns of a shortage at evictd's threshold: below evictd.io/, and only while the kubelet does not
-// report the same.
+// Package nodestatus writes evictd's own conditions and taints (below evictd.io/) to its node.
+// They tell the scheduler of a shortage at evictd's threshold, and are written only while the
+// kubelet does not report the same.
 //
 // It does not write the kubelet's conditions: the kubelet would overwrite them.
 package nodestatus

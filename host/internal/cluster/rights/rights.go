@@ -1,5 +1,5 @@
-// Package rights checks in advance whether the API server permits what evictd needs: by reviews of
-// the account's rights, and by a dry run of an eviction.
+// Package rights checks in advance whether the API server permits what evictd needs. It reviews
+// the account's rights and makes a dry run of an eviction.
 //
 // Its caller provides the connection to the API server and the patch of an eviction.
 package rights

@@ -1,7 +1,5 @@
-// Package decision defines the record of each decision of evictd to evict or not to evict: what was
-// known, which pods could be evicted in which order and why, and what followed. It contains all
-// inputs of the decision, so that the decision can be explained, repeated and varied without the
-// node.
+// Package decision defines the record of a decision to evict a pod or none. It contains all inputs
+// of the decision, so that the decision can be explained, repeated and varied without the node.
 //
 // It defines only the document: package store keeps it on disk, package recorder makes it from the
 // loop's state.

@@ -1,5 +1,5 @@
-// Package pods defines the pods that a pod source returns, and applies the kubelet's rules to a
-// v1.Pod: requests, class, volumes, and the compact row for policy and plugins.
+// Package pods defines the pods that a pod source returns, and applies the kubelet's rules for
+// requests, class and volumes to a v1.Pod.
 //
 // It finds no pods: that is for the packages podsource of node and cluster.
 package pods

@@ -34,7 +34,7 @@ func sidecar(c v1.Container) v1.Container {
 	return c
 }
 
-// kubelets are the rules of a kubelet whose gates nobody has touched.
+// kubelets are the rules of a kubelet whose gates have their defaults.
 var kubelets = Rules{PodLevelResources: true}
 
 func TestEffectiveRequests(t *testing.T) {
@@ -73,9 +73,7 @@ func TestEffectiveRequests(t *testing.T) {
 			spec:   v1.PodSpec{Containers: []v1.Container{requests("memory", "10Mi")}, Overhead: list("memory", "2Mi")},
 			memory: 12 * mi,
 		},
-		"overhead alone is no request": {
-			spec: v1.PodSpec{Containers: []v1.Container{{}}, Overhead: list("memory", "2Mi")},
-		},
+		"overhead alone is no request": {spec: v1.PodSpec{Containers: []v1.Container{{}}, Overhead: list("memory", "2Mi")}},
 		"the pod level counts alone, and it has no ephemeral storage": {
 			spec: v1.PodSpec{
 				Containers: []v1.Container{requests("memory", "10Mi", "ephemeral-storage", "1Mi")},
@@ -100,10 +98,7 @@ func TestEffectiveRequests(t *testing.T) {
 			spec:   v1.PodSpec{Containers: []v1.Container{requests("memory", "10Mi")}, Resources: &v1.ResourceRequirements{}},
 			memory: 10 * mi,
 		},
-		"fractions are rounded up": {
-			spec:   v1.PodSpec{Containers: []v1.Container{requests("memory", "1500m")}},
-			memory: 2,
-		},
+		"fractions are rounded up": {spec: v1.PodSpec{Containers: []v1.Container{requests("memory", "1500m")}}, memory: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := kubelets.Row(&v1.Pod{Spec: c.spec}, nil)

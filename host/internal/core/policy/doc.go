@@ -1,7 +1,6 @@
-// Package policy decides: which thresholds are met, for how long, which node
-// conditions follow, which threshold is acted on, how long a victim may take
-// and its message; which pods are over limits of their own, which may start
-// and which make room for critical ones.
+// Package policy decides by the kubelet's rules: thresholds, node conditions, the threshold to act
+// on, grace and message. It also decides which pods are over limits of their own, and for package
+// admission when resources are short.
 //
 // It is pure. Values and the time go in, values come out; the same input gives
 // the same output in the same order. It reads no file and no clock, keeps no

@@ -3,13 +3,14 @@ package config
 import (
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // lines returns the lines of err without the name of the file.
@@ -177,14 +178,10 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	large := filepath.Join(dir, "large")
-	if err := os.WriteFile(large, make([]byte, maxFileBytes+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, large, make([]byte, maxFileBytes+1), 0o600)
 	absent := filepath.Join(dir, "absent")
 	kernel := filepath.Join(dir, "kernel")
-	if err := os.Symlink("/proc/kmsg", kernel); err != nil {
-		t.Fatal(err)
-	}
+	testos.Symlink(t, "/proc/kmsg", kernel)
 	for file, want := range map[string]string{
 		absent:      "no such file or directory",
 		dir:         "is a directory, want a regular file",

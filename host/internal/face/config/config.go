@@ -1,5 +1,5 @@
-// Package config reads evictd's configuration: one YAML file and flags that override it, strictly,
-// with every mistake reported at once and by name.
+// Package config reads evictd's configuration, strictly: one YAML file and flags that override it.
+// It reports every mistake at once and by name.
 //
 // A field is one row: its line in Config, Summary or Plugin, whose tags flags, defaults, checks,
 // errors, reload and the test of docs/configuration.md read. A new one needs its row, its line in

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const document = "../../../../docs/configuration.md"
@@ -23,10 +24,7 @@ var row = regexp.MustCompile("(?m)^\\| `([A-Za-z0-9.<>]+)` \\| (?:`--([a-z-]+)`|
 var flagRow = regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|")
 
 func TestDocumentation(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, document)
 	var fields, flags, fixed []string
 	given := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
@@ -100,10 +98,7 @@ func line(prefix string, f field) string {
 }
 
 func TestEveryKeyOfTheKubeletIsDocumented(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, document)
 	_, section, _ := strings.Cut(string(text), "\n## The kubelet's file\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	keys := 0
@@ -121,10 +116,7 @@ func TestEveryKeyOfTheKubeletIsDocumented(t *testing.T) {
 }
 
 func TestTheExampleIsRight(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, document)
 	_, example, _ := strings.Cut(string(text), "```yaml\n")
 	example, _, ok := strings.Cut(example, "```")
 	if !ok {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // writeDropIns writes files by name, each a kubelet's that goes on with the text.
@@ -18,12 +18,8 @@ func writeDropIns(t testing.TB, files map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, content := range files {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(kubeletHead+content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, filepath.Dir(file), 0o700)
+		testos.WriteFile(t, file, kubeletHead+content, 0o600)
 	}
 	return dir
 }
@@ -116,9 +112,7 @@ func TestErrorsNameTheDropIn(t *testing.T) {
 		})
 	}
 	dir := writeDropIns(t, map[string]string{"a.conf": ""})
-	if err := os.Symlink("/dev/zero", filepath.Join(dir, "b.conf")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Symlink(t, "/dev/zero", filepath.Join(dir, "b.conf"))
 	many := map[string]string{}
 	for i := range 300 {
 		many[fmt.Sprintf("%d.yaml", i)] = ""

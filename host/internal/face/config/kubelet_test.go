@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 
 	"github.com/evictd/evictd/test/harness/cost"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -21,9 +21,7 @@ const kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletCon
 func writeKubelet(t testing.TB, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubelet.yaml")
-	if err := os.WriteFile(file, []byte(kubeletHead+content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, kubeletHead+content, 0o600)
 	return file
 }
 

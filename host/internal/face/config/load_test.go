@@ -16,14 +16,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 
 	"github.com/evictd/evictd/test/harness/cost"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func write(t testing.TB, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, file, content, 0o600)
 	return file
 }
 

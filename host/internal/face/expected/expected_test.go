@@ -3,7 +3,6 @@ package expected
 import (
 	"context"
 	"errors"
-	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func listed(entries map[string]config.Plugin) *config.Config {
@@ -121,9 +121,7 @@ func TestABuiltInPluginMayBeRemovedWhateverSettingsItHas(t *testing.T) {
 		if got := len(NotServing(cfg, nil)) > 0; got != c.wanted {
 			t.Errorf("%+v: not serving %v", c, got)
 		}
-		if err := os.Chmod(cfg.PluginDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Chmod(t, cfg.PluginDir, 0o755)
 		if errs, _ := Check(cfg); len(errs) > 0 != c.wanted {
 			t.Errorf("%+v: check %v", c, errs)
 		}

@@ -1,6 +1,6 @@
-// Package inspect probes on this node what evictd needs, with the daemon's code: evictd check and
-// doctor print the findings; the daemon refuses to start on fatal ones and shows the rest in
-// /status. It changes nothing on the node.
+// Package inspect probes this node for everything that evictd needs, for evictd check, doctor and
+// the daemon. The daemon refuses to start on fatal findings and shows the rest in /status. The
+// probes run the daemon's code and change nothing on the node.
 package inspect
 
 import (

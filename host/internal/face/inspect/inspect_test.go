@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Of a pod on the host's network that did not reach the API server check said "dial tcp
@@ -74,10 +74,7 @@ func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 }
 
 func TestEachProbeIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, "../../../../docs/operations.md")
 	_, table, _ := strings.Cut(string(text), "### What `evictd check` tries\n")
 	table, _, _ = strings.Cut(table, "\n#")
 	for _, p := range probes {

@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // With pages of the runtime and of evictd protected, a threshold of 5 % of 640 MiB was never met.
@@ -53,12 +54,7 @@ func TestCheckComparesThresholdsWithTheProtectedCache(t *testing.T) {
 			}
 			for name, text := range files {
 				name = filepath.Join(root, name)
-				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testos.Put(t, name, text, 0o600)
 			}
 			cfg := config.Default()
 			cfg.RootDir, cfg.RuntimeEndpoint = root, runtime.Endpoint()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,15 +13,14 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A daemon is healthy until an error has lasted, and says in its log what has changed.
 func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	dir, runtime := t.TempDir(), fakecri.Start(t)
 	runtime.SetImageDir(dir)
-	if err := os.WriteFile(filepath.Join(dir, "memory"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, "memory"), "", 0o755)
 	c := config.Default()
 	c.RuntimeEndpoint, c.ImageEndpoint, c.PluginDir, c.KubeletRootDir, c.StateDir = runtime.Endpoint(), runtime.Endpoint(), dir, dir, dir
 	var log bytes.Buffer

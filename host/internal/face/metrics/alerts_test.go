@@ -1,13 +1,13 @@
 package metrics
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // counted matches a counter in the expression of an alert: name and labels.
@@ -16,10 +16,7 @@ var counted = regexp.MustCompile(`(?:increase|rate)\(([a-z_]+)(?:\{([^}]*)\})?\[
 // An increase leaves out the first value of a series: one that came with the first failed kill,
 // restart or eviction raised no alert.
 func TestAlertsSeeTheFirstEvent(t *testing.T) {
-	text, err := os.ReadFile("../../../../deploy/chart/files/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, "../../../../deploy/chart/files/alerts.yaml")
 	m := New("v1", "abc")
 	m.PluginUp("memory", false)                   // before its first start
 	m.Unobserved(eviction.MemoryAvailable, false) // by the first pass

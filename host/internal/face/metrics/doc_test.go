@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const document = "../../../../docs/operations.md"
@@ -22,10 +23,7 @@ var (
 )
 
 func TestEveryMetricIsDocumented(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, document)
 	documented := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		labels := strings.NewReplacer("`", "", " ", "", "none", "").Replace(m[2])

@@ -1,5 +1,5 @@
-// Package metrics holds the Prometheus metrics of evictd: the kubelet's of eviction and preemption
-// under their original names, and evictd's own.
+// Package metrics holds the Prometheus metrics: the kubelet's of eviction and preemption, and
+// evictd's own.
 //
 // It only counts: it decides nothing, logs nothing and is separate from the JSON status. Every
 // label has a bounded set of values, whatever names plugins and signals have.

@@ -1,5 +1,5 @@
-// Package reload follows the sources of evictd's configuration while it runs: the files, read again
-// at a signal, and a ConfigMap.
+// Package reload follows the sources of evictd's configuration: files, read again at a signal, and
+// a ConfigMap.
 //
 // It puts nothing in force itself.
 package reload

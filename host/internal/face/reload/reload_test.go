@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // The files count at a signal, the ConfigMap when it differs from what is in force: a pod that has just started reads the
@@ -21,9 +22,7 @@ import (
 func TestWhatIsPutInForce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, file, text, 0o600)
 	}
 	write("logLevel: warn")
 	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)

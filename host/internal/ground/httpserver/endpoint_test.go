@@ -16,6 +16,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/test/harness/evictd"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func says(text string) http.Handler {
@@ -34,9 +35,7 @@ func write(t *testing.T, o *Options, node string) {
 		t.Fatal(err)
 	}
 	for path, block := range map[string]*pem.Block{o.CertFile: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, o.KeyFile: {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, path, pem.EncodeToMemory(block), 0o600)
 	}
 }
 
@@ -150,10 +149,7 @@ func TestReplacedFilesAreServed(t *testing.T) {
 	if err := c.update(time.Now(), input.ReadFile); err != nil || served() != "one" {
 		t.Fatal(served(), err)
 	}
-	former, err := os.ReadFile(o.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	former := testos.ReadFile(t, o.KeyFile)
 	write(t, &o, "two")
 	other, err := os.ReadFile(o.KeyFile)
 	if err == nil {
@@ -165,9 +161,7 @@ func TestReplacedFilesAreServed(t *testing.T) {
 	if err := c.update(time.Now(), input.ReadFile); err == nil || served() != "one" {
 		t.Errorf("%s is served of files that do not match, error %v", served(), err)
 	}
-	if err := os.WriteFile(o.KeyFile, other, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, o.KeyFile, other, 0o600)
 	if err := c.update(time.Now(), input.ReadFile); err != nil || served() != "two" {
 		t.Errorf("%s is served, error %v", served(), err)
 	}

@@ -1,5 +1,5 @@
-// Package httpserver answers HTTP requests of any peer at a bounded cost of descriptors, memory and
-// time; other machines by TLS.
+// Package httpserver answers HTTP requests of any peer at a bounded cost of descriptors, memory
+// and time. Other machines need TLS.
 //
 // It does not know what is served, nor who may read it (host/internal/cluster/access).
 package httpserver

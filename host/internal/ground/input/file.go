@@ -1,6 +1,6 @@
-// Package input reads files written by others: manifests, scenarios, the configuration. Such a file
-// may not be regular, may block its reader, be endless, or be small and expand to gigabytes. It
-// bounds what is read.
+// Package input reads files written by others, at a bounded cost: manifests, scenarios, the
+// configuration. Such a file may not be regular, may block its reader, be endless, or be small and
+// expand to gigabytes. It bounds what is read.
 //
 // It does not know what the files mean. host/internal/ground/quantity parses amounts.
 package input

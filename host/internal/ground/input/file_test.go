@@ -8,23 +8,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(in("file"), []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, in("file"), "content", 0o600)
 	if err := unix.Mkfifo(in("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, target := range map[string]string{
 		"link": "file", "kmsg": "/proc/kmsg", "status": "/proc/self/status", "uevent": "/sys/kernel/uevent_seqnum", "lost": "nowhere", "loop": "loop", "zero": "/dev/zero",
 	} {
-		if err := os.Symlink(target, in(name)); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, target, in(name))
 	}
 	for _, name := range []string{"file", "link"} {
 		if got, err := ReadFile(in(name), 7); err != nil || string(got) != "content" {

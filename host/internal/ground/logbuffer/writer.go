@@ -1,5 +1,5 @@
-// Package logbuffer writes a log without ever blocking its caller: neither for a reader that has
-// stalled, nor for space on a disk that evictd may have to relieve.
+// Package logbuffer writes a log without ever blocking its caller. Neither a stalled reader nor a
+// full disk, which evictd may have to relieve, delays it.
 //
 // It does not interpret lines.
 package logbuffer

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // notifications is a service manager's socket; what was sent to it is read at any time.
@@ -183,12 +183,7 @@ func TestStrainIsRead(t *testing.T) {
 			root := t.TempDir()
 			for file, text := range c.files {
 				path := filepath.Join(root, "proc", file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testos.Put(t, path, text, 0o600)
 			}
 			if got := openStrain(nodefs.FS{Root: root})(); got.waited != c.want {
 				t.Errorf("waited %v, want %v", got.waited, c.want)

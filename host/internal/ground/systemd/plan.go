@@ -1,5 +1,5 @@
-// Package systemd notifies systemd of the daemon's state, and plans how it keeps the memory of evictd and
-// of the container runtime resident on a node that thrashes. It writes no file.
+// Package systemd notifies systemd of the daemon's state, and plans how to keep evictd and the
+// runtime in memory. On a node that thrashes both must stay resident. It writes no file.
 package systemd
 
 import (

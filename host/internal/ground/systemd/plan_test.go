@@ -12,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -31,12 +32,7 @@ func plan(t *testing.T, cgroup string, files map[string]string) (lines []string,
 		t.Fatal(err)
 	}
 	write := func(name, text string) {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.Put(t, filepath.Join(root, name), text, 0o600)
 	}
 	write(fmt.Sprintf("proc/%d/cgroup", os.Getpid()), "1:name=systemd:/docker.service\n0::"+cgroup+"\n")
 	for name, text := range files {

@@ -1,5 +1,5 @@
-// Package cgroups detects how the cgroups of pods are named on this node, and whether running pods
-// have theirs where evictd expects it.
+// Package cgroups detects how this node names the cgroups of pods, and whether running pods have
+// theirs there.
 //
 // A wrong name would otherwise go unnoticed: no pod would have figures, and the wrong one would be
 // evicted. So the container runtime and the cgroups themselves are asked, and compared with the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // machine is a node of version 2 whose cgroups a test makes, with a runtime that may
@@ -37,9 +38,7 @@ func newMachine(t *testing.T, cgroups ...string) *machine {
 	t.Helper()
 	m := &machine{t: t, fs: nodefs.FS{Root: t.TempDir()}, tally: -1}
 	m.grow(cgroups...)
-	if err := os.WriteFile(filepath.Join(m.fs.Root, "sys/fs/cgroup/cgroup.controllers"), []byte("memory pids\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(m.fs.Root, "sys/fs/cgroup/cgroup.controllers"), "memory pids\n", 0o600)
 	return m
 }
 
@@ -94,8 +93,8 @@ const systemdPod = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-p
 
 var x, y = Pod{UID: "x", Name: "a/x", QoSClass: "Burstable"}, Pod{UID: "y", Name: "a/y"}
 
-// What Kubernetes nodes are: cgroups of systemd, and nobody has said so. Looked for
-// as cgroupfs, every pod was without figures and the wrong one went, without a word.
+// A Kubernetes node names cgroups by systemd, and no setting says so. With cgroupfs assumed every
+// pod was without figures, and the wrong pod was evicted without a warning.
 func TestTheDriverOfANodeIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		cgroups []string

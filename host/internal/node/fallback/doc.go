@@ -1,6 +1,6 @@
-// Package fallback reads figures for the host when no plugin does: the node's memory, the kubelet's
-// filesystem and tasks, and the memory and tasks of pods, through packages nodefs and figures, like
-// the built-in plugins.
+// Package fallback reads figures of the node and of pods for the host when no plugin does. It
+// reads the node's memory, the kubelet's filesystem and tasks, and the memory and tasks of pods
+// through packages nodefs and figures, like the built-in plugins.
 //
 // It only protects a node from running out of memory because a plugin is broken: it does not watch,
 // keeps nothing open between two reads, walks no directory and does not know images. Package

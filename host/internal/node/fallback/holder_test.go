@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestLargestHolder(t *testing.T) {
 	facts := madeUp(t)
 	process := func(pid, name, rss, cgroup string) {
-		write(t, filepath.Join(facts.RootDir, "proc", pid, "status"), "Name:\t"+name+"\nVmRSS:\t"+rss+"\n")
-		write(t, filepath.Join(facts.RootDir, "proc", pid, "cgroup"), "4:memory:"+cgroup+"\n0::/\n")
+		testos.Put(t, filepath.Join(facts.RootDir, "proc", pid, "status"), "Name:\t"+name+"\nVmRSS:\t"+rss+"\n", 0o644)
+		testos.Put(t, filepath.Join(facts.RootDir, "proc", pid, "cgroup"), "4:memory:"+cgroup+"\n0::/\n", 0o644)
 	}
 	r := New(facts)
 	if got := r.LargestHolder(eviction.MemoryAvailable); got != "" {
@@ -21,11 +22,11 @@ func TestLargestHolder(t *testing.T) {
 	process("20", "hog", "4194304 kB", "/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope")
 	process("30", "d\x1bb", "2097152 kB", "/system.slice/db.service")
 	process("40", "liar", "-1 kB", "/")
-	write(t, filepath.Join(facts.RootDir, "proc/50/status"), "")
+	testos.Put(t, filepath.Join(facts.RootDir, "proc/50/status"), "", 0o644)
 	if got, want := r.LargestHolder(eviction.AllocatableMemoryAvailable), `process 30 "d\x1bb" with 2048Mi`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	write(t, filepath.Join(facts.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nSUnreclaim: 100 kB\nHugetlb: 3145728 kB\n")
+	testos.Put(t, filepath.Join(facts.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nSUnreclaim: 100 kB\nHugetlb: 3145728 kB\n", 0o644)
 	if got, want := r.LargestHolder(eviction.MemoryAvailable), "the pool of huge pages with 3072Mi"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

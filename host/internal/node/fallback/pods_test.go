@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // podsOn puts two pods onto a node: one in the hierarchy of memory, both in that of
@@ -23,7 +24,7 @@ func podsOn(t *testing.T, facts eviction.NodeFacts) []eviction.Pod {
 		"pids/kubepods/burstable/poda/pids.current": "7\n",
 		"pids/kubepods/podb/pids.current":           "70\n",
 	} {
-		write(t, filepath.Join(facts.RootDir, "sys/fs/cgroup", name), text)
+		testos.Put(t, filepath.Join(facts.RootDir, "sys/fs/cgroup", name), text, 0o644)
 	}
 	return []eviction.Pod{
 		{UID: "a", QoSClass: eviction.Burstable},

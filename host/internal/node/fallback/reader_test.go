@@ -3,7 +3,6 @@ package fallback
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 
 	"github.com/evictd/evictd/test/harness/leaks"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var all = []eviction.Signal{
@@ -37,19 +37,9 @@ func madeUp(t *testing.T) eviction.NodeFacts {
 		"sys/fs/cgroup/memory/memory.stat":           fmt.Sprintln("inactive_file 7\ntotal_inactive_file", 1<<30),
 		"var/lib/kubelet/x":                          "",
 	} {
-		write(t, filepath.Join(root, name), text)
+		testos.Put(t, filepath.Join(root, name), text, 0o644)
 	}
 	return eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs", KubeletRootDir: "/var/lib/kubelet"}
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func observe(t *testing.T, r *Reader, signals ...eviction.Signal) map[eviction.Signal]eviction.Observation {
@@ -97,7 +87,7 @@ func TestTheHostReadsWhatThePluginsWould(t *testing.T) {
 // A pool of huge pages is in no cgroup: 6 GiB of 8 seemed to be left.
 func TestTheHostCountsNoHugePagesAsAvailable(t *testing.T) {
 	facts := madeUp(t)
-	write(t, filepath.Join(facts.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n")
+	testos.Put(t, filepath.Join(facts.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n", 0o644)
 	if o := observe(t, New(facts), eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available != 1<<30 || o.Capacity != 8<<30 {
 		t.Errorf("%+v, want 1Gi of 8Gi", o)
 	}
@@ -107,7 +97,7 @@ func TestTheHostCountsNoHugePagesAsAvailable(t *testing.T) {
 func TestTheHostSeesTheLimitOfTasksOfAllPods(t *testing.T) {
 	facts := madeUp(t)
 	for name, text := range map[string]string{"tasks": "", "kubepods/pids.max": "80\n", "kubepods/pids.current": "78\n"} {
-		write(t, filepath.Join(facts.RootDir, "sys/fs/cgroup/pids", name), text)
+		testos.Put(t, filepath.Join(facts.RootDir, "sys/fs/cgroup/pids", name), text, 0o644)
 	}
 	if o := observe(t, New(facts), eviction.PIDAvailable)[eviction.PIDAvailable]; o.Available != 2 || o.Capacity != 80 {
 		t.Errorf("%+v, want 2 of 80", o)
@@ -117,9 +107,9 @@ func TestTheHostSeesTheLimitOfTasksOfAllPods(t *testing.T) {
 func TestAllPodsTogether(t *testing.T) {
 	facts := madeUp(t)
 	pods := filepath.Join(facts.RootDir, "sys/fs/cgroup/memory/kubepods")
-	write(t, filepath.Join(pods, "memory.usage_in_bytes"), fmt.Sprintln(1<<30))
-	write(t, filepath.Join(pods, "memory.limit_in_bytes"), fmt.Sprintln(4<<30))
-	write(t, filepath.Join(pods, "memory.stat"), "total_inactive_file 0\n")
+	testos.Put(t, filepath.Join(pods, "memory.usage_in_bytes"), fmt.Sprintln(1<<30), 0o644)
+	testos.Put(t, filepath.Join(pods, "memory.limit_in_bytes"), fmt.Sprintln(4<<30), 0o644)
+	testos.Put(t, filepath.Join(pods, "memory.stat"), "total_inactive_file 0\n", 0o644)
 	o := observe(t, New(facts), eviction.AllocatableMemoryAvailable)[eviction.AllocatableMemoryAvailable]
 	if o.State != eviction.Observed || o.Available != 3<<30 || o.Capacity != 4<<30 {
 		t.Errorf("%+v, want 3Gi of 4Gi", o)
@@ -145,7 +135,7 @@ func TestWhatCannotBeReadIsUnknownWithTheReason(t *testing.T) {
 // A container with a pid namespace of its own would see its own limit.
 func TestTasksOfAnotherPIDNamespaceAreNotTheNodes(t *testing.T) {
 	facts := madeUp(t)
-	write(t, filepath.Join(facts.RootDir, "proc/self/status"), "NSpid:\t77\t1\n")
+	testos.Put(t, filepath.Join(facts.RootDir, "proc/self/status"), "NSpid:\t77\t1\n", 0o644)
 	if o := observe(t, New(facts), eviction.PIDAvailable)[eviction.PIDAvailable]; o.State != eviction.Unknown || !strings.Contains(o.Err, "hostPID") {
 		t.Errorf("%+v, want unknown with what to do", o)
 	}

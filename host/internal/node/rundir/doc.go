@@ -1,5 +1,5 @@
-// Package rundir owns the run directory: the lock that excludes a second evictd, the place of the
-// plugins' sockets, and the journal for a restarted host: kills in flight and when conditions were
+// Package rundir owns the run directory: the lock against a second evictd, plugins' sockets, and
+// the journal. A restarted host finds in the journal the kills in flight and when conditions were
 // last seen.
 //
 // The journal is valid for the same boot only. After a reboot no container of a former boot runs,

@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // testClock is a machine whose clocks the test moves, nil is that of the test.
@@ -141,7 +142,7 @@ func TestASecondEvictdIsRefusedByName(t *testing.T) {
 	mustOpen(t, path, newClock())
 }
 
-// A run directory that was removed was noticed by nobody: plugins never started again.
+// A removed run directory was not noticed: plugins never started again.
 func TestARunDirectoryThatWasRemovedIsReported(t *testing.T) {
 	for name, remove := range map[string]func(path string) error{
 		"removed":              os.RemoveAll,
@@ -363,9 +364,7 @@ func TestRubbishInTheJournalIsNamedAndLeftAlone(t *testing.T) {
 func TestAJournalThatCannotBeWrittenSaysSo(t *testing.T) {
 	c := newClock()
 	d := mustOpen(t, newPath(t), c)
-	if err := os.Remove(d.kills()); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, d.kills())
 	if err := d.SaveKill(aKill); err == nil || !strings.Contains(err.Error(), "note kill of shop/cart") {
 		t.Errorf("SaveKill: %v", err)
 	}
@@ -459,9 +458,7 @@ func TestLeftoversOfPluginsDoNotPreventAStart(t *testing.T) {
 	}
 	// What cannot be removed: another filesystem is mounted there.
 	busy := filepath.Join(again.Plugins(), "busy")
-	if err := os.Mkdir(busy, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, busy, 0o700)
 	if err := unix.Mount("none", busy, "tmpfs", 0, "size=4k"); err != nil {
 		t.Skipf("needs to mount: %v", err)
 	}

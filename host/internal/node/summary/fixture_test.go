@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // maxWait bounds a test's wait for something that has to happen.
@@ -117,12 +119,8 @@ func socketDir(t *testing.T) string {
 // write replaces a file at once, as whoever rotates credentials does.
 func write(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path+".tmp", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path+".tmp", text, 0o600)
+	testos.Rename(t, path+".tmp", path)
 	return path
 }
 

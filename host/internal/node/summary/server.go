@@ -1,6 +1,7 @@
-// Package summary fetches the kubelet's stats summary and serves it to the plugins on a private
-// socket: one fetch for each pass and view, and the same bytes or the same error for all clients,
-// so that tokens and certificates stay in the host and all signals of a pass come from one sample.
+// Package summary fetches the kubelet's stats summary and serves it to plugins on a private
+// socket. One fetch for each pass and view answers all clients with the same bytes or the same
+// error, so that tokens and certificates stay in the host and all signals of a pass come from one
+// sample.
 //
 // It does not decode summaries and knows no signals; that is the plugins' work.
 //

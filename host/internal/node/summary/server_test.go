@@ -22,6 +22,7 @@ import (
 	"github.com/evictd/evictd/shared/summaryapi"
 
 	"github.com/evictd/evictd/test/harness/leaks"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -33,9 +34,7 @@ const (
 func serve(t *testing.T, f func(context.Context) ([]byte, error)) *Server {
 	t.Helper()
 	dir := filepath.Join(socketDir(t), "own")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, dir, 0o700)
 	s, err := Listen(dir, FromFunc(f, 0), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -380,17 +379,13 @@ func TestTheSocketIsPrivate(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	dir := socketDir(t)
-	if err := os.Chmod(dir, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, dir, 0o750)
 	_, err := Listen(dir, &Source{}, log)
 	wantError(t, err, dir+" has mode 0750, want 0700 or 0711")
 	_, err = Listen(s.Socket(), &Source{}, log)
 	wantError(t, err, "is not a directory")
 	long := filepath.Join(dir, strings.Repeat("x", 100))
-	if err := os.Mkdir(long, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, long, 0o700)
 	_, err = Listen(long, &Source{}, log)
 	wantError(t, err, "want at most 107 for a socket")
 }

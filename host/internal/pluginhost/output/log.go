@@ -1,5 +1,5 @@
 // Package output passes a plugin's output on to the host's log, rate-limited, and keeps its last
-// lines for the status. Package shared/launch reads it.
+// lines for /status. Package shared/launch reads it.
 package output
 
 import (

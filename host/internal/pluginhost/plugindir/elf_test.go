@@ -2,16 +2,14 @@ package plugindir
 
 import (
 	"bytes"
-	"os"
 	"slices"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestATruncatedProgram(t *testing.T) {
-	whole, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := testos.ReadFile(t, "/proc/self/exe")
 	isTruncated := func(content []byte) bool { return truncated(bytes.NewReader(content), int64(len(content))) }
 	for _, n := range []int{1, 3, 4, 6, 20, 64, 500, len(whole) / 2, len(whole) - 1} {
 		if !isTruncated(whole[:n]) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // TestMain is a plugin where a test has started it as one.
@@ -37,21 +38,13 @@ func TestMain(m *testing.M) {
 // posing makes a copy of this program that behaves as another one.
 func posing(t *testing.T, file, as string) {
 	t.Helper()
-	content, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(content, "\x00posing as "+as...), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, "/proc/self/exe")
+	testos.WriteFile(t, file, append(content, "\x00posing as "+as...), 0o700)
 }
 
 func pinOf(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, file)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
@@ -154,15 +147,13 @@ func runProgram(t *testing.T, root *sandbox.Root, path string, p sandbox.Program
 }
 
 // Where the filesystem has no leases, or the interpreter of a script opens it again,
-// what was verified is a copy that nobody can change.
+// the verified file is a copy that cannot be changed.
 func TestPinnedCopies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	binary, script := filepath.Join(dir, "binary"), filepath.Join(dir, "script")
 	posing(t, binary, "exits")
-	if err := os.WriteFile(script, []byte("#!/bin/sh -e\necho \"from $0\" >&2\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, script, "#!/bin/sh -e\necho \"from $0\" >&2\n", 0o700)
 	root := newRoot(t)
 	copies, err := root.MkdirTemp("") // what the names of copies begin with
 	if err != nil {
@@ -177,9 +168,7 @@ func TestPinnedCopies(t *testing.T) {
 		if err := p.verify(file, pinOf(t, file), false); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte("#!/bin/false\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, file, "#!/bin/false\n", 0o700)
 		out := ""
 		if err := runProgram(t, root, file, p.Program, func(line []byte, _ bool) { out += string(line) }); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What happens in the directory, and another one in its place, is seen long before the
@@ -17,9 +19,7 @@ func TestChangesOfTheDirectoryAreSeen(t *testing.T) {
 	above := t.TempDir()
 	dir, other := filepath.Join(above, "plugins"), filepath.Join(above, "other")
 	for _, d := range []string{dir, other} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, d, 0o700)
 	}
 	w := NewWatch(dir, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,4 +1,4 @@
-// Package startup is the state machine of an attempt to start a plugin. It is pure: the supervisor
+// Package startup decides the steps of an attempt to start a plugin. It is pure: the supervisor
 // passes it events and performs the actions.
 package startup
 

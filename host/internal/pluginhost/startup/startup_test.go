@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
@@ -55,10 +57,7 @@ func can(s State, e Event) bool {
 // event a line; "-rewrite" writes what comes out.
 func TestAttemptStories(t *testing.T) {
 	const file = "testdata/attempts.txt"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testos.ReadFile(t, file)
 	var out strings.Builder
 	var s State
 	for line := range strings.Lines(string(text)) {
@@ -87,9 +86,7 @@ func TestAttemptStories(t *testing.T) {
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, file, got, 0o644)
 		return
 	}
 	want, err := os.ReadFile(file)

@@ -1,13 +1,13 @@
 package supervisor
 
 import (
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func awaited(pass *registry.Pin, s eviction.Signal) error {
@@ -19,12 +19,8 @@ func awaited(pass *registry.Pin, s eviction.Signal) error {
 func TestAPluginThatShouldObserveAndDoesNotRunIsNamed(t *testing.T) {
 	dir := install(t, "good")
 	for name, text := range map[string]string{"memory": "#!/bin/sh\nexit 3\n", "disk": "#!/bin/sh\nexit 3\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(dir, name), text, 0o600)
+		testos.Chmod(t, filepath.Join(dir, name), 0o755)
 	}
 	h := startHost(t, dir, func(o *Options) { o.Settings = map[string]Settings{"disk": {Disabled: true}} })
 	if err := awaited(h.Pin(), eviction.MemoryAvailable); err == nil {

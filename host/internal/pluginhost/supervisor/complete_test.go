@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestHalfAFileIsNotStarted(t *testing.T) {
@@ -12,23 +14,16 @@ func TestHalfAFileIsNotStarted(t *testing.T) {
 	dir := installed(t, "good")
 	h := startHost(t, dir)
 	before := h.plugin("good").PID
-	content, err := os.ReadFile(faultyProgram)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, faultyProgram)
 	// In place of the one that runs, and a new one.
-	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "good"))
 	var files []*os.File
 	for _, name := range []string{"good", "fresh"} {
 		f, err := os.OpenFile(filepath.Join(dir, name+".tmp"), os.O_CREATE|os.O_WRONLY, 0o700)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testos.Rename(t, f.Name(), filepath.Join(dir, name))
 		files = append(files, f)
 	}
 	// The removal may have been seen or not.

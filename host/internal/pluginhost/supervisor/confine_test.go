@@ -14,6 +14,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // requireRoot skips what needs root.
@@ -32,10 +33,7 @@ func procFile(pid int, name string) string { return fmt.Sprintf("/proc/%d/%s", p
 // procStatus returns the fields of /proc/PID/status.
 func procStatus(t *testing.T, pid int) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile(procFile(pid, "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, procFile(pid, "status"))
 	fields := map[string]string{}
 	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), ":")
@@ -101,10 +99,7 @@ func TestPluginInheritsNothingElse(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "good"))
 	pid := h.plugin("good").PID
-	limits, err := os.ReadFile(procFile(pid, "limits"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limits := testos.ReadFile(t, procFile(pid, "limits"))
 	for line := range strings.SplitSeq(string(limits), "\n") {
 		f := strings.Fields(line)
 		switch {
@@ -211,9 +206,7 @@ func TestPluginWithAUser(t *testing.T) {
 // through lets others through to what is in dir.
 func through(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, dir, 0o711)
 }
 
 func TestUserThatCannotBe(t *testing.T) {
@@ -241,7 +234,7 @@ func TestUserThatCannotBe(t *testing.T) {
 	}
 }
 
-// Settings that nobody can be started with do not come into force.
+// Settings with which no plugin can be started do not come into force.
 func TestUserThatCannotBeIsNotReloaded(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)

@@ -1,6 +1,5 @@
-// Package supervisor runs the plugin processes of a host: it finds them, checks who may have
-// written them, starts them, keeps them running, determines which is in charge of which signal, and
-// ends them with the host.
+// Package supervisor runs the plugin processes of a host: it finds, checks, starts, restarts and
+// ends them.
 //
 // It provides an eviction.Plugin per running process whose calls have deadlines and whose replies
 // are checked. It does not decide when to call which of them and knows nothing of thresholds or

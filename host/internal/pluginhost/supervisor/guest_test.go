@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/test/harness/testos"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -18,10 +19,7 @@ const guestCgroups = "/sys/fs/cgroup"
 func TestCgroupVersion2(t *testing.T) {
 	t.Parallel()
 	uml.Require(t)
-	faulty, err := os.ReadFile(faultyProgram)
-	if err != nil {
-		t.Fatal(err)
-	}
+	faulty := testos.ReadFile(t, faultyProgram)
 	uml.Run(t, uml.Machine{Files: map[string][]byte{"faulty": faulty}})
 }
 
@@ -30,16 +28,10 @@ func TestCgroupVersion2(t *testing.T) {
 func moveTo(t *testing.T, cgroup string) {
 	t.Helper()
 	dir := filepath.Join(guestCgroups, cgroup)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(guestCgroups, "cgroup.subtree_control"), []byte("+memory +cpu +pids"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, dir, 0o755)
+	testos.WriteFile(t, filepath.Join(guestCgroups, "cgroup.subtree_control"), "+memory +cpu +pids", 0)
 	self := strconv.Itoa(os.Getpid())
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(self), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, "cgroup.procs"), self, 0)
 	t.Cleanup(func() {
 		if err := os.WriteFile(filepath.Join(guestCgroups, "cgroup.procs"), []byte(self), 0); err != nil {
 			t.Error(err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // beHost runs a supervisor until it is killed.
@@ -31,9 +33,7 @@ func TestPluginsDieWithTheHost(t *testing.T) {
 	t.Parallel()
 	dir := install(t, "good", "ignores-pipe", "stopped", "ignores-sigterm")
 	sockets := dir + "/.sockets"
-	if err := os.Mkdir(sockets, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, sockets, 0o700)
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), hostDirEnv+"="+dir)
 	host.Stderr = t.Output()

@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/test/harness/testos"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -101,9 +102,7 @@ func install(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := privateDir(t)
 	for _, name := range names {
-		if err := os.Symlink(faultyProgram, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, faultyProgram, filepath.Join(dir, name))
 	}
 	return dir
 }

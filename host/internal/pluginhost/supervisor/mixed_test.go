@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A program that has plugins inside ended when the vendors' directory was not there yet,
@@ -24,9 +25,7 @@ func TestPluginsOfADirectoryBesideThoseOfThisProcess(t *testing.T) {
 		t.Fatalf("without a directory: %+v", p)
 	}
 
-	if err := os.Rename(filled, dir); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, filled, dir)
 	eventually(t, "the vendor's plugin serves", func() bool { p := h.plugin("vendor"); return p.State == Running && p.PID != 0 })
 	eventually(t, "a file takes the place of the plugin inside", func() bool { return h.plugin("good").PID != 0 })
 	if p := h.plugin("good"); p.Swaps != 1 || p.Path != filepath.Join(dir, "good") {
@@ -44,16 +43,14 @@ func TestPluginsOfADirectoryBesideThoseOfThisProcess(t *testing.T) {
 func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 	t.Parallel()
 	dir := privateDir(t)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, dir, 0o777)
 	if _, err := InProcess(map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()}, Options{Dir: dir, SocketRoot: privateDir(t)}); err == nil {
 		t.Error("it is used")
 	}
 }
 
 // A plugin of this process that refused its configuration was reported, and then nothing
-// happened any more while a directory was watched: nobody evicted, nothing ended.
+// happened any more while a directory was watched: no pod was evicted, nothing ended.
 func TestAPluginOfThisProcessThatRefusesEndsTheSupervisorBesideADirectory(t *testing.T) {
 	t.Parallel()
 	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.colour: unknown field") }}

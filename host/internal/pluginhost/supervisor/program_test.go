@@ -11,14 +11,12 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func pinOf(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testos.ReadFile(t, file)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
@@ -148,9 +146,7 @@ func TestScriptWithAUser(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
 	dir := installedScript(t, "script", "#!/bin/sh\necho \"I am $(/usr/bin/id -u)\" >&2\n")
-	if err := os.Chmod(dir+"/script", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, dir+"/script", 0o755)
 	for name, pin := range map[string]string{"by descriptor": "", "by copy": pinOf(t, dir+"/script")} {
 		t.Run(name, func(t *testing.T) {
 			h := startHost(t, dir, func(o *Options) {
@@ -165,8 +161,6 @@ func TestScriptWithAUser(t *testing.T) {
 func installedScript(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := privateDir(t)
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, name), text, 0o700)
 	return dir
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestRemoveAndPutBack(t *testing.T) {
@@ -14,9 +16,7 @@ func TestRemoveAndPutBack(t *testing.T) {
 	h := startHost(t, dir, plain("good", "memory"))
 	bystander := h.plugin("memory").PID
 	pass, old := h.pinned("good")
-	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "good"))
 	eventually(t, "it is gone from status and passes", func() bool {
 		p := h.Pin()
 		defer p.Release()
@@ -38,7 +38,7 @@ func TestRemoveAndPutBack(t *testing.T) {
 	}
 }
 
-// Nobody waits for a plugin that was removed while it started, or before.
+// A plugin that was removed before or during its start is not waited for.
 func TestRemovalAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := installed(t, "silent", "good")
@@ -57,9 +57,7 @@ func TestRemovalDuringASwap(t *testing.T) {
 	h := startHost(t, dir)
 	put(t, dir, "good", "silent")
 	eventually(t, "the new process is starting", func() bool { r := h.plugin("good").Replacement; return r != nil && len(processesOf(h.sockets)) == 2 })
-	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "good"))
 	eventually(t, "nothing is left", func() bool { return h.plugin("good").Name == "" && len(processesOf(h.sockets)) == 0 })
 }
 
@@ -70,12 +68,8 @@ func TestLinks(t *testing.T) {
 	link := func(to string) {
 		t.Helper()
 		beside := filepath.Join(dir, ".link")
-		if err := os.Symlink(filepath.Join(programs, to), beside); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(beside, filepath.Join(dir, "good")); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, filepath.Join(programs, to), beside)
+		testos.Rename(t, beside, filepath.Join(dir, "good"))
 	}
 	link("first")
 	h := startHost(t, dir, plain("good"))
@@ -86,9 +80,7 @@ func TestLinks(t *testing.T) {
 	put(t, programs, "second", "good")
 	h.look() // as after a while
 	eventually(t, "a new target is taken over", func() bool { s := h.plugin("good"); return s.PID != before && s.State == Running })
-	if err := os.Remove(filepath.Join(programs, "second")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(programs, "second"))
 	h.look()
 	eventually(t, "a link to nothing is a plugin that was removed", func() bool {
 		s := h.plugin("good")
@@ -103,9 +95,7 @@ func TestAnotherDirectoryInItsPlace(t *testing.T) {
 	above := privateDir(t)
 	dir, other := filepath.Join(above, "plugins"), filepath.Join(above, "other")
 	for _, d := range []string{dir, other} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, d, 0o700)
 	}
 	put(t, dir, "a", "a")
 	put(t, dir, "b", "b")
@@ -113,23 +103,17 @@ func TestAnotherDirectoryInItsPlace(t *testing.T) {
 	put(t, other, "b", "b")
 	put(t, other, "c", "c")
 	before := h.plugin("b").PID
-	if err := os.Rename(dir, dir+".old"); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, dir, dir+".old")
 	eventually(t, "its absence is told", func() bool {
 		return strings.Contains(h.log.String(), "plugin directory cannot be used, plugins stay as they are")
 	})
-	if err := os.Rename(other, dir); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, other, dir)
 	eventually(t, "the new directory counts", func() bool {
 		return h.plugin("a").Name == "" && h.plugin("b").PID != before && h.plugin("b").State == Running && h.plugin("c").State == Running
 	})
 	put(t, dir, "d", "d")
 	eventually(t, "it is watched", func() bool { return h.plugin("d").State == Running })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, dir, 0o777)
 	put(t, dir, "e", "e")
 	eventually(t, "nothing is taken from a directory that others may write to", func() bool { return strings.Contains(h.log.String(), "mode 0777 is writable by others") })
 	if s := h.plugin("e"); s.Name != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A plugin that died while its directory was away stayed refused for ever, and its
@@ -15,21 +16,15 @@ import (
 func TestAPluginIsBackWithItsDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(privateDir(t), "plugins")
-	if err := os.Rename(installed(t, "memory"), dir); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, installed(t, "memory"), dir)
 	h := startHost(t, dir)
-	if err := os.Rename(dir, dir+".old"); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, dir, dir+".old")
 	kill(t, h.plugin("memory").PID)
 	eventually(t, "it cannot be started", func() bool { return h.plugin("memory").State == Refused })
 	if awaited(h.Pin(), eviction.MemoryAvailable) == nil {
 		t.Error("nobody is awaited for memory.available, as if it had been switched off")
 	}
-	if err := os.Rename(dir+".old", dir); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, dir+".old", dir)
 	eventually(t, "it runs again", func() bool { return h.plugin("memory").State == Running })
 }
 
@@ -77,18 +72,12 @@ func breakSockets(t *testing.T, dir string) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, dir, "", 0o600)
 }
 
 // mendSockets makes the sockets' directory again.
 func mendSockets(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, dir)
+	testos.Mkdir(t, dir, 0o711)
 }

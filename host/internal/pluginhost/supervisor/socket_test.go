@@ -22,6 +22,7 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 	"github.com/evictd/evictd/test/harness/child"
 	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // An outsider is a plugin in this process, on a socket.
@@ -90,9 +91,7 @@ func TestASocketEnablesAPluginAndDisablesItWhenItGoes(t *testing.T) {
 	if o := h.observed("10-acme"); o.Available != 1 {
 		t.Errorf("%+v", o)
 	}
-	if err := os.Remove(s.Path); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, s.Path)
 	eventually(t, "it is gone", func() bool { return h.plugin("10-acme").State == "" })
 	want(t, h.log.String(), "its signals are not observed")
 }
@@ -166,9 +165,7 @@ func TestAnExecutableCountsBeforeASocketOfItsName(t *testing.T) {
 	if s := h.plugin("good"); s.State != Running || s.Version == "socket" {
 		t.Errorf("%+v, want the executable", s)
 	}
-	if err := os.Remove(filepath.Join(dir, "good")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "good"))
 	eventually(t, "the socket's plugin serves", func() bool { return h.plugin("good").Version == "socket" })
 }
 
@@ -352,9 +349,7 @@ func TestAPluginThatCannotWriteWhereItHasToIsRefused(t *testing.T) {
 	if errs, _ := Check(o); len(errs) != 1 {
 		t.Errorf("check: %v", errs)
 	}
-	if err := os.Mkdir(missing, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, missing, 0o700)
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, o.Settings); err != nil {
 		t.Fatal(err)
 	}

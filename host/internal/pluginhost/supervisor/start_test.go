@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 
 	"github.com/evictd/evictd/test/harness/leaks"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestPluginThatCannotBeStarted(t *testing.T) {
@@ -101,9 +102,7 @@ func TestFileThatIsNoProgram(t *testing.T) {
 		"script": "the interpreter or loader that it names is missing",
 	}
 	for name, text := range map[string]string{"junk": "just text", "script": "#!/nonexistent/python\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(dir, name), text, 0o755)
 	}
 	h := startHost(t, dir)
 	for name, text := range says {
@@ -129,27 +128,17 @@ func TestFileThatMustNotBeRun(t *testing.T) {
 	dir := install(t, "good", ".hidden", "half.tmp", "disk.dpkg-new", "disk.rpmsave", "disk;65a1b2c3")
 	write := func(name string, mode os.FileMode) {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("#!/bin/true\n"), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, path, "#!/bin/true\n", mode)
+		testos.Chmod(t, path, mode)
 	}
 	write("not-executable", 0o644)
 	write("writable", 0o777)
-	if err := os.Mkdir(filepath.Join(dir, "directory"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, filepath.Join(dir, "directory"), 0o755)
 	open := privateDir(t)
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, open, 0o777)
 	put(t, open, "target", "target")
 	for name, target := range map[string]string{"link-to-open": filepath.Join(open, "target"), "link-to-nothing": "/nonexistent/file", "loop": "loop"} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, target, filepath.Join(dir, name))
 	}
 	h := startHost(t, dir)
 	for name, says := range map[string]string{
@@ -177,9 +166,7 @@ func TestFileThatMustNotBeRun(t *testing.T) {
 func TestPluginDirectory(t *testing.T) {
 	t.Parallel()
 	open := privateDir(t)
-	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	testos.Chmod(t, open, 0o777|os.ModeSticky)
 	for name, c := range map[string]struct{ dir, says string }{
 		"missing":             {"/nonexistent/plugins", "plugin directory /nonexistent/plugins: does not exist, want a directory"},
 		"a file":              {faultyProgram, "is a regular file, want a directory"},

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/startup"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // On a slow machine all plugins started at once, took each other's time and missed
@@ -23,9 +23,7 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 		// A start that fails unless it has the machine for itself.
 		script := fmt.Sprintf("#!/bin/sh\necho %[1]s >> %[2]s/order\n/bin/mkdir %[2]s/busy || exit 7\n/bin/sleep 0.05\n/bin/rmdir %[2]s/busy\nexec %[3]s/%[1]s\n",
 			name, notes, programs)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(dir, name), script, 0o700)
 	}
 	h := startPrepared(t, func(s *Supervisor) { s.control.slots, s.control.slotLimit = 1, patient }, dir)
 	for _, name := range names {
@@ -33,10 +31,7 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 			t.Errorf("%s is %s after %d restarts (%s), want it up at once: no other start was to be in its way", name, s.State, s.Restarts, s.LastError)
 		}
 	}
-	order, err := os.ReadFile(filepath.Join(notes, "order"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	order := testos.ReadFile(t, filepath.Join(notes, "order"))
 	if got := strings.Fields(string(order)); len(got) != 4 || !slices.Equal(got[:2], []string{"memory", "disk"}) {
 		t.Errorf("started %v, want all, and those first that come with the host, of which memory is first", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // put puts a program into dir that behaves as the broken plugin does under another name, as
@@ -187,9 +188,7 @@ func TestACrashDuringASwap(t *testing.T) {
 	eventually(t, "the new process is starting", func() bool { return len(processesOf(h.sockets)) == 2 })
 	kill(t, before)
 	eventually(t, "the crash is noted", func() bool { return h.plugin("good").LastError != "" })
-	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, gate, "\n", 0)
 	eventually(t, "the new process serves", func() bool { s := h.plugin("good"); return s.State == Running && s.PID != before })
 	want(t, h.plugin("good").LastError, "exited by itself (signal: killed)")
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // tried returns what Try says of plugins with these configurations, and wants
@@ -44,9 +46,7 @@ func TestAConfigurationIsTriedOnThePluginItself(t *testing.T) {
 func TestAllPluginsAreTriedButThoseThatAreDisabled(t *testing.T) {
 	dir := privateDir(t)
 	script := func(name string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n: >"+dir+"/.ran-"+name+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(dir, name), "#!/bin/sh\n: >"+dir+"/.ran-"+name+"\n", 0o700)
 	}
 	script("disabled")
 	off := Settings{Disabled: true, Config: []byte("{}")}

@@ -1,6 +1,6 @@
-// Package recorder makes records of the loop's state after each pass and writes them in the
-// background: the loop never waits for it. It keeps samples of signals and pod usage for that, and
-// counts records that could not be written.
+// Package recorder makes records of decisions after each pass and writes them in the background.
+// The loop never waits for it. It keeps samples of signals and pod usage for that, and counts
+// records that could not be written.
 package recorder
 
 import (

@@ -1,5 +1,5 @@
-// Package replay runs a scenario (pods, figures and errors, step by step) through a complete
-// eviction manager, reports its decisions, and compares them with recorded ones.
+// Package replay runs a scenario step by step through a complete eviction manager. It reports the
+// decisions, and compares them with recorded ones. A scenario has pods, figures and errors.
 //
 // It simulates the clock, the pods, the figures, the runtime and the kills of a scenario; it
 // decides nothing itself and knows no rule of eviction. The caller provides the manager: package

@@ -78,7 +78,6 @@ func (f *fake) evict(uid string) victim.Victim {
 	return e
 }
 
-// scenario reads a scenario in YAML.
 func scenario(t *testing.T, text string) *Scenario {
 	t.Helper()
 	trace, err := Read(file(t, "story.yaml", []byte(strings.ReplaceAll(text, "\t", "  "))))

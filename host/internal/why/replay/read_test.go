@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"compress/gzip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/test/harness/cost"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // small is a scenario with nothing in it that need not be.
@@ -36,9 +36,7 @@ func TestWhatAScenarioDoesNotSay(t *testing.T) {
 func file(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, path, data, 0o600)
 	return path
 }
 

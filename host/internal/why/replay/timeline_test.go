@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/*.golden anew")
@@ -23,14 +23,9 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	if *rewrite {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, path, got, 0o644)
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testos.ReadFile(t, path)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 		t.Errorf("%s (-want +got), -rewrite writes it anew:\n%s", path, diff)
 	}

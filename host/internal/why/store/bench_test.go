@@ -9,6 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // node returns a record of an eviction among 110 pods, whose signals went up and down.
@@ -90,10 +91,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	began := time.Now()
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		data := testos.ReadFile(b, name)
 		bytes += int64(len(data))
 	}
 	peer := time.Since(began)

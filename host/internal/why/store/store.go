@@ -1,6 +1,6 @@
-// Package store stores records of decisions in files: segments of gzip members, one for each
-// decision and one for each outcome, bounded by size and age. A complete member survives any crash
-// of the writer: an incomplete end is cut.
+// Package store stores records of decisions in files, bounded by size and age. A file is a segment
+// of gzip members, one for each decision and one for each outcome. A complete member survives any
+// crash of the writer: an incomplete end is cut.
 //
 // One process writes; others may read at the same time. Package decision defines the records.
 package store

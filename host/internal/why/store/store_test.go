@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const mebibyte = 1 << 20
@@ -144,10 +145,7 @@ func TestASegmentIsReadWithZcat(t *testing.T) {
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
-	data, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testos.ReadFile(t, names[0])
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
@@ -178,10 +176,7 @@ func TestATornEndIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, all := s.file.Name(), s.size
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testos.ReadFile(t, name)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +186,7 @@ func TestATornEndIsCut(t *testing.T) {
 			if bytes.Equal(torn, data) {
 				continue
 			}
-			if err := os.WriteFile(name, torn, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, name, torn, 0o600)
 			s := New(s.Options)
 			if err := s.Open(); err != nil {
 				t.Fatal(err)
@@ -225,16 +218,11 @@ func TestWhatIsDamagedIsNotCut(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testos.ReadFile(t, name)
 	for _, at := range []int64{ends[0], ends[0] + lengthAt + 4, ends[1] - 9} { // its mark, its head, its text
 		damaged := bytes.Clone(data)
 		damaged[at] ^= 0xff
-		if err := os.WriteFile(name, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, name, damaged, 0o600)
 		s := New(s.Options)
 		if err := s.Open(); err != nil {
 			t.Error(err)
@@ -255,17 +243,13 @@ func TestWhatIsDamagedIsNotCut(t *testing.T) {
 // The directory may come later: a disk that is full, or not mounted yet.
 func TestAStoreIsOpenedWhenItCanBe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, dir, "", 0o600)
 	s := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour})
 	defer s.Close()
 	if err := s.Append(record("lost")); err == nil {
 		t.Error("a record is kept in a file that is no directory")
 	}
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, dir)
 	if err := s.Append(record("kept")); err != nil {
 		t.Error(err)
 	}

@@ -1,5 +1,6 @@
-// Package whatif repeats a recorded decision from its record alone, unchanged or varied: what would
-// have spared the evicted pod, and which pod would have been evicted instead. It is pure.
+// Package whatif repeats a recorded decision from its record alone, unchanged or varied. It finds
+// what would have spared the evicted pod, and which pod would have been evicted instead. It is
+// pure.
 package whatif
 
 import (

@@ -2,12 +2,12 @@ package whatif
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const gibibyte = 1 << 30
@@ -15,10 +15,7 @@ const gibibyte = 1 << 30
 // soft returns an eviction for a soft threshold.
 func soft(t *testing.T) *decision.Decision {
 	t.Helper()
-	data, err := os.ReadFile("../../core/decision/testdata/soft.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testos.ReadFile(t, "../../core/decision/testdata/soft.json")
 	r, err := decision.Decode(data)
 	if err != nil {
 		t.Fatal(err)

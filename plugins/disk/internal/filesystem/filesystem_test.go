@@ -3,7 +3,6 @@ package filesystem
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 
 	"github.com/evictd/evictd/test/harness/leaks"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var diskSignals = []eviction.Signal{
@@ -36,9 +36,7 @@ func newNode(t *testing.T) eviction.NodeFacts {
 	t.Helper()
 	root := t.TempDir()
 	for _, dir := range []string{"var/lib/kubelet", "var/lib/images", "var/lib/layers"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, filepath.Join(root, dir), 0o755)
 	}
 	return eviction.NodeFacts{RootDir: root, KubeletRootDir: "/var/lib/kubelet"}
 }
@@ -143,9 +141,7 @@ func TestAMissingDirectoryIsUnknownAndLeavesTheLayout(t *testing.T) {
 	f := open(t, facts, says("/var/lib/images"))
 	observe(t, f)
 	images := filepath.Join(facts.RootDir, "var/lib/images")
-	if err := os.Remove(images); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, images)
 	got, report := observe(t, f)
 	if o := got[eviction.ContainerFsInodesFree]; o.State != eviction.Unknown || !strings.Contains(o.Err, images) {
 		t.Errorf("containerfs.inodesFree is %+v, want unknown with the directory", o)
@@ -210,9 +206,7 @@ func TestNodefsActsAloneWhereThereIsNoFilesystemOfImages(t *testing.T) {
 				if name != "a directory that does not exist" {
 					return
 				}
-				if err := os.Mkdir(filepath.Join(facts.RootDir, "var/lib/remote"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testos.Mkdir(t, filepath.Join(facts.RootDir, "var/lib/remote"), 0o755)
 				if _, report := observe(t, f); report != (eviction.LayoutReport{}) {
 					t.Errorf("layout %+v when it is there, want that all is on one filesystem", report)
 				}

@@ -14,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // mounted is a filesystem made for a test.
@@ -40,9 +41,7 @@ func run(t *testing.T, name string, args ...string) {
 func mountDisk(t *testing.T, mib int64, mkfs string, args ...string) mounted {
 	t.Helper()
 	image := filepath.Join(t.TempDir(), "disk.img")
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, image, "", 0o600)
 	if err := os.Truncate(image, mib<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +83,7 @@ func (m mounted) unmountLater(t *testing.T) {
 func (m mounted) sub(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(m.dir, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, dir, 0o755)
 	return dir
 }
 
@@ -145,9 +142,7 @@ func TestFiguresAreCAdvisors(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			kubelet := m.sub(t, "kubelet")
 			for i := range 10 {
-				if err := os.WriteFile(filepath.Join(kubelet, fmt.Sprint(i)), make([]byte, 100_000), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testos.WriteFile(t, filepath.Join(kubelet, fmt.Sprint(i)), make([]byte, 100_000), 0o600)
 			}
 			m.rest(t)
 			want := cadvisors(t, kubelet)

@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Ids count up: the pod's sandbox is 1, its containers are 2, 3 and so on.
@@ -54,14 +55,8 @@ func TestWhatGoesOfAPod(t *testing.T) {
 			sandbox: ready, containers: "a:exited a:exited b",
 			want: "a-3 b-4 p", sandboxes: 1,
 		},
-		"not in the list and about to start": {
-			sandbox: ready, containers: "a:created",
-			want: "a-2 p", sandboxes: 1,
-		},
-		"the list is not complete: limits only": {
-			containers: "a:exited a:exited", incomplete: true,
-			want: "a-3 p", sandboxes: 1,
-		},
+		"not in the list and about to start":    {sandbox: ready, containers: "a:created", want: "a-2 p", sandboxes: 1},
+		"the list is not complete: limits only": {containers: "a:exited a:exited", incomplete: true, want: "a-3 p", sandboxes: 1},
 		"evicted, but the list is not complete: limits only": {
 			state: eviction.PodEvicted, containers: "a:exited a:exited", incomplete: true,
 			want: "a-3 p", sandboxes: 1,
@@ -206,9 +201,7 @@ func TestWhatIsNewIsNotGone(t *testing.T) {
 	n.Add(fakecri.Pod{UID: "gone", NotReady: true, CreatedAt: ahead.Add(-2 * time.Minute)})
 	n.Add(fakecri.Pod{UID: "begun", NotReady: true, Containers: []fakecri.Container{{Name: "a", Exited: true, CreatedAt: ahead}}})
 	for uid, age := range map[string]time.Duration{"soon": 0, "past": 2 * time.Minute} {
-		if err := os.Mkdir(n.logDir(uid), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, n.logDir(uid), 0o755)
 		if err := os.Chtimes(n.logDir(uid), ahead.Add(-age), ahead.Add(-age)); err != nil {
 			t.Fatal(err)
 		}
@@ -278,9 +271,7 @@ func TestOfWhatIsNewAndSaidToHaveEndedTheDeadGoes(t *testing.T) {
 	n.Add(fakecri.Pod{UID: "again", NotReady: true, CreatedAt: now})
 	n.Add(fakecri.Pod{UID: "job", NotReady: true, CreatedAt: now, Containers: []fakecri.Container{{Name: "a", Exited: true, CreatedAt: now}}})
 	for _, uid := range []string{"again", "job"} {
-		if err := os.Mkdir(n.logDir(uid), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, n.logDir(uid), 0o755)
 	}
 	if _, err := n.containers(t, true, is("again", eviction.PodDeleted), is("job", eviction.PodDeleted)); err != nil {
 		t.Error(err)

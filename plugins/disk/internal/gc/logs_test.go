@@ -11,6 +11,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestOnlyLogDirectoriesOfPodsThatAreGoneGo(t *testing.T) {
@@ -50,9 +51,7 @@ func TestOnlyLogDirectoriesOfPodsThatAreGoneGo(t *testing.T) {
 
 func link(t *testing.T, target, name string) {
 	t.Helper()
-	if err := os.Symlink(target, name); err != nil {
-		t.Fatal(err)
-	}
+	testos.Symlink(t, target, name)
 }
 
 // Pods write into their log directories as they like, for example through a
@@ -129,9 +128,7 @@ func TestOnlyDeadLinksOfDeadContainersGo(t *testing.T) {
 func TestANodeWithoutLogLinksIsFineOneWithoutLogsIsNot(t *testing.T) {
 	n := newNode(t, gc.Settings{})
 	for _, dir := range []string{n.links, n.logs} {
-		if err := os.Remove(dir); err != nil {
-			t.Fatal(err)
-		}
+		testos.Remove(t, dir)
 	}
 	_, err := n.containers(t, true)
 	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), n.logs) {

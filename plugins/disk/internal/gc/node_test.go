@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // node is a fake runtime, directories of logs, and a collector for both.
@@ -28,9 +29,7 @@ func newNode(t *testing.T, s gc.Settings) *node {
 	t.Helper()
 	n := &node{Server: fakecri.New(), logs: filepath.Join(t.TempDir(), "pods"), links: filepath.Join(t.TempDir(), "containers")}
 	for _, dir := range []string{n.logs, n.links} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.Mkdir(t, dir, 0o755)
 	}
 	n.SetSandboxImage("registry.k8s.io/pause:3.10")
 	s.ContainerLogsDir = n.links
@@ -63,9 +62,7 @@ func (n *node) pod(t *testing.T, uid string, ready bool, containers ...string) f
 	for i, id := range added.ContainerIDs {
 		name, _, _ := strings.Cut(containers[i], ":")
 		link := filepath.Join(n.links, fmt.Sprintf("pod-%s_ns_%s-%s.log", uid, name, id))
-		if err := os.Symlink(p.Containers[i].LogPath, link); err != nil {
-			t.Fatal(err)
-		}
+		testos.Symlink(t, p.Containers[i].LogPath, link)
 	}
 	return added
 }
@@ -105,12 +102,7 @@ func names(t *testing.T, dir string) []string {
 
 func write(t *testing.T, path string, size int) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, make([]byte, size), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testos.Put(t, path, make([]byte, size), 0o644)
 }
 
 func is(uid string, s eviction.PodState) eviction.PodPhase {

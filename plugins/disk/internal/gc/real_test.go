@@ -17,6 +17,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestMain(m *testing.M) {
@@ -72,8 +73,7 @@ func onEachRuntime(t *testing.T, test func(t *testing.T, f *field)) {
 	t.Run("containerd 2", func(t *testing.T) { test(t, newField(t, modern)) })
 }
 
-// field is a real containerd on a filesystem of its own, so that nobody else's
-// writes are in the figures.
+// field is a real containerd on a filesystem of its own, so that no other writes are in the figures.
 type field struct {
 	*stack.Stack
 	collector *gc.Collector
@@ -100,9 +100,7 @@ func newField(t *testing.T, programs string) *field {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	f := &field{Stack: s, links: filepath.Join(s.Dir, "links")}
-	if err := os.Mkdir(f.links, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, f.links, 0o755)
 	zero := gc.Duration(0)
 	f.collector = gc.New(gc.Options{
 		Client: client, PodLogsDir: s.PodLogsDir, Settings: gc.Settings{ImageMinimumGCAge: &zero, ContainerLogsDir: f.links},
@@ -144,9 +142,7 @@ func (f *field) exited(t *testing.T, p *stack.Pod) string {
 		}
 		measured := len(stats.GetStats()) == 1 && stats.GetStats()[0].GetWritableLayer().GetUsedBytes().GetValue() >= fill
 		if status.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && measured {
-			if err := os.Symlink(status.GetStatus().GetLogPath(), link); err != nil {
-				t.Fatal(err)
-			}
+			testos.Symlink(t, status.GetStatus().GetLogPath(), link)
 			return id
 		}
 		select {
@@ -292,7 +288,7 @@ func imageGCOnRealImages(t *testing.T, f *field) {
 	if err != nil {
 		t.Error(err)
 	}
-	// PodImage is in use by nobody here. containerd 1.6 knows no pins.
+	// PodImage is not in use here. containerd 1.6 knows no pins.
 	goes := []string{unused, stack.PodImage}
 	if !pins {
 		t.Log("this runtime does not report pinned images")

@@ -1,7 +1,6 @@
 package gc_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // In a container with the node's root at rootDir the same names are there twice:
@@ -23,9 +23,7 @@ func TestTheNodesFilesAreBelowItsRoot(t *testing.T) {
 	root := t.TempDir()
 	logs := filepath.Join(root, "disk/pods") // the node has a link to it
 	for _, dir := range []string{filepath.Join(root, filepath.Dir(n.logs)), filepath.Join(root, n.links), logs, filepath.Join(root, "images")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testos.MkdirAll(t, dir, 0o755)
 	}
 	link(t, "/disk/pods", filepath.Join(root, n.logs))
 	for _, dir := range []string{n.logs, logs} {

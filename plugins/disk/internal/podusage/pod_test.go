@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var volumes = []eviction.Volume{
@@ -38,9 +39,7 @@ func settled(t *testing.T, n *node) eviction.Pod {
 		fakecri.Container{Name: "sidecar", LayerBytes: 500, LayerInodes: 5},
 		fakecri.Container{Name: "init", Exited: true, LayerBytes: 1 << 30, LayerInodes: 1 << 20})
 	const pod, logs = "/kubelet/pods/u", "/logs/ns_pod-u_u"
-	if err := os.Remove(n.path(pod + "/volumes/kubernetes.io~empty-dir/not-set-up")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, n.path(pod+"/volumes/kubernetes.io~empty-dir/not-set-up"))
 	n.write(pod+"/etc-hosts", 200)
 	cache := pod + "/volumes/kubernetes.io~empty-dir/cache"
 	n.write(cache+"/a/b/c/file", 100_000)

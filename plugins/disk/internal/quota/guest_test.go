@@ -33,10 +33,7 @@ func TestProjectQuota(t *testing.T) {
 	uml.Require(t)
 	dir := t.TempDir()
 	m := uml.Machine{Files: map[string][]byte{}}
-	for _, mkfs := range [][]string{
-		{"mkfs.xfs", "-q"},
-		{"mkfs.ext4", "-q", "-O", "quota,project", "-E", "quotatype=prjquota"},
-	} {
+	for _, mkfs := range [][]string{{"mkfs.xfs", "-q"}, {"mkfs.ext4", "-q", "-O", "quota,project", "-E", "quotatype=prjquota"}} {
 		image := filepath.Join(dir, mkfs[0])
 		must(t, os.WriteFile(image, nil, 0o600))
 		must(t, os.Truncate(image, 512<<20))

@@ -1,11 +1,12 @@
 package quota
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestParseProjects(t *testing.T) {
@@ -72,12 +73,8 @@ func TestRead(t *testing.T) {
 	if _, ok := p.registered("/a"); ok {
 		t.Error("there is a project without the file")
 	}
-	if err := os.MkdirAll(root+"/etc", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(root+"/etc/projects", []byte("7:/a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.MkdirAll(t, root+"/etc", 0o755)
+	testos.WriteFile(t, root+"/etc/projects", "7:/a\n", 0o600)
 	if p, err = Read(root); err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +87,8 @@ func TestRead(t *testing.T) {
 	if u, ok := (*Projects)(nil).Usage("/a"); ok {
 		t.Errorf("without projects %+v", u)
 	}
-	if err := os.Remove(root + "/etc/projects"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(root+"/etc/projects", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, root+"/etc/projects")
+	testos.Mkdir(t, root+"/etc/projects", 0o755)
 	if _, err := Read(root); err == nil || !strings.Contains(err.Error(), "etc/projects") {
 		t.Errorf("a directory in place of the file: %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Not every filesystem says what its entries are.
@@ -46,9 +48,7 @@ func TestKindsThatTheFilesystemDoesNotTell(t *testing.T) {
 func TestAWalkThatStopsAtTheFirstEntryOfADirectoryComesBackToIt(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {
-		if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, dir+"/"+name, "", 0o600)
 	}
 	s := stack{maxOpen: 4}
 	var st unix.Statx_t

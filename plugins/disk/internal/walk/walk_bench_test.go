@@ -3,7 +3,6 @@ package walk_test
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (
@@ -86,13 +86,9 @@ func makeFiles(tb testing.TB, n int) string {
 	for i := range n {
 		dir := filepath.Join(root, fmt.Sprintf("d%04d", i/1000))
 		if i%1000 == 0 {
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				tb.Fatal(err)
-			}
+			testos.Mkdir(tb, dir, 0o755)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%07d", i)), nil, 0o644); err != nil {
-			tb.Fatal(err)
-		}
+		testos.WriteFile(tb, filepath.Join(dir, fmt.Sprintf("file-%07d", i)), "", 0o644)
 	}
 	return root
 }

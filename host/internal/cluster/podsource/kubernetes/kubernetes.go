@@ -1,5 +1,5 @@
-// Package kubernetes is the pod source of a cluster node: the node's pods in the API server,
-// watched, joined with the running pods of the container runtime.
+// Package kubernetes finds the pods of a cluster node: it watches them in the API server and joins
+// them with the running pods of the container runtime.
 //
 // While the API server is unreachable the last known pods count, and the runtime still reports
 // which run. The package does not decide which pod may be evicted (host/internal/core/policy) and kills

@@ -1,6 +1,5 @@
-// Package cri is the pod source of a node without a kubelet: the pods of the container runtime,
-// joined by uid with v1.Pod manifests from a directory, and by name with those of a kubelet's
-// static pods.
+// Package cri finds the pods of a node without a kubelet: it joins the runtime's pods with v1.Pod
+// manifests. Manifests in a directory are joined by uid, those of a kubelet's static pods by name.
 //
 // It does not decide which pod may be evicted (host/internal/core/policy) and kills none
 // (host/internal/node/victim/cri).

@@ -2,7 +2,6 @@ package cri
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func active(t *testing.T, s *fakecri.Server, dir string) pods.Snapshot {
@@ -209,9 +209,7 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 		return got
 	}
 	look()
-	if err := os.Remove(filepath.Join(dir, "deleted.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "deleted.yaml"))
 	want := []pods.Ended{{UID: "once", State: eviction.PodTerminated}, {UID: "again", State: eviction.PodActive}, {UID: "deleted", State: eviction.PodDeleted}, {UID: "not-yet", State: eviction.PodActive}}
 	for range 2 { // what is left of a deleted pod may take several steps to go
 		if diff := cmp.Diff(want, look().Ended); diff != "" {
@@ -225,7 +223,7 @@ func TestWhatIsLeftOfPodsThatDoNotRun(t *testing.T) {
 }
 
 // CRI-O wipes its containers at boot: what is left of a pod that is not back yet
-// must not be taken for somebody's leavings.
+// must not be taken for leftovers.
 func TestAPodOfWhichTheRuntimeHasNothingIsNotGone(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "back.yaml", podYAML("back", "back"))
@@ -260,9 +258,7 @@ func TestAManifestThatCannotBeReadDeletesNoPod(t *testing.T) {
 	look("whole", eviction.PodActive)
 	put(t, dir, "p.yaml", "kind: Pod\nmetadata: {uid: p, na")
 	look("half written", eviction.PodActive)
-	if err := os.Remove(filepath.Join(dir, "p.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "p.yaml"))
 	look("gone", eviction.PodDeleted)
 }
 
@@ -281,9 +277,7 @@ func TestManifestsAreCompleteWhenEverythingThatRunsHasOne(t *testing.T) {
 	check("with a manifest for every pod", true)
 	put(t, dir, "broken.yaml", "kind: Pod\nspec: [")
 	check("with a manifest that nobody can read", false)
-	if err := os.Remove(filepath.Join(dir, "broken.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "broken.yaml"))
 	s.Add(fakecri.Pod{UID: "theirs", Namespace: "ns", Name: "theirs"})
 	check("with somebody else's pod", false)
 	s.Remove("theirs")

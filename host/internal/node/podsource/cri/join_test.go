@@ -1,7 +1,6 @@
 package cri
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func wantProblems(t *testing.T, when string, got []pods.Problem, want ...string) {
@@ -57,9 +57,7 @@ func TestAForeignManifestDoesNotDisplaceThatOfTheRunningPod(t *testing.T) {
 	manifest("zz-again.yaml", "demo")
 	wantProblems(t, "twice its own", listing(t, source).Problems, foreign,
 		filepath.Join(dir, "zz-again.yaml")+`: metadata.uid "u" is also in `+filepath.Join(dir, "reserved.yaml")+", which is used; want one file for each pod")
-	if err := os.Remove(filepath.Join(dir, "zz-again.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "zz-again.yaml"))
 	manifest("reserved.yaml", "elsewhere")
 	if got := listing(t, source); !got.Pods[0].HasManifest || got.Pods[0].API.Namespace != "demo" {
 		t.Errorf("its own file says another pod: %+v, want what was read before", got.Pods[0])
@@ -79,9 +77,7 @@ func TestPodsThatRunKeepTheManifestsThatAreGone(t *testing.T) {
 	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	wantProblems(t, "before", source.Problems())
 	for _, name := range []string{"a", "b", "c", "d"} {
-		if err := os.Remove(filepath.Join(dir, name+".yaml")); err != nil {
-			t.Fatal(err)
-		}
+		testos.Remove(t, filepath.Join(dir, name+".yaml"))
 	}
 	source.Problems() // before any listing
 	check := func(names string, want ...string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // wantKnown lists the manifests and wants these uids, and a problem with each of
@@ -41,17 +42,13 @@ func wantKnown(t *testing.T, when string, m *Manifests, want []string, texts ...
 // of them were known.
 func TestADirectoryThatIsAwayForAWhileCostsNoCandidate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, dir, 0o700)
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	put(t, dir, "b.yaml", podYAML("b", "b"))
 	m := NewManifests(dir, defaultRules)
 	all := []string{"a", "b"}
 	wantKnown(t, "there", m, all)
-	if err := os.Rename(dir, dir+".away"); err != nil {
-		t.Fatal(err)
-	}
+	testos.Rename(t, dir, dir+".away")
 	const away = "manifest directory cannot be read: no such file or directory; the 2 manifests that were read before are still used"
 	for range 2 {
 		wantKnown(t, "away", m, all, away)
@@ -64,12 +61,10 @@ func TestADirectoryThatIsAwayForAWhileCostsNoCandidate(t *testing.T) {
 	wantKnown(t, "back, without one of them", m, []string{"b"})
 }
 
-// The directory's absence is no word about any pod: nobody's leavings are removed.
+// A missing directory says nothing about any pod: no leftovers are removed.
 func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, dir, 0o700)
 	s := fakecri.New()
 	s.Add(fakecri.Pod{UID: "p", Namespace: "default", Name: "p", Containers: []fakecri.Container{{Name: "c"}}})
 	s.Add(fakecri.Pod{UID: "q", Namespace: "default", Name: "q", NotReady: true})
@@ -78,9 +73,7 @@ func TestADirectoryThatIsAwayDeletesNoPod(t *testing.T) {
 	source := New(criclient.NewLister(s.Client(), nil), NewManifests(dir, defaultRules))
 	for _, away := range []bool{false, true} {
 		if away {
-			if err := os.Rename(dir, dir+".away"); err != nil {
-				t.Fatal(err)
-			}
+			testos.Rename(t, dir, dir+".away")
 		}
 		got, err := source.Active(t.Context())
 		if err != nil {

@@ -3,7 +3,6 @@ package cri
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/cost"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func podYAML(uid, name string, more ...string) string {
@@ -24,9 +24,7 @@ func podYAML(uid, name string, more ...string) string {
 
 func put(t testing.TB, dir, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.WriteFile(t, filepath.Join(dir, name), content, 0o600)
 }
 
 func uids(m map[string]*manifest) []string {
@@ -102,9 +100,7 @@ func TestADirectoryThatIsNotThere(t *testing.T) {
 	if len(got) != 0 || len(problems) != 1 || problems[0].File != dir || !strings.Contains(problems[0].Error(), "manifest directory does not exist") {
 		t.Errorf("manifests %v, problems %v", uids(got), problems)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, dir, 0o700)
 	put(t, dir, "a.yaml", podYAML("a", "a"))
 	if got, problems = m.list(); len(got) != 1 || len(problems) != 0 {
 		t.Errorf("once it is there: manifests %v, problems %v", uids(got), problems)
@@ -166,9 +162,7 @@ func TestOnlyWhatChangedIsParsedAgain(t *testing.T) {
 	if after["b"] != before["b"] {
 		t.Error("an unchanged file was read again")
 	}
-	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(dir, "b.yaml"))
 	if got, problems := m.list(); len(got) != 1 || len(problems) != 0 || len(m.joined.files) != 1 {
 		t.Errorf("after removal: %v, %v", uids(got), problems)
 	}

@@ -1,7 +1,6 @@
 package cri
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // staticYAML returns a manifest as people write it for a kubelet, without a uid.
@@ -66,9 +66,7 @@ func TestAStaticPodIsKnownByItsName(t *testing.T) {
 	put(t, n.static, "etcd.yaml", staticYAML("etcd", "spec: {priority: 5}"))
 	put(t, n.static, "etcd.yaml.bak", staticYAML("other"))
 	put(t, n.static, ".swap", "rubbish")
-	if err := os.Mkdir(filepath.Join(n.static, "old"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testos.Mkdir(t, filepath.Join(n.static, "old"), 0o700)
 	put(t, n.dir, "plain.yaml", podYAML("p", "plain"))
 	n.Add(staticPod("hash1", "etcd"))
 	n.Add(fakecri.Pod{UID: "p", Namespace: "default", Name: "plain", Containers: []fakecri.Container{{Name: "c"}}})
@@ -135,9 +133,7 @@ func TestAStaticPodThatChangesIsAnotherPod(t *testing.T) {
 	if want := []pods.Ended{{UID: "old", State: eviction.PodDeleted}}; !slices.Equal(got.Ended, want) || !got.Complete {
 		t.Errorf("ended %v, complete %v, want %v: the new one has its manifest", got.Ended, got.Complete, want)
 	}
-	if err := os.Remove(filepath.Join(n.static, "etcd.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testos.Remove(t, filepath.Join(n.static, "etcd.yaml"))
 	got = listing(t, n.source)
 	wantStatic(t, got, "new", 66)
 	wantProblems(t, "without a file", got.Problems, n.static+": 1 running pod has lost its manifest (kube-system/etcd-node-1); what was read before is still used")

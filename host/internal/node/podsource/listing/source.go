@@ -1,4 +1,4 @@
-// Package listing tracks whether listing a daemon's pods succeeds, for /healthz and the log. It
+// Package listing tracks whether a daemon's pods can be listed, for /healthz and the log. It
 // decides nothing.
 package listing
 

@@ -1,5 +1,5 @@
-// Package running extracts the running pods from the container runtime, and joins them with their
-// specs, which a pod source provides.
+// Package running extracts the running pods from the container runtime, and joins them with specs
+// of a pod source.
 package running
 
 import (

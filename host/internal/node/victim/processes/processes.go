@@ -1,6 +1,6 @@
-// Package processes kills the processes of containers without the runtime, and has the kernel
-// reclaim their memory at once. A killed process otherwise frees its memory only when it next runs,
-// which takes seconds on a node with busy CPUs.
+// Package processes kills the processes of containers without the runtime. It has the kernel
+// reclaim their memory at once. A killed process otherwise frees its memory only when it next
+// runs, which takes seconds on a node with busy CPUs.
 //
 // Package victim/cri decides when to do so, and what to ask of the runtime: the caller must also
 // stop the container there, or its shim stays.

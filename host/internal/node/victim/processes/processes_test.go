@@ -15,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const uid = "11111111-2222-3333-4444-555555555555"
@@ -91,18 +92,12 @@ func TestOnlyTheContainersProcessesAreKilled(t *testing.T) {
 		marker, mount, pod, container, sandbox string
 		class                                  eviction.QoSClass
 	}{
-		"cgroupfs": {
-			"memory/memory.usage_in_bytes", "memory", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable,
-		},
-		"the class is not known": {
-			"memory/memory.usage_in_bytes", "memory", "kubepods/besteffort/pod" + uid, "c1", "s1", "",
-		},
+		"cgroupfs":               {"memory/memory.usage_in_bytes", "memory", "kubepods/burstable/pod" + uid, "c1", "s1", eviction.Burstable},
+		"the class is not known": {"memory/memory.usage_in_bytes", "memory", "kubepods/besteffort/pod" + uid, "c1", "s1", ""},
 		"systemd": {
 			"memory/memory.usage_in_bytes", "memory", slice, "cri-containerd-c1.scope", "cri-containerd-s1.scope", eviction.Burstable,
 		},
-		"CRI-O": {
-			"memory/memory.usage_in_bytes", "memory", slice, "crio-c1.scope", "crio-conmon-c1.scope", eviction.Burstable,
-		},
+		"CRI-O": {"memory/memory.usage_in_bytes", "memory", slice, "crio-c1.scope", "crio-conmon-c1.scope", eviction.Burstable},
 		"cri-dockerd": {
 			"memory/memory.usage_in_bytes", "memory", slice, "docker-c1.scope", "docker-s1.scope", eviction.Burstable,
 		},
@@ -312,10 +307,7 @@ func descriptors(t *testing.T) int {
 
 func number(t *testing.T, name string) int {
 	t.Helper()
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testos.ReadFile(t, name)
 	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 	if err != nil {
 		t.Fatal(err)

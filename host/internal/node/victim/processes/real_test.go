@@ -18,6 +18,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/harness/testos"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -178,17 +179,13 @@ func TestMemoryOfAProcessThatCannotRunIsBack(t *testing.T) {
 			dir, ice := m.container("c1"), m.makeIn(freezer.Path("/"), m.root)
 			h := startHog(t, dir, 32)
 			freeze := func(state string) {
-				if err := os.WriteFile(ice+"/freezer.state", []byte(state), 0); err != nil {
-					t.Fatal(err)
-				}
+				testos.WriteFile(t, ice+"/freezer.state", state, 0)
 				eventually(t, state, func() bool {
 					now, err := os.ReadFile(ice + "/freezer.state")
 					return err == nil && strings.TrimSpace(string(now)) == state
 				})
 			}
-			if err := os.WriteFile(ice+"/cgroup.procs", []byte(strconv.Itoa(h.Process.Pid)), 0); err != nil {
-				t.Fatal(err)
-			}
+			testos.WriteFile(t, ice+"/cgroup.procs", strconv.Itoa(h.Process.Pid), 0)
 			freeze("FROZEN")
 			if released {
 				if done := m.kill("c1"); done.Processes != 1 || done.Released != 1 {
@@ -262,18 +259,14 @@ func recycle(t *testing.T, kills int, kill func(list func() ([]int, error))) (hi
 	for done, missed := 0, 0; done < kills; {
 		ends := sleeper(t)
 		pid := ends.Process.Pid
-		if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, dir+"/cgroup.procs", strconv.Itoa(pid), 0)
 		var foreign *exec.Cmd
 		kill(func() ([]int, error) {
 			listed, err := m.h.Processes(m.root + "/kubepods/burstable/pod" + uid + "/c1")
 			if foreign == nil {
 				ends.Process.Kill()
 				ends.Wait()
-				if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
-					t.Fatal(err)
-				}
+				testos.WriteFile(t, "/proc/sys/kernel/ns_last_pid", strconv.Itoa(pid-1), 0)
 				foreign = sleeper(t)
 			}
 			return listed, err
@@ -294,8 +287,8 @@ func recycle(t *testing.T, kills int, kill func(list func() ([]int, error))) (hi
 	return hit
 }
 
-// In the guest the kernel kills the container with what it has below it, and nobody else, and
-// its memory is back.
+// In the guest the kernel kills the container, all below it and nothing else, and its memory is
+// back.
 func TestGuestContainersDieOnVersion2(t *testing.T) {
 	uml.In(t)
 	m := newMachine(t)
