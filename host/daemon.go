@@ -126,7 +126,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 	if given.Alive != nil {
 		o.Alive, o.AliveEvery = func() { given.Alive(d.concluded()) }, given.AliveEvery
 	}
-	d.makeLoop(o)
+	d.pods, d.loop = o.Pods, loop.New(o)
 	return nil
 }
 

@@ -129,7 +129,7 @@ func (e *Embedded) open() error {
 			o.SourceStands = observe.Forever
 		}
 	}
-	e.makeLoop(o)
+	e.pods, e.loop = o.Pods, loop.New(o)
 	return nil
 }
 

@@ -149,20 +149,13 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 		if from.sampled {
 			reader = fallback.New(m.facts(c))
 		}
-		m.records = newKeeper(c, reader, m.listPods, recorder.Options{Node: c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log})
+		m.records = newKeeper(c, reader, func(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) }, recorder.Options{Node: c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log})
 		o.Records = m.records
 	}
 	if m.stats != nil {
 		o.Begin = viewsOf(m.stats, from.layout, from.await)
 	}
 	return o
-}
-
-func (m *Manager) listPods(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) }
-
-// makeLoop makes the loop with the pods and the clock of the owner.
-func (m *Manager) makeLoop(o loop.Options) {
-	m.pods, m.loop = o.Pods, loop.New(o)
 }
 
 func settings(c *Config, thresholds []policy.Threshold) loop.Settings {

@@ -89,7 +89,7 @@ type Settings struct {
 // A ReclaimFunc runs a step of node-level reclaim in place of a plugin.
 type ReclaimFunc = func(ctx context.Context) error
 
-// Restored is what a former host on the same boot saved.
+// Restored holds the state that a former host on the same boot saved.
 type Restored struct {
 	// Kills lists those not known to have ended, or not reported to the API server, oldest first.
 	// They are finished first.

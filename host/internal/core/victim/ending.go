@@ -2,6 +2,7 @@ package victim
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -21,6 +22,22 @@ const (
 	// LookTimeout bounds one check of what is left of a pod.
 	LookTimeout = 5 * time.Second
 )
+
+// ErrTimeout reports a kill that took longer than Timeout. The pod may still end; the kubelet
+// records ReasonExceededGracePeriod for it.
+var ErrTimeout = errors.New("timeout waiting to kill pod")
+
+// minTimeout is the shortest time limit of a kill.
+const minTimeout = 10 * time.Second
+
+// Timeout returns the time limit of a kill: one and a half times the grace period, so that the
+// SIGKILL at its end can take effect, and at least 10 s.
+func Timeout(graceSeconds int64) time.Duration {
+	// Beyond a century the value is nonsense and would overflow.
+	const century = 100 * 365 * 24 * 60 * 60
+	grace := time.Duration(min(graceSeconds, century)) * time.Second
+	return max(minTimeout, grace+grace/2)
+}
 
 // A Report describes the progress of terminating a victim.
 type Report struct {

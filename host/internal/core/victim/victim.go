@@ -1,6 +1,8 @@
 package victim
 
 import (
+	"cmp"
+	"math"
 	"strings"
 	"time"
 
@@ -170,4 +172,17 @@ func (v *Victim) matters(now time.Time) bool {
 func (v Victim) within(seconds int64) Victim {
 	v.GraceSeconds, v.GraceOverrideSeconds = seconds, seconds
 	return v
+}
+
+// EffectiveGrace returns the grace period in seconds that a kubelet uses
+// (calculateEffectiveGracePeriod in its pod_workers.go): the shorter of
+// metadata.deletionGracePeriodSeconds and the eviction's override, the spec's only if both are nil,
+// and at least 1. An override of 0 counts as set; like in the kubelet, a deletion grace of 0 yields
+// to a longer override. The maximum is 68 years.
+func EffectiveGrace(deletion, override, spec *int64) int64 {
+	grace := cmp.Or(deletion, override, spec, new(int64))
+	if deletion != nil && override != nil && (*deletion == 0 || *override < *deletion) {
+		grace = override
+	}
+	return min(max(*grace, 1), math.MaxInt32)
 }

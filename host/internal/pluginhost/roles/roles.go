@@ -24,8 +24,8 @@ type Served struct {
 // The roles of a plugin for one capability of a signal.
 const (
 	InCharge = "in charge"
-	// Shadowed: it runs and is asked if the one in charge fails, or for reclaim after it.
-	Shadowed = "shadowed"
+	// StandsBy: it runs and is asked if the one in charge fails, or for reclaim after it.
+	StandsBy = "shadowed"
 	// Shadow: it ranks beside the one in charge, without effect.
 	Shadow = "shadow"
 	// Out: it does not run.
@@ -139,7 +139,7 @@ func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 			}
 		}
 	default:
-		role.Role = Shadowed
+		role.Role = StandsBy
 	}
 	if who[n].As != o.signal {
 		role.As = who[n].As

@@ -169,7 +169,7 @@ func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
 		return
 	}
 	switch r.Role {
-	case roles.Shadowed, roles.Shadow:
+	case roles.StandsBy, roles.Shadow:
 		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
 	case roles.None:
 	default:
