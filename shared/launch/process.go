@@ -1,3 +1,9 @@
+// Package launch starts a plugin's process and connects to it: pipes, environment, handshake, TLS,
+// output lines, and its end together with all that it has started. The host and package conformance
+// both start plugins with it, so that the tested path is the one that runs.
+//
+// The handshake is go-plugin's, core protocol 1, which also serves the plugins. The package knows
+// nothing of a plugin's calls, restarts or user: the last is up to the caller's Confinement.
 package launch
 
 import (
@@ -219,4 +225,48 @@ func (p *Process) Succeeded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state != nil && p.state.Success()
+}
+
+// pipes connect the host to one process. The host never writes to parentW, but keeps it open:
+// its closing tells the plugin that the host is gone.
+type pipes struct {
+	stdoutR, stdoutW *os.File
+	stderrR, stderrW *os.File
+	parentR, parentW *os.File
+}
+
+func openPipes() (*pipes, error) {
+	p := &pipes{}
+	for _, ends := range [][2]**os.File{{&p.stdoutR, &p.stdoutW}, {&p.stderrR, &p.stderrW}, {&p.parentR, &p.parentW}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("open pipe: %w", err)
+		}
+		*ends[0], *ends[1] = r, w
+	}
+	return p, nil
+}
+
+func (p *pipes) closeChildEnds() {
+	closeAll(p.stdoutW, p.stderrW, p.parentR)
+}
+
+// drainUntil makes reads end at t even if the other ends are still open.
+func (p *pipes) drainUntil(t time.Time) {
+	_ = p.stdoutR.SetReadDeadline(t)
+	_ = p.stderrR.SetReadDeadline(t)
+}
+
+// close closes all pipes. Closing twice is harmless.
+func (p *pipes) close() {
+	closeAll(p.stdoutR, p.stdoutW, p.stderrR, p.stderrW, p.parentR, p.parentW)
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
 }
