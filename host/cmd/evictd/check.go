@@ -79,15 +79,19 @@ func adviceTable(found inspect.Findings) []byte {
 	return tell.FurtherTable([]string{"ADVICE"}, rows)
 }
 
+func texts(errs []error) (all []string) {
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
+}
+
 // conclude prints errors and warnings.
 func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	for _, w := range warnings {
 		say(stderr, "warning: "+w)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return failure{err}
-	}
-	return nil
+	return failed(errors.Join(errs...))
 }
 
 // thresholdTable returns a heading and one line per threshold.
@@ -214,7 +218,7 @@ func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, er
 		Errors     []string         `json:"errors,omitempty"`
 		Warnings   []string         `json:"warnings,omitempty"`
 		Advice     []string         `json:"advice,omitempty"`
-	}{Thresholds: []checkThreshold{}, Beside: b, Warnings: warnings, Advice: advice}
+	}{[]checkThreshold{}, b, texts(errs), warnings, advice}
 	for _, t := range thresholds {
 		row := checkThreshold{Signal: string(t.Signal), Value: t.Value.String(), Hard: t.Hard()}
 		if !t.Hard() {
@@ -224,9 +228,6 @@ func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, er
 			row.MinimumReclaim = t.MinReclaim.String()
 		}
 		said.Thresholds = append(said.Thresholds, row)
-	}
-	for _, err := range errs {
-		said.Errors = append(said.Errors, err.Error())
 	}
 	return printJSON(w, said)
 }

@@ -155,11 +155,10 @@ func newInstall() *cobra.Command {
 				return failure{fmt.Errorf("install %s: %w", path, err)}
 			}
 		}
-		if !*link {
-			return nil
-		}
-		if err := plugindir.RemoveLinks(dir, func(name string) bool { return files[name] == "" }); err != nil {
-			return failure{fmt.Errorf("install: %w", err)}
+		if *link {
+			if err := plugindir.RemoveLinks(dir, func(name string) bool { return files[name] == "" }); err != nil {
+				return failure{fmt.Errorf("install: %w", err)}
+			}
 		}
 		return nil
 	}
