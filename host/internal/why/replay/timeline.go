@@ -76,10 +76,7 @@ func (w *timeline) head() {
 	if err != nil {
 		return
 	}
-	thresholds, err := c.Thresholds()
-	if err != nil {
-		return
-	}
+	thresholds, _ := c.Thresholds() // already validated
 	for _, t := range thresholds {
 		w.line("thresholds", "%s", describe(t))
 		if !slices.Contains(w.signals, t.Signal) {
@@ -98,11 +95,9 @@ func (w *timeline) unobserved(pass *loop.PassResult) {
 }
 
 func describe(t policy.Threshold) string {
-	text := t.String()
+	text := t.String() + ", soft"
 	if t.Hard() {
-		text += ", hard"
-	} else {
-		text += ", soft"
+		text = t.String() + ", hard"
 	}
 	if t.MinReclaim != nil {
 		text += ", then " + t.MinReclaim.String() + " more"
@@ -112,7 +107,7 @@ func describe(t policy.Threshold) string {
 
 func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	step := &w.scenario.Steps[i]
-	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
+	w.heading("\nstep %d  %s  +%gs  %s", i, tell.Clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
 	for _, s := range pass.Observations {
 		w.line("observed", "%s", observation(&pass.Decision, s))
@@ -163,7 +158,7 @@ func (w *timeline) changes(step *Step) {
 
 // met describes a met threshold: since when, and whether it is actionable.
 func met(t *decision.Threshold, now time.Time) string {
-	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, clock(*t.Since))
+	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, tell.Clock(*t.Since))
 	switch {
 	case t.Hard():
 		text += ", hard"
@@ -283,8 +278,6 @@ func observation(d *decision.Decision, s decision.Observation) string {
 	}
 	return text
 }
-
-func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }
 
 func count(n int, what string) string {
 	if n == 1 {
