@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -221,7 +222,7 @@ func (r *run) together(ctx context.Context, blocked string, groups ...check.Grou
 	var runners []*runner
 	var running sync.WaitGroup
 	for _, g := range groups {
-		if !r.options.runs(g.Name) {
+		if r.options.Only != nil && g.Name != DescribeGroup && !slices.Contains(r.options.Only, g.Name) {
 			continue
 		}
 		one := &runner{Group: g, run: r, known: r.known, blocked: blocked}

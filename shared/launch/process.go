@@ -92,7 +92,7 @@ func (p *Process) begin() (err error) {
 		p.pipes.close()
 		return notStarted(err)
 	}
-	p.pipes.closeChildEnds()
+	closeAll(p.pipes.stdoutW, p.pipes.stderrW, p.pipes.parentR)
 	p.reading.Go(p.readStdout)
 	p.reading.Go(func() { follow(p.pipes.stderrR, p.over, p.command.Stderr) })
 	return nil
@@ -134,7 +134,9 @@ func (p *Process) reap() {
 
 	close(p.over)
 	p.confinement.Close()
-	p.pipes.drainUntil(time.Now().Add(drainTime))
+	for _, f := range []*os.File{p.pipes.stdoutR, p.pipes.stderrR} { // their other ends may still be open
+		_ = f.SetReadDeadline(time.Now().Add(drainTime))
+	}
 	p.reading.Wait()
 	p.pipes.close()
 	close(p.exited)
@@ -246,16 +248,6 @@ func openPipes() (*pipes, error) {
 		*ends[0], *ends[1] = r, w
 	}
 	return p, nil
-}
-
-func (p *pipes) closeChildEnds() {
-	closeAll(p.stdoutW, p.stderrW, p.parentR)
-}
-
-// drainUntil makes reads end at t even if the other ends are still open.
-func (p *pipes) drainUntil(t time.Time) {
-	_ = p.stdoutR.SetReadDeadline(t)
-	_ = p.stderrR.SetReadDeadline(t)
 }
 
 // close closes all pipes. Closing twice is harmless.

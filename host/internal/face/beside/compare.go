@@ -80,7 +80,8 @@ func (c *comparison) add(signal, about string, mend bool, format string, args ..
 // first reports which side acts first on a signal.
 func (c *comparison) first(s eviction.Signal) {
 	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
-	highest, builtin := scale.highest(ours), isBuiltin(s)
+	highest := scale.highest(ours)
+	_, builtin := eviction.Builtin(s)
 	switch {
 	case highest == nil:
 		c.add(string(s), First, false, "the kubelet alone acts, %s: evictd has no threshold", list(theirs))
@@ -93,7 +94,7 @@ func (c *comparison) first(s eviction.Signal) {
 	default:
 		c.hardFirst(s, highest)
 	}
-	if theirs.soft != nil && !theirs.keeper() {
+	if theirs.soft != nil && theirs.soft.GracePeriod < leastKeeperGrace {
 		c.add(string(s), First, true, "the kubelet evicts, too, below %s for %s: one shortage may cost two pods", theirs.soft.Value, theirs.soft.GracePeriod)
 	}
 }
@@ -254,11 +255,6 @@ func (c *comparison) restart() {
 		}
 		c.add(string(condition), Restart, false, "while it is reported (%s) a kubelet that is restarted kills %s", strings.Join(below[condition], ", "), who)
 	}
-}
-
-func isBuiltin(s eviction.Signal) bool {
-	_, ok := eviction.Builtin(s)
-	return ok
 }
 
 // list formats the thresholds of l.

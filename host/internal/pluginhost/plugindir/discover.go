@@ -61,7 +61,7 @@ func Names(dir string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		if pluginName(e.Name()) {
-			names = append(names, nameOf(e.Name()))
+			names = append(names, strings.TrimSuffix(e.Name(), socketSuffix))
 		}
 	}
 	slices.Sort(names)

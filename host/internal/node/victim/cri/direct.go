@@ -116,9 +116,10 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		"pod", v.Key(), "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
+	_, killed := k.killed.Load(v.UID)
 	none := errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0
 	switch {
-	case none && id == "" && !k.hasKilled(v.UID):
+	case none && id == "" && !killed:
 		k.Log.Warn("no process of the pod found to kill, the container runtime has not stopped it", append(about, "cgroup", done.Cgroup, "error", err)...)
 	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
 	case err != nil:
@@ -127,9 +128,4 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		k.killed.Store(v.UID, nil)
 		k.Log.Info("processes killed", about...)
 	}
-}
-
-func (k *Killer) hasKilled(uid string) bool {
-	_, killed := k.killed.Load(uid)
-	return killed
 }
