@@ -187,16 +187,19 @@ func (p *Process) Stop(grace time.Duration) error {
 }
 
 // WaitFor reports whether the process has exited, waiting for at most d.
-func (p *Process) WaitFor(d time.Duration) bool {
+func (p *Process) WaitFor(d time.Duration) bool { return waitFor(p.exited, d) }
+
+// waitFor reports whether end is closed, waiting for at most d.
+func waitFor(end <-chan struct{}, d time.Duration) bool {
 	select {
-	case <-p.exited:
+	case <-end:
 		return true
 	default:
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-p.exited:
+	case <-end:
 		return true
 	case <-timer.C:
 		return false

@@ -146,10 +146,11 @@ func private(path string) error {
 // prepare removes what a killed predecessor left and creates the subdirectories.
 func (d *Dir) prepare() error {
 	d.leftovers = empty(d.Plugins())
-	if err := d.makeDirs(); err != nil {
-		return err
+	err := d.makeDirs()
+	if err == nil {
+		err = errors.Join(removeTemporary(d.path), removeTemporary(d.kills()))
 	}
-	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
+	if err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	return nil
@@ -164,14 +165,11 @@ func (d *Dir) makeDirs() error {
 			err = nil
 		}
 		if err != nil {
-			return fmt.Errorf("run directory: %w", err)
+			return err
 		}
 	}
 	// A former evictd may have created it, or the umask may have removed bits.
-	if err := os.Chmod(d.Plugins(), throughMode); err != nil {
-		return fmt.Errorf("run directory: %w", err)
-	}
-	return nil
+	return os.Chmod(d.Plugins(), throughMode)
 }
 
 // empty removes the content of a directory, or path itself if it is not a directory. It keeps the

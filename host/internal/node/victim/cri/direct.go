@@ -23,11 +23,7 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	var running sync.WaitGroup
 	running.Go(func() {
 		k.tellUnfound(early, v, id)
-		due := time.NewTimer(time.Until(at))
-		defer due.Stop()
-		select {
-		case <-early.Done():
-		case <-due.C:
+		if sleep(early, time.Until(at)) == nil {
 			k.killProcesses(ctx, v, id)
 		}
 	})
@@ -52,15 +48,12 @@ func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim, d
 	early, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
-		due := time.NewTimer(time.Until(at))
-		defer due.Stop()
-		select {
-		case <-early.Done():
-		case <-due.C:
-			k.killProcesses(ctx, v, "")
-			if k.awaitDeath(ctx, v.UID) {
-				dead(errDead)
-			}
+		if sleep(early, time.Until(at)) != nil {
+			return
+		}
+		k.killProcesses(ctx, v, "")
+		if k.awaitDeath(ctx, v.UID) {
+			dead(errDead)
 		}
 	})
 	return func(stopped bool) {
@@ -76,16 +69,12 @@ func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim, d
 func (k *Killer) awaitDeath(ctx context.Context, uid string) bool {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	for {
-		if k.Lister.Ended(ctx, uid) {
-			return true
-		}
-		select {
-		case <-ctx.Done():
+	for !k.Lister.Ended(ctx, uid) {
+		if sleep(ctx, firstRetry) != nil {
 			return false
-		case <-time.After(firstRetry):
 		}
 	}
+	return true
 }
 
 // tellUnfound logs a running container whose cgroup was not found, unless the pod has no process: a runtime that
