@@ -58,8 +58,13 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 	if len(g.errs) == 0 && g.wanted() {
 		g.byUse(ctx, rest, ix)
 	}
-	if len(g.notes) > 0 {
-		g.tell()
+	switch {
+	case len(g.notes) == 0: // there was nothing to do
+	case g.settings.DryRun:
+		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.released.Bytes)))
+		g.released = eviction.Reclaimed{}
+	default:
+		g.describe()
 	}
 	return g.reported(), g.problems(ctx)
 }
@@ -143,16 +148,6 @@ func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageI
 		g.counts.removed++
 		g.released = sum(g.released, eviction.Reclaimed{Bytes: clamp(c.image.GetSize())})
 	}
-}
-
-// tell adds a summary to the message.
-func (g *periodicGC) tell() {
-	if g.settings.DryRun {
-		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.released.Bytes)))
-		g.released = eviction.Reclaimed{}
-		return
-	}
-	g.describe()
 }
 
 // share returns n*times/of without overflow; the result must not exceed n or times.
