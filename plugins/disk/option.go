@@ -29,7 +29,7 @@ func WithStep(s Step) Option {
 		for _, signal := range s.Signals {
 			own := specOf(p, signal)
 			at := len(own.ReclaimSteps)
-			if i := slices.IndexFunc(own.ReclaimSteps, builtin); i >= 0 {
+			if i := slices.IndexFunc(own.ReclaimSteps, func(s eviction.ReclaimStep) bool { return s.Name == ContainerGC || s.Name == ImageGC }); i >= 0 {
 				at = i
 			}
 			own.ReclaimSteps = slices.Insert(slices.Clone(own.ReclaimSteps), at, s.ReclaimStep)
@@ -61,5 +61,3 @@ func specOf(p *plugin, signal eviction.Signal) *eviction.SignalSpec {
 	}
 	return &p.signals[i]
 }
-
-func builtin(s eviction.ReclaimStep) bool { return s.Name == ContainerGC || s.Name == ImageGC }

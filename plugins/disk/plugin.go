@@ -1,8 +1,25 @@
+// Package disk is the plugin for nodefs.*, imagefs.* and containerfs.*: it
+// reports the layout of the node's filesystems, observes them, measures the usage
+// of pods, ranks by the kubelet's rule and removes what is no longer used.
+//
+// Its figures come from the node's filesystems, the pods' directories and the
+// container runtime, or from the kubelet's stats summary if the host serves one;
+// with a summary, which is read-only, it frees nothing.
+//
+// It can be served as it is (plugins/builtin) or be part of a vendor's plugin. The plugin is a
+// value: each field can be replaced, cleared or wrapped, and the rest keeps working. WithStep and
+// WithObserver cover what vendors would otherwise copy: they add a reclaim step, and make another
+// plugin observe some of the signals. The examples show both, and how to combine a vendor's
+// configuration with this one.
 package disk
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/evictd/evictd/plugins/disk/internal/gc"
+	"github.com/evictd/evictd/plugins/disk/internal/podusage"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -72,4 +89,37 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		return n.summary.Measure(ctx, req, emit)
 	}
 	return n.meter.Measure(ctx, req, emit)
+}
+
+// config is the plugin's own configuration.
+type config struct {
+	// The settings of garbage collection have the kubelet's names.
+	gc.Settings
+	// Walk limits the cost of walking the pods' directories.
+	Walk podusage.Walk `json:"walk"`
+}
+
+// validate returns all errors, each with its field.
+func validate(c *config, facts eviction.NodeFacts) error {
+	var periodic error
+	if c.PeriodicImageGC && facts.SummarySocket != "" {
+		periodic = errors.New("config: periodicImageGC is true, want false with source: summary, where nothing can be freed")
+	}
+	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()), periodic)
+}
+
+// under adds a prefix to each of joined errors.
+func under(prefix string, err error) error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("%s%w", prefix, err)
+	}
+	var errs []error
+	for _, err := range joined.Unwrap() {
+		errs = append(errs, fmt.Errorf("%s%w", prefix, err))
+	}
+	return errors.Join(errs...)
 }

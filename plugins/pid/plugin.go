@@ -1,13 +1,28 @@
+// Package pid is the plugin for pid.available: it observes the signal, measures the tasks of pods
+// and ranks by the kubelet's rule. Its figures come from /proc, by the kubelet's formula, and from
+// the pids controller of cgroup version 1 and 2, or from the kubelet's stats summary if the host
+// serves one. Natively pid.available is the number of tasks that pods can still start: below the
+// machine's limit, or below that of the cgroup of all pods if that is closer.
+//
+// pid.available counts tasks, which are threads, and so does the pids controller:
+// natively pods rank by their tasks. The kubelet's process_count sums up the
+// processes of a pod's containers instead: a pod of few processes with thousands
+// of threads looks small to it, and the sandbox's one process is left out.
+//
+// It can be served as it is (plugins/builtin) or be modified: the plugin is a value, and
+// a vendor may replace or clear its fields.
 package pid
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -48,5 +63,78 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		return err
 	}
 	p.current.Set(&node{gauge: fs.PIDs(naming), pods: hierarchy.PodTasks(naming)}, nil)
+	return nil
+}
+
+// config is the plugin's own configuration.
+type config struct {
+	// NestedNode means that the node is itself a container (kind, LXC), so that its
+	// processes are not in the machine's initial pid namespace. It is needed only if
+	// the node's root directory is "/".
+	NestedNode bool `json:"nestedNode"`
+}
+
+// node holds the sources of one configuration. The garbage collector closes its descriptors
+// after it has been replaced and no call uses it any more.
+type node struct {
+	// summary, if not nil, replaces all native sources.
+	summary *summary.Source
+
+	gauge *nodefs.PIDGauge
+	pods  *nodefs.PodCgroups[int64]
+}
+
+// Observe implements eviction.Observer.
+func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	h, err := p.current.Hold()
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	defer h.Release()
+	n := h.Value
+	if n.summary != nil {
+		return n.summary.Observe(ctx, req)
+	}
+	b, release := nodefs.BorrowBuffer()
+	defer release()
+	var reply eviction.ObserveReply
+	if slices.Contains(req.Signals, eviction.PIDAvailable) {
+		o := figures.At(eviction.PIDAvailable)
+		sample, err := n.gauge.Read(b)
+		reply.Observations = []eviction.Observation{figures.PIDs(o, sample, err)}
+	}
+	n.pods.Probe(nodefs.ProbesPerPass, b)
+	return reply, nil
+}
+
+// Measure implements eviction.Measurer. It has no figures of containers, since the
+// kubelet's messages about PIDs name none.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	h, err := p.current.Hold()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	n := h.Value
+	if n.summary != nil {
+		return n.summary.Measure(ctx, req, emit)
+	}
+	b, release := nodefs.BorrowBuffer()
+	defer release()
+	var usages []eviction.SignalUsage // one allocation for all pods
+	if slices.Contains(req.Signals, eviction.PIDAvailable) {
+		usages = make([]eviction.SignalUsage, 0, len(req.Pods))
+	}
+	for i := range req.Pods {
+		if err := ctx.Err(); err != nil {
+			return err // answers emitted before count
+		}
+		m := figures.PodTasks(n.pods, &req.Pods[i], b)
+		if m.State == eviction.Measured && usages != nil {
+			usages = append(usages, eviction.SignalUsage{Signal: eviction.PIDAvailable, Value: m.Processes.Value})
+			m.Usage = usages[len(usages)-1 : len(usages) : len(usages)]
+		}
+		emit(m)
+	}
 	return nil
 }

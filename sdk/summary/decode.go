@@ -54,29 +54,27 @@ type decoder struct {
 	volumes    []Volume
 }
 
-// entry counts an entry of a list.
-func (d *decoder) entry() bool {
-	if d.entries++; d.entries > maxEntries {
-		d.fail("more than %d pods, containers and volumes", maxEntries)
-		return false
+// list appends the entries of an array to all; read reads one.
+func list[T any](d *decoder, all []T, read func(*decoder, *T)) []T {
+	for more := d.array() && d.element(); more; more = d.element() {
+		if d.entries++; d.entries > maxEntries {
+			d.fail("more than %d pods, containers and volumes", maxEntries)
+		}
+		all = append(all, *new(T))
+		read(d, &all[len(all)-1])
 	}
-	return true
+	return all
 }
 
 func (d *decoder) summary() (s *Summary, hasNode bool) {
 	s = new(Summary)
-	if !d.object() {
-		return s, false
-	}
-	for d.member() {
+	for more := d.object() && d.member(); more; more = d.member() {
 		switch string(d.key) {
 		case "node":
 			hasNode = d.peek() == '{'
 			d.node(&s.Node)
 		case "pods":
-			s.Pods = d.pods()
-		default:
-			d.skip()
+			s.Pods = list(d, nil, (*decoder).pod)
 		}
 	}
 	return s, hasNode
@@ -84,49 +82,33 @@ func (d *decoder) summary() (s *Summary, hasNode bool) {
 
 func (d *decoder) node(n *Node) {
 	*n = Node{}
-	if !d.object() {
-		return
-	}
-	for d.member() {
+	for more := d.object() && d.member(); more; more = d.member() {
 		switch string(d.key) {
 		case "nodeName":
 			d.str(&n.Name)
 		case "memory":
 			d.memory(&n.Memory)
 		case "systemContainers":
-			n.SystemContainers = d.systemContainers()
+			n.SystemContainers = list(d, nil, (*decoder).systemContainer)
 		case "fs":
 			d.filesystem(&n.Fs)
 		case "runtime":
 			d.runtime(n)
 		case "rlimit":
 			d.rlimit(&n.Rlimit)
-		default:
-			d.skip()
 		}
 	}
 }
 
-func (d *decoder) systemContainers() []SystemContainer {
-	var all []SystemContainer
-	if !d.array() {
-		return nil
-	}
-	for d.element() && d.entry() {
-		var c SystemContainer
-		for more := d.object() && d.member(); more; more = d.member() {
-			switch string(d.key) {
-			case "name":
-				d.str(&c.Name)
-			case "memory":
-				d.memory(&c.Memory)
-			default:
-				d.skip()
-			}
+func (d *decoder) systemContainer(c *SystemContainer) {
+	for more := d.object() && d.member(); more; more = d.member() {
+		switch string(d.key) {
+		case "name":
+			d.str(&c.Name)
+		case "memory":
+			d.memory(&c.Memory)
 		}
-		all = append(all, c)
 	}
-	return all
 }
 
 func (d *decoder) runtime(n *Node) {
@@ -137,8 +119,6 @@ func (d *decoder) runtime(n *Node) {
 			d.filesystem(&n.ImageFs)
 		case "containerFs":
 			d.filesystem(&n.ContainerFs)
-		default:
-			d.skip()
 		}
 	}
 }
@@ -153,8 +133,6 @@ func (d *decoder) rlimit(r *Rlimit) {
 			d.signed(&r.MaxPID)
 		case "curproc":
 			d.signed(&r.Running)
-		default:
-			d.skip()
 		}
 	}
 }
@@ -169,8 +147,6 @@ func (d *decoder) memory(m *Memory) {
 			d.unsigned(&m.AvailableBytes)
 		case "workingSetBytes":
 			d.unsigned(&m.WorkingSetBytes)
-		default:
-			d.skip()
 		}
 	}
 }
@@ -189,8 +165,6 @@ func (d *decoder) filesystem(f *Filesystem) {
 			d.unsigned(&f.InodesFree)
 		case "inodes":
 			d.unsigned(&f.Inodes)
-		default:
-			d.skip()
 		}
 	}
 }

@@ -7,18 +7,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-func (d *decoder) pods() []Pod {
-	if !d.array() {
-		return nil
-	}
-	var pods []Pod
-	for d.element() && d.entry() {
-		pods = append(pods, Pod{})
-		d.pod(&pods[len(pods)-1])
-	}
-	return pods
-}
-
 func (d *decoder) pod(p *Pod) {
 	for more := d.object() && d.member(); more; more = d.member() {
 		switch string(d.key) {
@@ -29,13 +17,13 @@ func (d *decoder) pod(p *Pod) {
 		case "ephemeral-storage":
 			d.use(&p.EphemeralStorage, &p.EphemeralStorageTime)
 		case "process_stats":
-			d.processes(&p.Processes)
+			d.figure("process_count", &p.Processes)
 		case "containers":
-			p.Containers = d.podContainers()
+			d.containers = list(d, d.containers[:0], (*decoder).container)
+			p.Containers = slices.Clone(d.containers)
 		case "volume":
-			p.Volumes = d.podVolumes()
-		default:
-			d.skip()
+			d.volumes = list(d, d.volumes[:0], (*decoder).volume)
+			p.Volumes = slices.Clone(d.volumes)
 		}
 	}
 }
@@ -49,30 +37,18 @@ func (d *decoder) podRef(p *Pod) {
 			d.str(&p.Namespace)
 		case "name":
 			d.str(&p.Name)
-		default:
-			d.skip()
 		}
 	}
 }
 
-func (d *decoder) processes(count *eviction.Figure) {
-	*count = eviction.Figure{}
+// figure reads the figure with a name in an object.
+func (d *decoder) figure(name string, f *eviction.Figure) {
+	*f = eviction.Figure{}
 	for more := d.object() && d.member(); more; more = d.member() {
-		if string(d.key) == "process_count" {
-			d.unsigned(count)
-		} else {
-			d.skip()
+		if string(d.key) == name {
+			d.unsigned(f)
 		}
 	}
-}
-
-func (d *decoder) podContainers() []Container {
-	d.containers = d.containers[:0]
-	for more := d.array() && d.element(); more && d.entry(); more = d.element() {
-		d.containers = append(d.containers, Container{})
-		d.container(&d.containers[len(d.containers)-1])
-	}
-	return slices.Clone(d.containers)
 }
 
 func (d *decoder) container(c *Container) {
@@ -81,35 +57,13 @@ func (d *decoder) container(c *Container) {
 		case "name":
 			d.str(&c.Name)
 		case "memory":
-			d.workingSet(&c.WorkingSetBytes)
+			d.figure("workingSetBytes", &c.WorkingSetBytes)
 		case "rootfs":
 			d.use(&c.Rootfs, nil)
 		case "logs":
 			d.use(&c.Logs, nil)
-		default:
-			d.skip()
 		}
 	}
-}
-
-func (d *decoder) workingSet(bytes *eviction.Figure) {
-	*bytes = eviction.Figure{}
-	for more := d.object() && d.member(); more; more = d.member() {
-		if string(d.key) == "workingSetBytes" {
-			d.unsigned(bytes)
-		} else {
-			d.skip()
-		}
-	}
-}
-
-func (d *decoder) podVolumes() []Volume {
-	d.volumes = d.volumes[:0]
-	for more := d.array() && d.element(); more && d.entry(); more = d.element() {
-		d.volumes = append(d.volumes, Volume{})
-		d.volume(&d.volumes[len(d.volumes)-1])
-	}
-	return slices.Clone(d.volumes)
 }
 
 func (d *decoder) volume(v *Volume) {
@@ -121,8 +75,6 @@ func (d *decoder) volume(v *Volume) {
 			d.unsigned(&v.UsedBytes)
 		case "inodesUsed":
 			d.unsigned(&v.InodesUsed)
-		default:
-			d.skip()
 		}
 	}
 }
@@ -133,17 +85,13 @@ func (d *decoder) use(u *Use, at *time.Time) {
 	for more := d.object() && d.member(); more; more = d.member() {
 		switch string(d.key) {
 		case "time":
-			if at == nil {
-				d.skip()
-				continue
+			if at != nil {
+				d.time(at)
 			}
-			d.time(at)
 		case "usedBytes":
 			d.unsigned(&u.UsedBytes)
 		case "inodesUsed":
 			d.unsigned(&u.InodesUsed)
-		default:
-			d.skip()
 		}
 	}
 }

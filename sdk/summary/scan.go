@@ -29,6 +29,7 @@ type scanner struct {
 // frame is the scanner's position inside one object or array.
 type frame struct {
 	key   []byte // nil in an array and before the first member
+	value int    // where the member's value begins
 	index int    // of the element, -1 before the first
 }
 
@@ -148,8 +149,12 @@ func (s *scanner) more(closing byte) bool {
 	return s.err == nil
 }
 
-// member moves to the value of the object's next member.
+// member moves to the value of the object's next member. It skips the current value if that was not
+// read.
 func (s *scanner) member() bool {
+	if f := &s.path[s.depth]; f.key != nil && f.value == s.at {
+		s.skip()
+	}
 	if !s.more('}') {
 		return false
 	}
@@ -163,7 +168,7 @@ func (s *scanner) member() bool {
 		return false
 	}
 	s.at++
-	s.path[s.depth].key = s.key
+	s.path[s.depth] = frame{key: s.key, value: s.at}
 	return s.err == nil
 }
 
@@ -180,8 +185,8 @@ func (s *scanner) element() bool {
 func (s *scanner) skip() {
 	switch s.peek() {
 	case '{':
-		for more := s.object() && s.member(); more; more = s.member() {
-			s.skip()
+		for more := s.object() && s.member(); more; {
+			more = s.member()
 		}
 	case '[':
 		for more := s.array() && s.element(); more; more = s.element() {

@@ -60,13 +60,6 @@ func Groups() []string {
 	return names
 }
 
-// runs reports whether a group of checks was requested.
-func (o *Options) runs(group string) bool {
-	return o.Only == nil || group == DescribeGroup || slices.Contains(o.Only, group)
-}
-
-func (o *Options) skips(name string) bool { return slices.Contains(o.Skip, name) }
-
 // thisNode describes this machine. Directories of a node that are missing here are made in dir.
 func (o *Options) thisNode(dir string) eviction.NodeFacts {
 	name, err := os.Hostname()

@@ -1,3 +1,9 @@
+// Package conformance checks that a plugin keeps the contract of package eviction and its protocol:
+// handshake, deadlines, bounds, idempotence, concurrency, malformed input, orderly shutdown.
+//
+// It starts an executable of any language as the host does, or serves a value in this process, and
+// calls it with made-up pods. `evictd plugins verify` and sdk/sdktest are built on it. It does not
+// judge whether a ranking is wise or a figure true, and it is not the host: it evicts nothing.
 package conformance
 
 import (
@@ -7,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +31,7 @@ import (
 	"github.com/evictd/evictd/shared/conformance/internal/steady"
 	"github.com/evictd/evictd/shared/conformance/internal/watch"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
@@ -214,7 +222,7 @@ func (r *run) together(ctx context.Context, blocked string, groups ...check.Grou
 	var runners []*runner
 	var running sync.WaitGroup
 	for _, g := range groups {
-		if !r.options.runs(g.Name) {
+		if r.options.Only != nil && g.Name != DescribeGroup && !slices.Contains(r.options.Only, g.Name) {
 			continue
 		}
 		one := &runner{Group: g, run: r, known: r.known, blocked: blocked}
@@ -228,4 +236,54 @@ func (r *run) together(ctx context.Context, blocked string, groups ...check.Grou
 		r.leftovers.Printed = append(r.leftovers.Printed, one.leftovers.Printed...)
 	}
 	return runners
+}
+
+// start starts the executable once and checks each part of its handshake. It reports whether
+// the plugin can be called.
+func (r *run) start(ctx context.Context, s *lifecycle.Starter) bool {
+	begin := time.Now()
+	tls := !r.options.NoTLS
+	p, err := s.Spawn(false, tls)
+	if err == nil {
+		defer p.End()
+		err = p.Shake(ctx)
+	}
+	faults, parsed := errors.AsType[launch.Faults](err)
+	started := err
+	if parsed {
+		started = nil
+	}
+	input := "the environment of a host with AutoMTLS, no arguments"
+	certificate := "its own certificate, for localhost, as unpadded base64 of the DER form"
+	if !tls {
+		input, certificate = "the environment of a host without AutoMTLS, no arguments", "no certificate, as the host sent none"
+	}
+	first := Check{
+		Name: "start", RPC: "(start)", Input: input,
+		Expected: fmt.Sprintf("one line on standard output within %s", eviction.HandshakeDeadline), Took: time.Since(begin),
+	}
+	first.end(verdict(started))
+	r.checks = append(r.checks, first)
+	for _, part := range []struct {
+		is           int
+		name, expect string
+	}{
+		{launch.Line, "handshake-line", "first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE"},
+		{launch.Major, "handshake-major", "a protocol major of PLUGIN_PROTOCOL_VERSIONS, which is 1"},
+		{launch.Address, "handshake-socket", "a unix socket directly in PLUGIN_UNIX_SOCKET_DIR"},
+		{launch.Protocol, "handshake-protocol", "grpc"},
+		{launch.Certificate, "handshake-certificate", certificate},
+	} {
+		c := Check{Name: part.name, RPC: "(handshake)", Input: input, Expected: part.expect}
+		switch {
+		case started != nil:
+			c.Result, c.Seen = Skipped, "not run after start failed"
+		case faults[launch.Line] != nil && part.is != launch.Line:
+			c.Result, c.Seen = Skipped, "not run after handshake-line failed"
+		default:
+			c.end(verdict(faults[part.is]))
+		}
+		r.checks = append(r.checks, c)
+	}
+	return err == nil
 }

@@ -97,22 +97,11 @@ func (p *Peer) flooded(what error) {
 func (p *Peer) Exited() <-chan struct{} { return p.ended }
 
 // WaitFor reports whether the connection has ended, waiting for at most d.
-func (p *Peer) WaitFor(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-p.ended:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
+func (p *Peer) WaitFor(d time.Duration) bool { return waitFor(p.ended, d) }
 
 // Ending says how the connection ended, "" if it has not.
 func (p *Peer) Ending() string {
-	select {
-	case <-p.ended:
-	default:
+	if !waitFor(p.ended, 0) {
 		return ""
 	}
 	p.mu.Lock()

@@ -1,3 +1,9 @@
+// Package launch starts a plugin's process and connects to it: pipes, environment, handshake, TLS,
+// output lines, and its end together with all that it has started. The host and package conformance
+// both start plugins with it, so that the tested path is the one that runs.
+//
+// The handshake is go-plugin's, core protocol 1, which also serves the plugins. The package knows
+// nothing of a plugin's calls, restarts or user: the last is up to the caller's Confinement.
 package launch
 
 import (
@@ -86,7 +92,7 @@ func (p *Process) begin() (err error) {
 		p.pipes.close()
 		return notStarted(err)
 	}
-	p.pipes.closeChildEnds()
+	closeAll(p.pipes.stdoutW, p.pipes.stderrW, p.pipes.parentR)
 	p.reading.Go(p.readStdout)
 	p.reading.Go(func() { follow(p.pipes.stderrR, p.over, p.command.Stderr) })
 	return nil
@@ -128,7 +134,9 @@ func (p *Process) reap() {
 
 	close(p.over)
 	p.confinement.Close()
-	p.pipes.drainUntil(time.Now().Add(drainTime))
+	for _, f := range []*os.File{p.pipes.stdoutR, p.pipes.stderrR} { // their other ends may still be open
+		_ = f.SetReadDeadline(time.Now().Add(drainTime))
+	}
 	p.reading.Wait()
 	p.pipes.close()
 	close(p.exited)
@@ -179,16 +187,19 @@ func (p *Process) Stop(grace time.Duration) error {
 }
 
 // WaitFor reports whether the process has exited, waiting for at most d.
-func (p *Process) WaitFor(d time.Duration) bool {
+func (p *Process) WaitFor(d time.Duration) bool { return waitFor(p.exited, d) }
+
+// waitFor reports whether end is closed, waiting for at most d.
+func waitFor(end <-chan struct{}, d time.Duration) bool {
 	select {
-	case <-p.exited:
+	case <-end:
 		return true
 	default:
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-p.exited:
+	case <-end:
 		return true
 	case <-timer.C:
 		return false
@@ -219,4 +230,38 @@ func (p *Process) Succeeded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state != nil && p.state.Success()
+}
+
+// pipes connect the host to one process. The host never writes to parentW, but keeps it open:
+// its closing tells the plugin that the host is gone.
+type pipes struct {
+	stdoutR, stdoutW *os.File
+	stderrR, stderrW *os.File
+	parentR, parentW *os.File
+}
+
+func openPipes() (*pipes, error) {
+	p := &pipes{}
+	for _, ends := range [][2]**os.File{{&p.stdoutR, &p.stdoutW}, {&p.stderrR, &p.stderrW}, {&p.parentR, &p.parentW}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("open pipe: %w", err)
+		}
+		*ends[0], *ends[1] = r, w
+	}
+	return p, nil
+}
+
+// close closes all pipes. Closing twice is harmless.
+func (p *pipes) close() {
+	closeAll(p.stdoutR, p.stdoutW, p.stderrR, p.stderrW, p.parentR, p.parentW)
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
 }

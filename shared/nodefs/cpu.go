@@ -6,6 +6,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // A CPUShare is the weight of a cgroup among its siblings on a busy CPU.
@@ -71,4 +73,14 @@ func sharesOf(weight int64) int64 {
 		return weight * 1024 / 100
 	}
 	return (weight-1)*262142/9999 + 2
+}
+
+// BootNanos reads CLOCK_BOOTTIME: nanoseconds since boot, including suspended time. All processes
+// of the node share this clock, and it cannot be set. It returns 0 if there is no such clock.
+func BootNanos() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
+		return 0 // Linux has had the clock since 2.6.39
+	}
+	return ts.Nano()
 }

@@ -135,15 +135,10 @@ func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 	switch {
 	case len(there) == 0:
 		return FoundDriver{}, fmt.Errorf("cgroup driver not known yet: neither %s nor %s is there: %w", paths[0], paths[1], ErrGone)
-	case len(there) == 1 || there[0].HasPods && !there[1].HasPods:
+	case len(there) == 1 || there[0].HasPods && h.newest(pods[0]) >= h.newest(pods[1]):
 		return there[0], nil
-	case there[1].HasPods && !there[0].HasPods:
+	case there[1].HasPods:
 		return there[1], nil
-	case there[0].HasPods:
-		if h.newest(pods[1]) > h.newest(pods[0]) {
-			return there[1], nil
-		}
-		return there[0], nil
 	default:
 		return FoundDriver{}, fmt.Errorf("cgroup driver not known yet: both %s and %s are there, without pods", paths[0], paths[1])
 	}

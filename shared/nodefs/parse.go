@@ -27,17 +27,22 @@ var (
 
 // parseAmount parses a file that contains one number, such as memory.current.
 func parseAmount(b []byte) (int64, error) {
-	v, rest, err := leadingUint(b)
+	v, err := oneNumber(b)
+	if err == nil && v > math.MaxInt64 {
+		err = fmt.Errorf("%d is too large", v)
+	}
 	if err != nil {
 		return 0, err
 	}
-	if len(bytes.TrimSpace(rest)) != 0 {
-		return 0, fmt.Errorf("%.40q is not one number", b)
-	}
-	if v > math.MaxInt64 {
-		return 0, fmt.Errorf("%d is too large", v)
-	}
 	return int64(v), nil
+}
+
+func oneNumber(b []byte) (uint64, error) {
+	v, rest, err := leadingUint(b)
+	if err == nil && len(bytes.TrimSpace(rest)) != 0 {
+		err = fmt.Errorf("%.40q is not one number", b)
+	}
+	return v, err
 }
 
 // parseLimit parses a limit file. ok is false if there is no limit: "max" in version 2, a
@@ -46,15 +51,9 @@ func parseLimit(b []byte) (limit int64, ok bool, err error) {
 	if string(bytes.TrimSpace(b)) == "max" {
 		return 0, false, nil
 	}
-	v, rest, err := leadingUint(b)
-	if err != nil {
+	v, err := oneNumber(b)
+	if err != nil || v > unlimitedAbove {
 		return 0, false, err
-	}
-	if len(bytes.TrimSpace(rest)) != 0 {
-		return 0, false, fmt.Errorf("%.40q is not one number", b)
-	}
-	if v > unlimitedAbove {
-		return 0, false, nil
 	}
 	return int64(v), true, nil
 }

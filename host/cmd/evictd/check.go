@@ -79,15 +79,19 @@ func adviceTable(found inspect.Findings) []byte {
 	return tell.FurtherTable([]string{"ADVICE"}, rows)
 }
 
+func texts(errs []error) (all []string) {
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
+}
+
 // conclude prints errors and warnings.
 func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	for _, w := range warnings {
 		say(stderr, "warning: "+w)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return failure{err}
-	}
-	return nil
+	return failed(errors.Join(errs...))
 }
 
 // thresholdTable returns a heading and one line per threshold.
@@ -171,4 +175,59 @@ func ownTable(cfg *config.Config) []byte {
 		rows = append(rows, []string{string(s), "from the plugin that brings it; without one its thresholds have no effect"})
 	}
 	return tell.FurtherTable([]string{"CUSTOM SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)
+}
+
+// besideTable shows how evictd and the kubelet work together, and the recommended kubelet settings
+// as a file. It is empty if there is no kubelet to compare with.
+func besideTable(b *inspect.Beside) []byte {
+	if b == nil {
+		return nil
+	}
+	var rows [][]string
+	last := ""
+	for _, f := range b.Findings {
+		signal, state := f.Signal, "note"
+		if signal == last {
+			signal = tell.Same
+		}
+		if f.Fix {
+			state = "fix"
+		}
+		rows = append(rows, []string{signal, f.About, state, f.Text})
+		last = f.Signal
+	}
+	out := tell.FurtherTable([]string{"BESIDE THE KUBELET", "ABOUT", "STATE", "WHAT FOLLOWS"}, rows)
+	out = append(out, "\n# The kubelet's settings that go with this configuration:\n"...)
+	return append(out, b.YAML...)
+}
+
+// checkThreshold is a line of thresholdTable.
+type checkThreshold struct {
+	Signal         string `json:"signal"`
+	Value          string `json:"value"`
+	Hard           bool   `json:"hard"`
+	GracePeriod    string `json:"gracePeriod,omitempty"`
+	MinimumReclaim string `json:"minimumReclaim,omitempty"`
+}
+
+// writeJSON prints the results of check as one JSON object.
+func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, errs []error, warnings, advice []string) error {
+	said := struct {
+		Thresholds []checkThreshold `json:"thresholds"`
+		Beside     *inspect.Beside  `json:"beside,omitempty"`
+		Errors     []string         `json:"errors,omitempty"`
+		Warnings   []string         `json:"warnings,omitempty"`
+		Advice     []string         `json:"advice,omitempty"`
+	}{[]checkThreshold{}, b, texts(errs), warnings, advice}
+	for _, t := range thresholds {
+		row := checkThreshold{Signal: string(t.Signal), Value: t.Value.String(), Hard: t.Hard()}
+		if !t.Hard() {
+			row.GracePeriod = t.GracePeriod.String()
+		}
+		if t.MinReclaim != nil {
+			row.MinimumReclaim = t.MinReclaim.String()
+		}
+		said.Thresholds = append(said.Thresholds, row)
+	}
+	return printJSON(w, said)
 }

@@ -68,10 +68,7 @@ func newRun() *cobra.Command {
 			log.Warn("configuration", "warning", w)
 		}
 		o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: out.Dropped, ConfigMap: followed}
-		if err := run(ctx, o, from); err != nil {
-			return failure{err}
-		}
-		return nil
+		return failed(run(ctx, o, from))
 	}
 	return cmd
 }

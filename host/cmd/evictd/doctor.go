@@ -44,10 +44,7 @@ func newDoctor() *cobra.Command {
 			Errors   []string `json:"errors,omitempty"`
 			Warnings []string `json:"warnings,omitempty"`
 			Advice   []string `json:"advice,omitempty"`
-		}{Diagnosis: d, Warnings: warnings, Advice: found.Advice()}
-		for _, err := range errs {
-			said.Errors = append(said.Errors, err.Error())
-		}
+		}{d, texts(errs), warnings, found.Advice()}
 		if err := printJSON(out, said); err != nil {
 			return err
 		}

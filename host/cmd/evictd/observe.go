@@ -55,7 +55,7 @@ func newObserve() *cobra.Command {
 		if *asJSON {
 			look = func() ([]byte, error) { return statusLine(ctx, at) }
 		}
-		return written(0, repeat(ctx, cmd.OutOrStdout(), *interval, *times, look))
+		return failed(repeat(ctx, cmd.OutOrStdout(), *interval, *times, look))
 	}
 	return cmd
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,8 +15,10 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/expected"
 	"github.com/evictd/evictd/host/internal/node/rundir"
+	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/tell/plugintable"
+	"github.com/evictd/evictd/shared/ociimage"
 )
 
 func newPlugins() *cobra.Command {
@@ -87,4 +92,75 @@ func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []
 	}
 	errs, warnings = expected.CheckRunning(c, now.Plugins, found)
 	return append(found, errs...), warnings
+}
+
+func newImage() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "image BINARY... NAME:TAG",
+		Short: "Write the image of a plugin, as the chart installs it",
+		Long: "Write an image that has just a plugin, a static executable, as an OCI archive. Of several BINARY each is of another\n" +
+			"architecture, which its header says. The file is in the image under the name of the first BINARY. Neither a\n" +
+			"container runtime nor a base image is needed, and nothing is pulled or pushed. SOURCE_DATE_EPOCH is its date.",
+		Example: "  evictd plugins image bin/spot-first registry.example.org/spot-first:1.2.0\n" +
+			"  evictd plugins image amd64/spot-first arm64/spot-first registry.example.org/spot-first:1.2.0",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf("%d arguments, want the plugin's executable and the name of the image, see evictd plugins image --help", len(args))
+			}
+			return nil
+		},
+	}
+	output := cmd.Flags().String("output", "", "file to write (default of the image's name, as spot-first_1.2.0_oci.tar)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		binaries, image := args[:len(args)-1], args[len(args)-1]
+		tag, err := ociimage.ParseName(image)
+		if err != nil {
+			return err
+		}
+		plugin := filepath.Base(binaries[0])
+		file := cmp.Or(*output, path.Base(tag.RepositoryStr())+"_"+tag.TagStr()+"_oci.tar")
+		if err := ociimage.WritePlugin(binaries, image, file); err != nil {
+			return failure{err}
+		}
+		return written(fmt.Fprintf(cmd.OutOrStdout(), "wrote %s with %s\non each node, or push it to your registry:\n    ctr -n k8s.io images import %[1]s\nvalues of the chart:\n"+
+			"    plugins:\n    - {name: %[3]s, image: %[2]q, path: /%[3]s}\n", file, image, plugin))
+	}
+	return cmd
+}
+
+func newInstall() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "install [NAME=]FILE... DIR",
+		Short: "Copy executables into a plugin directory",
+		Long: "Copy plugins into DIR, which is made if it is not there: with mode 0755, and each whole or not at all. A symbolic\n" +
+			"link is copied as a link. NAME is the plugin's name, where FILE has another one. For containers without a shell.",
+		Args: cobra.MinimumNArgs(2),
+	}
+	link := cmd.Flags().Bool("link", false, "make symbolic links to FILE, which need not be there yet, and remove the other links in DIR")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		dir, files := args[len(args)-1], map[string]string{}
+		for _, file := range args[:len(args)-1] {
+			name, path, named := strings.Cut(file, "=")
+			if !named {
+				name, path = filepath.Base(file), file
+			}
+			files[name] = path
+		}
+		install := plugindir.Install
+		if *link {
+			install = plugindir.Link
+		}
+		for name, path := range files {
+			if err := install(path, filepath.Join(dir, name)); err != nil {
+				return failure{fmt.Errorf("install %s: %w", path, err)}
+			}
+		}
+		if *link {
+			if err := plugindir.RemoveLinks(dir, func(name string) bool { return files[name] == "" }); err != nil {
+				return failure{fmt.Errorf("install: %w", err)}
+			}
+		}
+		return nil
+	}
+	return cmd
 }

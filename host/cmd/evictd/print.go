@@ -33,30 +33,32 @@ func sayOnce(stderr io.Writer) func(line string) {
 	}
 }
 
-// written converts an error of writing to standard output to a failure.
-func written(_ int, err error) error {
+// failed converts an error to a failure.
+func failed(err error) error {
 	if err != nil {
 		return failure{err}
 	}
 	return nil
 }
 
+// written converts an error of writing to standard output to a failure.
+func written(_ int, err error) error { return failed(err) }
+
 // printJSON prints a document as indented JSON.
 func printJSON(w io.Writer, document any) error {
 	out := json.NewEncoder(printable.EscapeJSON(w))
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
-	return written(0, out.Encode(document))
+	return failed(out.Encode(document))
 }
 
 // printJSONLines prints documents, one per line.
 func printJSONLines[T any](w io.Writer, documents ...T) error {
 	out := json.NewEncoder(printable.EscapeJSON(w))
 	out.SetEscapeHTML(false)
-	for _, d := range documents {
-		if err := out.Encode(d); err != nil {
-			return failure{err}
-		}
+	var err error
+	for i := 0; i < len(documents) && err == nil; i++ {
+		err = out.Encode(documents[i])
 	}
-	return nil
+	return failed(err)
 }

@@ -43,14 +43,9 @@ func newProtectNode() *cobra.Command {
 			return err
 		}
 		if *remove {
-			err = removeDropIns(cmd.Context(), nodefs.FS{Root: cfg.RootDir})
-		} else {
-			err = protectNode(cmd.Context(), &cfg, cmd.OutOrStdout(), *write)
+			return failed(removeDropIns(cmd.Context(), nodefs.FS{Root: cfg.RootDir}))
 		}
-		if err != nil {
-			return failure{err}
-		}
-		return nil
+		return failed(protectNode(cmd.Context(), &cfg, cmd.OutOrStdout(), *write))
 	}
 	return cmd
 }

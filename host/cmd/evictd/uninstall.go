@@ -29,10 +29,7 @@ func newUninstallNode() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := uninstallNode(cmd.Context(), &cfg); err != nil {
-			return failure{err}
-		}
-		return nil
+		return failed(uninstallNode(cmd.Context(), &cfg))
 	}
 	return cmd
 }
@@ -49,10 +46,7 @@ func newUninstallCluster() *cobra.Command {
 			if !ok || namespace == "" || name == "" {
 				return fmt.Errorf("%q, want NAMESPACE/DAEMONSET", args[0])
 			}
-			if err := uninstallCluster(cmd.Context(), namespace, name); err != nil {
-				return failure{err}
-			}
-			return nil
+			return failed(uninstallCluster(cmd.Context(), namespace, name))
 		},
 	}
 }

@@ -4,27 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/host/internal/why/tell/verifytable"
 	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/shared/sandbox"
 )
 
 // A verification holds the options for checking a plugin.
 type verification struct {
 	conformance.Options
-	sandboxFlags
 
-	configFile       string
-	socket           string
-	asJSON, autoMTLS bool
+	configFile, socket string
+	asJSON, autoMTLS   bool
+	// user and memoryLimit configure the plugin's confinement.
+	user, memoryLimit string
 }
 
 // newVerify checks a plugin without a daemon and without a node.
@@ -70,7 +75,8 @@ func newVerify() *cobra.Command {
 	flags.DurationVar(&v.Timeout, "timeout", conformance.DefaultTimeout, "time that the whole run may take")
 	flags.StringSliceVar(&v.Only, "only", nil, "groups of checks to run after those of describe, to look again at what failed: "+strings.Join(conformance.Groups(), ", "))
 	flags.StringVar(&v.socket, "socket", "", "socket of a plugin that runs already, in place of BINARY")
-	v.add(flags)
+	flags.StringVar(&v.user, "user", "", "run the plugin as this user, by name or number, confined as the daemon would: plugins.NAME.user")
+	flags.StringVar(&v.memoryLimit, "memory-limit", "", "run it with this limit of memory, such as 64Mi, confined as the daemon would: plugins.NAME.memoryLimit")
 	for _, ofStart := range []string{"user", "memory-limit", "auto-mtls"} {
 		cmd.MarkFlagsMutuallyExclusive("socket", ofStart)
 	}
@@ -91,7 +97,7 @@ func (v *verification) run(cmd *cobra.Command, plugin string, check func(context
 	if v.Config, err = pluginConfig(v.configFile); err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
-	if err := v.into(&v.Options, cmd.ErrOrStderr()); err != nil {
+	if err := v.confine(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	// When interrupted, it still ends what it has started.
@@ -135,4 +141,36 @@ func pluginConfig(file string) ([]byte, error) {
 		return nil, errors.Join(fmt.Errorf("%s: want an object", file), err)
 	}
 	return config, nil
+}
+
+// confine sets the plugin's confinement, if requested.
+func (v *verification) confine(warnings io.Writer) error {
+	if v.user == "" && v.memoryLimit == "" {
+		return nil
+	}
+	policy := sandbox.Usual()
+	policy.User = v.user
+	if v.memoryLimit != "" {
+		limit, err := quantity.Parse(v.memoryLimit)
+		if err != nil {
+			return fmt.Errorf("--memory-limit: %q: %w", v.memoryLimit, err)
+		}
+		if policy.MemoryBytes = limit.Value(); policy.MemoryBytes < config.MinMemoryLimit {
+			return fmt.Errorf("--memory-limit: %q: want 16Mi or more", v.memoryLimit)
+		}
+	}
+	if err := sandbox.Try(policy); err != nil {
+		return fmt.Errorf("--user, --memory-limit: %w", err)
+	}
+	var mu sync.Mutex
+	warn := func(what string) func(string, error) {
+		return func(_ string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			say(warnings, what+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+	}
+	v.Sandbox = &policy
+	v.Tell = sandbox.Tell{Unlimited: warn("the plugin runs without some of its limits"), Left: warn("something of a plugin is left")}
+	return nil
 }

@@ -66,10 +66,10 @@ var pins = []struct{ file, code, text string }{
 	{"shared/eviction/deadline.go", "ReclaimDeadline     = 10 * time.Minute", "a stream of progress | 10 min,"},
 	{"shared/eviction/deadline.go", "StopDeadline = 2 * time.Second", "After 2 s SIGKILL to the"},
 	{
-		"host/internal/pluginhost/supervisor/crash.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
+		"host/internal/pluginhost/supervisor/process.go", "first: 200 * time.Millisecond, longest: 30 * time.Second, crashes: 5, window: 10 * time.Minute",
 		"after 0.2 s, doubling up to 30 s; after 5 times in 10 min it is left alone for 10 min",
 	},
-	{"host/internal/pluginhost/client/miss.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
+	{"host/internal/pluginhost/client/slowness.go", "missesToKill = 3", "leaves 3 calls in a row without an answer, or 3 of one kind"},
 	{"host/internal/pluginhost/client/slowness.go", "mostDelay  = SlowWindow / 20", "more than 3 s within a minute beyond a tenth"},
 	{"host/internal/pluginhost/client/slowness.go", "StandbyFor = 10 * time.Minute", "offer the same, for 10 min |"},
 	{"shared/launch/lines.go", "maxLineBytes = 64 << 10", "Records end at 64 KiB"},

@@ -1,3 +1,9 @@
+// Package beside compares evictd's configuration with that of the kubelet on the same node. It
+// finds which acts first on which signal, which condition is not reported, what the kubelet's
+// thresholds cost, what its restart under pressure would do, and which settings the kubelet should
+// have.
+//
+// It is pure: its callers read the configurations.
 package beside
 
 import (
@@ -74,7 +80,8 @@ func (c *comparison) add(signal, about string, mend bool, format string, args ..
 // first reports which side acts first on a signal.
 func (c *comparison) first(s eviction.Signal) {
 	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
-	highest, builtin := scale.highest(ours), isBuiltin(s)
+	highest := scale.highest(ours)
+	_, builtin := eviction.Builtin(s)
 	switch {
 	case highest == nil:
 		c.add(string(s), First, false, "the kubelet alone acts, %s: evictd has no threshold", list(theirs))
@@ -87,7 +94,7 @@ func (c *comparison) first(s eviction.Signal) {
 	default:
 		c.hardFirst(s, highest)
 	}
-	if theirs.soft != nil && !theirs.keeper() {
+	if theirs.soft != nil && theirs.soft.GracePeriod < leastKeeperGrace {
 		c.add(string(s), First, true, "the kubelet evicts, too, below %s for %s: one shortage may cost two pods", theirs.soft.Value, theirs.soft.GracePeriod)
 	}
 }
@@ -248,11 +255,6 @@ func (c *comparison) restart() {
 		}
 		c.add(string(condition), Restart, false, "while it is reported (%s) a kubelet that is restarted kills %s", strings.Join(below[condition], ", "), who)
 	}
-}
-
-func isBuiltin(s eviction.Signal) bool {
-	_, ok := eviction.Builtin(s)
-	return ok
 }
 
 // list formats the thresholds of l.

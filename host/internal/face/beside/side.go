@@ -111,6 +111,3 @@ func (s scale) lowest(l levels) *policy.Threshold {
 	}
 	return l.soft
 }
-
-// keeper reports whether the soft threshold of l only reports.
-func (l levels) keeper() bool { return l.soft != nil && l.soft.GracePeriod >= leastKeeperGrace }

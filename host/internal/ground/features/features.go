@@ -45,19 +45,10 @@ func Find(fs nodefs.FS) []Feature {
 		feature("memory.reclaim", "plugins can have the kernel take back cache before a pod must go; evictd itself needs none", cgroup(nodefs.V2, "memory.reclaim")),
 		feature("process_mrelease", "what a killed pod has of memory comes back at once, and not when its processes get to end",
 			call(func() error { return syscall(unix.SYS_PROCESS_MRELEASE, badFile, 0, 0) })),
-		feature("pidfd", "what a plugin has left is killed without ever hitting another process under the same number", call(func() error {
-			fd, err := unix.PidfdOpen(own, 0)
-			if err == nil {
-				err = unix.Close(fd)
-			}
-			return err
-		})),
+		feature("pidfd", "what a plugin has left is killed without ever hitting another process under the same number",
+			call(func() error { return closed(unix.PidfdOpen(own, 0)) })),
 		feature("openat2", "the disk plugin cannot be led out of a pod's directory by a link, at one call for each directory", call(func() error {
-			fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
-			if err == nil {
-				err = unix.Close(fd)
-			}
-			return err
+			return closed(unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}))
 		})),
 		feature("quotactl_fd", "with project quotas the disk use of a pod is read, not walked", call(func() error { return syscall(unix.SYS_QUOTACTL_FD, badFile, 0, 0) })),
 		landlock(),
@@ -72,6 +63,14 @@ func syscall(number, a, b, c uintptr) error {
 		return errno
 	}
 	return nil
+}
+
+// closed closes a descriptor that could be opened.
+func closed(fd int, err error) error {
+	if err == nil {
+		err = unix.Close(fd)
+	}
+	return err
 }
 
 func call(try func() error) error {

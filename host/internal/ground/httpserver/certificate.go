@@ -68,17 +68,16 @@ func load(certFile, keyFile string, read reader) (tls.Certificate, error) {
 
 // update loads the certificate from the files, or renews a self-signed one before it expires.
 func (c *certificate) update(now time.Time, read reader) error {
-	if c.certFile == "" {
-		if served := c.served.Load(); served != nil && served.Leaf.NotAfter.Sub(now) > selfSignedFor/3 && served.Leaf.NotBefore.Before(now) {
-			return nil
-		}
-		made, err := selfSigned(c.node, c.ip, now)
-		if err == nil {
-			c.served.Store(&made)
-		}
-		return err
+	var pair tls.Certificate
+	var err error
+	switch served := c.served.Load(); {
+	case c.certFile != "":
+		pair, err = load(c.certFile, c.keyFile, read)
+	case served != nil && served.Leaf.NotAfter.Sub(now) > selfSignedFor/3 && served.Leaf.NotBefore.Before(now):
+		return nil
+	default:
+		pair, err = selfSigned(c.node, c.ip, now)
 	}
-	pair, err := load(c.certFile, c.keyFile, read)
 	if err == nil {
 		c.served.Store(&pair)
 	}

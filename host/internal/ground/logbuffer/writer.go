@@ -105,7 +105,9 @@ func (w *Writer) flush() error {
 	for {
 		w.mu.Lock()
 		if len(w.kept) == 0 && w.lost > 0 {
-			w.kept = lostLine(w.lost, time.Now())
+			// As the log's own handler would.
+			w.kept = fmt.Appendf(nil, `{"time":%q,"level":"WARN","msg":"lines of the log were lost while it could not be written","lines":%d}`+"\n",
+				time.Now().Format(time.RFC3339Nano), w.lost)
 			w.lost = 0
 		}
 		// New lines are appended after it.
@@ -125,10 +127,4 @@ func (w *Writer) flush() error {
 			return err
 		}
 	}
-}
-
-// lostLine formats a line about lost lines like the log's own handler.
-func lostLine(lines int, now time.Time) []byte {
-	return fmt.Appendf(nil, `{"time":%q,"level":"WARN","msg":"lines of the log were lost while it could not be written","lines":%d}`+"\n",
-		now.Format(time.RFC3339Nano), lines)
 }

@@ -1,8 +1,11 @@
+// Package printable makes foreign text short and safe to show.
 package printable
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -47,3 +50,59 @@ func (e escaping) Write(document []byte) (int, error) {
 	}
 	return len(document), nil
 }
+
+// maxText bounds foreign text in an error, maxShown each wrong value in it, in bytes.
+const (
+	maxText  = 1000
+	maxShown = 80
+)
+
+// Clip returns err with its text limited to one short line that is safe for a terminal. nil stays
+// nil.
+func Clip(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clipped := ClipText(text); clipped != text {
+		return clippedError{clipped, err}
+	}
+	return err
+}
+
+// ClipText returns text on one line of at most maxText bytes that is safe for a terminal.
+func ClipText(text string) string { return Text(cut(text, maxText)) }
+
+// Shown shortens a wrong value for an error.
+func Shown(value string) string { return cut(value, maxShown) }
+
+func cut(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+// ClipAll joins at most most errors, each clipped, and the number of the rest. It ignores nil
+// errors.
+func ClipAll(errs []error, most int) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	var clipped []error
+	for i, err := range errs {
+		if i == most {
+			clipped = append(clipped, fmt.Errorf("and %d more", len(errs)-i))
+			break
+		}
+		clipped = append(clipped, Clip(err))
+	}
+	return errors.Join(clipped...)
+}
+
+// clippedError is an error with a different text.
+type clippedError struct {
+	text string
+	err  error
+}
+
+func (c clippedError) Error() string { return c.text }
+func (c clippedError) Unwrap() error { return c.err }

@@ -63,9 +63,7 @@ type Watch struct {
 // NewWatch returns a watch that has examined the cgroups once, without asking the runtime.
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o}
-	s := w.judge(o.Node.see(), 0, nil, nil)
-	w.reported = s.Driver
-	w.last.Store(s)
+	w.begin(o.Node.see())
 	return w
 }
 
@@ -86,7 +84,11 @@ func (w *Watch) Healthy() error {
 // Begin asks the runtime, without checking pods. It must run before anything reads their cgroups,
 // so it does not call Tell: readers start with Driver.
 func (w *Watch) Begin(ctx context.Context) {
-	s := w.judge(w.Node.Find(ctx), 0, nil, nil)
+	w.begin(w.Node.Find(ctx))
+}
+
+func (w *Watch) begin(found Found) {
+	s := w.judge(found, 0, nil, nil)
 	w.last.Store(s)
 	w.reported = s.Driver
 }

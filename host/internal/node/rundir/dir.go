@@ -1,3 +1,9 @@
+// Package rundir owns the run directory: the lock against a second evictd, plugins' sockets, and
+// the journal. A restarted host finds in the journal the kills in flight and when conditions were
+// last seen.
+//
+// The journal is valid for the same boot only. After a reboot no container of a former boot runs,
+// and the kubelet too starts without conditions; so entries of another boot are dropped.
 package rundir
 
 import (
@@ -6,6 +12,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -136,10 +146,11 @@ func private(path string) error {
 // prepare removes what a killed predecessor left and creates the subdirectories.
 func (d *Dir) prepare() error {
 	d.leftovers = empty(d.Plugins())
-	if err := d.makeDirs(); err != nil {
-		return err
+	err := d.makeDirs()
+	if err == nil {
+		err = errors.Join(removeTemporary(d.path), removeTemporary(d.kills()))
 	}
-	if err := errors.Join(removeTemporary(d.path), removeTemporary(d.kills())); err != nil {
+	if err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	return nil
@@ -154,14 +165,11 @@ func (d *Dir) makeDirs() error {
 			err = nil
 		}
 		if err != nil {
-			return fmt.Errorf("run directory: %w", err)
+			return err
 		}
 	}
 	// A former evictd may have created it, or the umask may have removed bits.
-	if err := os.Chmod(d.Plugins(), throughMode); err != nil {
-		return fmt.Errorf("run directory: %w", err)
-	}
-	return nil
+	return os.Chmod(d.Plugins(), throughMode)
 }
 
 // empty removes the content of a directory, or path itself if it is not a directory. It keeps the
@@ -197,3 +205,101 @@ func removeTemporary(dir string) error {
 }
 
 func (d *Dir) kills() string { return filepath.Join(d.path, killsName) }
+
+// acquire locks the run directory while the returned file is open. The kernel releases the lock
+// when the process ends, in whatever way.
+func acquire(dir string) (*os.File, error) {
+	name := filepath.Join(dir, lockName)
+	lock, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock run directory: %w", err)
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("run directory %s is in use by %s: stop it, or give this evictd a run directory of its own", dir, holder(lock))
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), lock.Close())
+	}
+	// The pid is only for the message above: a full disk must not prevent the start, so errors are
+	// ignored.
+	if lock.Truncate(0) == nil {
+		_, _ = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return lock, nil
+}
+
+// InUse reports whether an evictd in this pid namespace has locked the run directory. It does not
+// try the lock, which could make a starting evictd fail.
+func InUse(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, lockName))
+	if err != nil {
+		return false
+	}
+	stat, _ := info.Sys().(*syscall.Stat_t)
+	locks, err := os.ReadFile("/proc/locks") //nolint:forbidigo // the kernel's
+	return err == nil && slices.ContainsFunc(strings.Split(string(locks), "\n"), func(line string) bool {
+		return strings.Contains(line, "FLOCK") && strings.Contains(line, fmt.Sprintf(":%d ", stat.Ino))
+	})
+}
+
+// holder names the process that wrote its pid into the lock file.
+func holder(lock *os.File) string {
+	buf := make([]byte, 32)
+	n, _ := lock.ReadAt(buf, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil || pid <= 0 {
+		return "another evictd"
+	}
+	return fmt.Sprintf("another evictd, pid %d", pid)
+}
+
+// inPlace reports whether the open file is still the one at its path.
+func inPlace(f *os.File) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(f.Name())
+	return err == nil && os.SameFile(open, there)
+}
+
+// A moment is one instant on the clocks that the journal needs. Boot time continues while the
+// machine is suspended and never jumps, so ages are computed from it; it is valid within one boot
+// only.
+type moment struct {
+	wall      time.Time
+	bootNanos int64
+	bootID    string
+}
+
+// systemNow returns the present moment.
+func systemNow() (moment, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id") //nolint:forbidigo // the kernel's
+	if err != nil {
+		return moment{}, fmt.Errorf("boot id: %w", err)
+	}
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		return moment{}, fmt.Errorf("boot time: %w", err)
+	}
+	return moment{wall: time.Now(), bootNanos: boot.Nano(), bootID: strings.TrimSpace(string(id))}, nil
+}
+
+// stamp is a moment as stored in a file.
+type stamp struct {
+	Wall      time.Time `json:"wall"`
+	BootNanos int64     `json:"bootNanos"`
+}
+
+// at returns the stamp of t, which is near m. The difference is taken on the monotonic clock if t
+// has a reading of it.
+func (m moment) at(t time.Time) stamp {
+	return stamp{Wall: t.Round(0), BootNanos: m.bootNanos - int64(m.wall.Sub(t))}
+}
+
+// since returns the time from the stamp to m, never negative and never longer than the boot.
+func (m moment) since(s stamp) time.Duration {
+	return time.Duration(m.bootNanos - min(max(s.BootNanos, 0), m.bootNanos))
+}

@@ -30,6 +30,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 			continue
 		}
 		bad := ""
+		_, builtin := eviction.Builtin(o.Signal)
 		switch i := slices.IndexFunc(kept, func(k eviction.Observation) bool { return k.Signal == o.Signal }); {
 		case i >= 0:
 			// It is unknown which of the two is right.
@@ -41,7 +42,7 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 			bad = fmt.Sprintf("capacity %d, want at least 0", o.Capacity)
 		case o.State == eviction.Observed && o.BootNanos != 0 && eviction.CheckSampleAge(sinceBoot(o.BootNanos)) != nil:
 			bad = "by its boot time " + eviction.CheckSampleAge(sinceBoot(o.BootNanos)).Error()
-		case o.State == eviction.Observed && o.Available > o.Capacity && (!relayed || !builtinSignal(o.Signal)):
+		case o.State == eviction.Observed && o.Available > o.Capacity && (!relayed || !builtin):
 			bad = fmt.Sprintf("available %d, want at most the capacity, %d", o.Available, o.Capacity)
 		}
 		if bad != "" {
@@ -69,12 +70,6 @@ func sinceBoot(nanos int64) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(now - nanos)
-}
-
-// builtinSignal reports whether s is one of the kubelet's.
-func builtinSignal(s eviction.Signal) bool {
-	_, ok := eviction.Builtin(s)
-	return ok
 }
 
 // Limits of names and of texts for people.

@@ -1,3 +1,7 @@
+// Package plugindir examines the plugin directory: its files, who may have written them, and when
+// they change. It reports whether only root or the host's user could have put a file there, and
+// whether it is still being written. It starts nothing and does not know what plugins say about
+// themselves: that is for host/internal/pluginhost/supervisor.
 package plugindir
 
 import (
@@ -57,7 +61,7 @@ func Names(dir string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		if pluginName(e.Name()) {
-			names = append(names, nameOf(e.Name()))
+			names = append(names, strings.TrimSuffix(e.Name(), socketSuffix))
 		}
 	}
 	slices.Sort(names)

@@ -1,12 +1,16 @@
 package plugindir
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -125,4 +129,54 @@ func hashOf(file *os.File, w io.Writer) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// truncated reports whether an ELF file is shorter than its headers claim. It checks nothing else:
+// the kernel does.
+func truncated(r io.ReaderAt, size int64) bool {
+	magic := make([]byte, min(size, int64(len(elf.ELFMAG))))
+	if _, err := r.ReadAt(magic, 0); err != nil || !bytes.HasPrefix([]byte(elf.ELFMAG), magic) {
+		return false // or it has just become shorter, which the next check finds
+	}
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	least := uint64(0)
+	for _, p := range f.Progs {
+		least = max(least, p.Off+p.Filesz)
+	}
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_NOBITS { // which occupies no space in the file
+			least = max(least, s.Offset+s.FileSize)
+		}
+	}
+	return least > uint64(size)
+}
+
+// An ID identifies the content of a path: hardly any replacement of a file, or write to it, leaves
+// all fields unchanged. The zero value is a file that cannot be examined.
+type ID struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds
+}
+
+// Identify returns the ID of the file that path leads to, following links.
+func Identify(path string) (ID, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ID{}, err
+	}
+	return IDOf(info), nil
+}
+
+// IDOf returns the ID of a file from its info.
+func IDOf(info fs.FileInfo) ID {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ID{}
+	}
+	//nolint:unconvert // the widths differ between architectures
+	return ID{uint64(st.Dev), st.Ino, st.Size, syscall.TimespecToNsec(st.Mtim), syscall.TimespecToNsec(st.Ctim)}
 }

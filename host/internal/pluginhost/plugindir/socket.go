@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,9 +29,6 @@ func Path(dir, name string) (path string, socket bool) {
 	}
 	return path, false
 }
-
-// nameOf returns the name of the plugin of a file.
-func nameOf(file string) string { return strings.TrimSuffix(file, socketSuffix) }
 
 // Users returns the users that a plugin's socket and the process that listens may belong to: root, the host's,
 // and another one, by name or number, "" for none.

@@ -92,7 +92,7 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 			case !ok: // The kernel sends no more events.
 				events = nil
 				slow.Reset(blindRescan)
-			case w.concerns(e.Name):
+			case e.Name == w.dir || filepath.Dir(e.Name) == w.dir && pluginName(filepath.Base(e.Name)):
 				soon()
 			}
 		case err, ok := <-errs:
@@ -111,9 +111,4 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 			look()
 		}
 	}
-}
-
-// concerns reports whether an event is about the plugin directory or a plugin in it.
-func (w *Watch) concerns(name string) bool {
-	return name == w.dir || filepath.Dir(name) == w.dir && pluginName(filepath.Base(name))
 }

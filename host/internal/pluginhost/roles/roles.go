@@ -118,33 +118,28 @@ func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 	switch {
 	case p.Instance == nil:
 		role.Role, role.Why = Out, p.State
-		return role
 	case p.Shadow && o.capability == eviction.CanRank:
 		role.Role, role.Why = Shadow, "ranks beside the one in charge, without effect"
-		return role
 	case p.Shadow:
 		role.Role, role.Why = None, "a shadow ranks only"
-		return role
+	case n < 0 && in.Now == 0:
+		role.Role, role.Why = None, "the layout is not known"
 	case n < 0:
 		role.Role, role.Why = None, "another filesystem with this layout"
-		if in.Now == 0 {
-			role.Why = "the layout is not known"
+	default:
+		role.Role, role.Why = StandsBy, why(r, o, who, in.Now)
+		if who[n].As != o.signal {
+			role.As = who[n].As
 		}
-		return role
-	case n == 0:
-		role.Role = InCharge
-		if o.capability == eviction.CanReclaim {
+		if n == 0 {
+			role.Role = InCharge
+		}
+		if n == 0 && o.capability == eviction.CanReclaim {
 			for _, s := range registry.Steps(who, o.signal, in.Now) {
 				role.Steps = append(role.Steps, Step{s.Name, s.By.Name})
 			}
 		}
-	default:
-		role.Role = StandsBy
 	}
-	if who[n].As != o.signal {
-		role.As = who[n].As
-	}
-	role.Why = why(r, o, who, in.Now)
 	return role
 }
 

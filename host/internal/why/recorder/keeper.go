@@ -6,7 +6,6 @@ package recorder
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -120,7 +119,6 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k == nil {
 		return
 	}
-	var made sync.WaitGroup
 	written := make(chan struct{})
 	go func() { // ends with the process if the disk hangs
 		defer close(written)
@@ -132,8 +130,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k.Usage != nil {
 		go k.usage.run(ctx, k.Log) // likewise
 	}
-	made.Go(func() { k.make(ctx) })
-	made.Wait()
+	k.make(ctx)
 	close(k.writing)
 	select {
 	case <-written:

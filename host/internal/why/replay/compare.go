@@ -171,3 +171,89 @@ func asJSON(v any) string {
 	}
 	return strings.TrimSpace(b.String())
 }
+
+// tiedAlike reports whether got is one of the outcomes that want represents: many pods rank equal,
+// and not all outcomes were recorded. The victim must be one of these pods, and everything that
+// does not depend on its identity must be equal.
+func tiedAlike(got, want *Outcome) bool {
+	if !want.TieTruncated || len(got.Evictions) != 1 || len(want.Evictions) != 1 {
+		return false
+	}
+	victim := got.Evictions[0].UID
+	if victim == want.Evictions[0].UID || !slices.Contains(want.TiedPods, victim) || !slices.Equal(got.Returned, []string{victim}) {
+		return false
+	}
+	for _, e := range got.Events {
+		if e.Kind == kindPod && e.UID != victim {
+			return false
+		}
+	}
+	return len(compareOutcome(anonymous(got), anonymous(want))) == 0
+}
+
+// anonymous returns o without the parts that depend on the identity of victims.
+func anonymous(o *Outcome) *Outcome {
+	out := *o
+	out.Returned = nil
+	out.Evictions = slices.Clone(o.Evictions)
+	for i, e := range out.Evictions {
+		out.Evictions[i] = Eviction{IsEvicted: e.IsEvicted, Phase: e.Phase, Reason: e.Reason}
+	}
+	out.Events = slices.Clone(o.Events)
+	for i, e := range out.Events {
+		if e.Kind == kindPod {
+			out.Events[i] = Event{Kind: e.Kind, Type: e.Type, Reason: e.Reason}
+		}
+	}
+	return &out
+}
+
+// compareConfig compares refusals of the configuration. Their texts may differ: of several problems
+// the recorded manager reports one, and we report all.
+func compareConfig(s *Scenario, got, want *Decisions) *Difference {
+	recorded := want.ConfigErrors
+	if want.ConfigError != "" {
+		recorded = append(slices.Clone(recorded), want.ConfigError)
+	}
+	same := func(text string) bool { return s.Config.saysSame(got.ConfigError, text) }
+	if (got.ConfigError == "") == (want.ConfigError == "") && slices.ContainsFunc(recorded, same) {
+		return nil
+	}
+	return &Difference{Step: -1, Field: "configError", Got: asJSON(got.ConfigError), Want: asJSON(want.ConfigError)}
+}
+
+// saysSame reports whether a line of ours contains the whole recorded text, or names the same
+// fields and values of the configuration.
+func (c *Config) saysSame(ours, recorded string) bool {
+	if ours == "" {
+		return false
+	}
+	own := c.words()
+	named := slices.DeleteFunc(words(recorded), func(w string) bool { return !own[w] })
+	for line := range strings.Lines(ours) {
+		if strings.Contains(line, recorded) {
+			return true
+		}
+		said := words(line)
+		if len(named) > 0 && !slices.ContainsFunc(named, func(w string) bool { return !slices.Contains(said, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// words returns the fields and values of the thresholds.
+func (c *Config) words() map[string]bool {
+	own := map[string]bool{}
+	for _, m := range []map[string]string{c.EvictionHard, c.EvictionSoft, c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim} {
+		for field, value := range m {
+			own[field], own[value] = true, true
+		}
+	}
+	return own
+}
+
+// words splits a text at blanks and at punctuation that does not occur in signals and amounts.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`:;,[](){}", r) })
+}

@@ -28,16 +28,10 @@ const criticalPriority = 2_000_000_000
 // replayed. A ranking, which needs no met threshold, is replayed with a hard threshold just above
 // what is available.
 func FromRecord(r *decision.Decision) (*Trace, error) {
-	acted := -1
-	for i := range r.Thresholds {
-		if r.Thresholds[i].Acted {
-			acted = i
-		}
-	}
-	if acted < 0 || len(r.Candidates) == 0 {
+	t := r.Acted()
+	if t == nil || len(r.Candidates) == 0 {
 		return nil, fmt.Errorf("record %s: is of no choice between pods, want one of the kind %q", r.ID, decision.KindEviction)
 	}
-	t := &r.Thresholds[acted]
 	if _, builtin := eviction.Builtin(t.Signal); !builtin {
 		return nil, fmt.Errorf("record %s: was made for %s, which no summary has", r.ID, t.Signal)
 	}
@@ -148,11 +142,11 @@ func follows(r *decision.Decision, t *decision.Threshold) bool {
 
 // went describes the eviction in a record.
 func went(r *decision.Decision) string {
-	signal := r.Head().Signal
+	how := " went for "
 	if r.Kind == decision.KindRanking {
-		return firstToGo(r) + " would have gone first for " + signal
+		how = " would have gone first for "
 	}
-	return firstToGo(r) + " went for " + signal
+	return firstToGo(r) + how + r.Head().Signal
 }
 
 // firstToGo returns the evicted pod, or the first of a ranking.

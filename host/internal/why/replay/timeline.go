@@ -11,6 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -75,10 +76,7 @@ func (w *timeline) head() {
 	if err != nil {
 		return
 	}
-	thresholds, err := c.Thresholds()
-	if err != nil {
-		return
-	}
+	thresholds, _ := c.Thresholds() // already validated
 	for _, t := range thresholds {
 		w.line("thresholds", "%s", describe(t))
 		if !slices.Contains(w.signals, t.Signal) {
@@ -97,11 +95,9 @@ func (w *timeline) unobserved(pass *loop.PassResult) {
 }
 
 func describe(t policy.Threshold) string {
-	text := t.String()
+	text := t.String() + ", soft"
 	if t.Hard() {
-		text += ", hard"
-	} else {
-		text += ", soft"
+		text = t.String() + ", hard"
 	}
 	if t.MinReclaim != nil {
 		text += ", then " + t.MinReclaim.String() + " more"
@@ -111,7 +107,7 @@ func describe(t policy.Threshold) string {
 
 func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	step := &w.scenario.Steps[i]
-	w.heading("\nstep %d  %s  +%gs  %s", i, clock(d.Now.Time), step.AdvanceSeconds, step.Note)
+	w.heading("\nstep %d  %s  +%gs  %s", i, tell.Clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
 	for _, s := range pass.Observations {
 		w.line("observed", "%s", observation(&pass.Decision, s))
@@ -162,7 +158,7 @@ func (w *timeline) changes(step *Step) {
 
 // met describes a met threshold: since when, and whether it is actionable.
 func met(t *decision.Threshold, now time.Time) string {
-	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, clock(*t.Since))
+	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, tell.Clock(*t.Since))
 	switch {
 	case t.Hard():
 		text += ", hard"
@@ -264,4 +260,35 @@ func (w *timeline) recorded(t *Trace, r *Replay, i int) {
 		return
 	}
 	w.line("recorded", "not the same, %s", d)
+}
+
+// observation formats a signal's figures.
+func observation(d *decision.Decision, s decision.Observation) string {
+	text := string(s.Signal) + " "
+	if s.State != decision.StateObserved {
+		text += s.State
+	} else {
+		text += fmt.Sprintf("%s of %s", tell.AmountIn(d, s.Signal, s.Available), tell.AmountIn(d, s.Signal, s.Capacity))
+		if s.Capacity > 0 {
+			text += fmt.Sprintf(" (%.4g%%)", 100*float64(s.Available)/float64(s.Capacity))
+		}
+	}
+	if s.Err != "" {
+		text += ": " + s.Err
+	}
+	return text
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// oneLine keeps texts of a file from breaking lines or the terminal. It preserves our own leading
+// line feeds.
+func oneLine(s string) string {
+	own := len(s) - len(strings.TrimLeft(s, "\n"))
+	return s[:own] + printable.Text(s[own:])
 }

@@ -22,17 +22,13 @@ func (p *problems) add(path, format string, args ...any) {
 // maxSeconds is more than a scenario needs, and far below the maximum of a duration.
 const maxSeconds = 1e9
 
+// problems returns everything wrong with t beyond its form. The manager validates the
+// configuration. Checks that only help authors are skipped for a recorded scenario.
 func (t *Trace) problems() []error {
 	if t.Scenario == nil {
 		return []error{errors.New("scenario: missing")}
 	}
-	return t.Scenario.problems(t.Decisions != nil)
-}
-
-// problems returns everything wrong with s beyond its form. The manager validates the
-// configuration. Checks that only help authors are skipped for a recorded scenario.
-func (s *Scenario) problems(recorded bool) []error {
-	c := checker{active: map[string]bool{}}
+	s, c := t.Scenario, checker{active: map[string]bool{}}
 	if s.SchemaVersion != SchemaVersion {
 		c.add("schemaVersion", "%d: want %d", s.SchemaVersion, SchemaVersion)
 	}
@@ -40,7 +36,7 @@ func (s *Scenario) problems(recorded bool) []error {
 		c.add("filesystemLayout", "%q: want one of %s", s.FilesystemLayout, strings.Join(layouts, ", "))
 	}
 	c.join("pods", s.Pods)
-	if len(s.Steps) == 0 && !recorded {
+	if len(s.Steps) == 0 && t.Decisions == nil {
 		c.add("steps", "none: want at least one, each a pass of the manager")
 	}
 	for i := range s.Steps {

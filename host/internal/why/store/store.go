@@ -167,8 +167,7 @@ func (s *Store) append(head decision.Head, document any) error {
 	if err := s.room(int64(len(data))); err != nil {
 		return err
 	}
-	_, err = s.write(s.file, data)
-	if err == nil {
+	if _, err = s.write(s.file, data); err == nil {
 		err = s.file.Sync()
 	}
 	if err != nil {

@@ -254,7 +254,7 @@ type event struct {
 }
 
 func happened(r *decision.Decision) []event {
-	all := []event{{"decided " + clock(r.Time), 0}}
+	all := []event{{"decided " + Clock(r.Time), 0}}
 	if r.Outcome == nil {
 		return all
 	}

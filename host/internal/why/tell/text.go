@@ -178,11 +178,11 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	switch {
 	case t.Since == nil:
 	case p.Hard():
-		text += hard + clock(*t.Since)
+		text += hard + Clock(*t.Since)
 	case t.GraceOver:
-		text += fmt.Sprintf(", met since %s, longer than its grace period", clock(*t.Since))
+		text += fmt.Sprintf(", met since %s, longer than its grace period", Clock(*t.Since))
 	default:
-		text += fmt.Sprintf(", met since %s, %v of its grace period is left", clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
+		text += fmt.Sprintf(", met since %s, %v of its grace period is left", Clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
 	}
 	return text, true
 }
@@ -331,4 +331,5 @@ func (w *text) shadows(opinions []decision.Opinion) {
 // stamp formats a time with its zone.
 func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
-func clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }
+// Clock formats the time of the day.
+func Clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,4 +65,52 @@ func sparedBy(d *decision.Decision, signal eviction.Signal) string {
 		return ""
 	}
 	return "; a request of " + atLeast(pod.Usage) + " would have spared it"
+}
+
+// Order describes the order in which pods would be evicted now.
+func Order(r *decision.Decision) []byte {
+	w := &text{r: r}
+	w.now()
+	w.whyIt()
+	return w.b.Bytes()
+}
+
+// Now describes for each threshold how far it is from being acted on and which pod would then be
+// evicted. There is one ranking per signal, all by the same evictd.
+func Now(rankings []*decision.Decision) []byte {
+	var out []byte
+	for _, r := range rankings {
+		w := &text{r: r}
+		w.now()
+		w.line("would go", "%s", w.wouldGo())
+		out = append(out, w.b.Bytes()...)
+	}
+	return out
+}
+
+func (w *text) wouldGo() string {
+	why, at := first(w.r), w.r.Observation(w.signal())
+	switch {
+	case at == nil || at.State != decision.StateObserved:
+		return "no pod: without a figure the threshold has no effect"
+	case why == "":
+		return "no pod: " + cmp.Or(w.r.Reason, "no pod can go")
+	case w.r.Reason != "":
+		return why + ", but it " + w.r.Reason
+	default:
+		return why
+	}
+}
+
+// now describes the state of a ranking's signal.
+func (w *text) now() {
+	signal := w.signal()
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s on %s", stamp(w.r.Time), signal, w.r.Node)) + "\n")
+	for i := range w.r.Thresholds {
+		if t := &w.r.Thresholds[i]; t.Signal == signal {
+			if text, ok := w.stands(t); ok {
+				w.line("threshold", "%s", text)
+			}
+		}
+	}
 }

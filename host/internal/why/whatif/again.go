@@ -34,15 +34,11 @@ type Result struct {
 
 // Again repeats the decision of a record: which threshold is acted on, and the order of the pods.
 func Again(r *decision.Decision) (Result, error) {
-	acted := slices.IndexFunc(r.Thresholds, func(t decision.Threshold) bool { return t.Acted })
-	if acted < 0 || len(r.Candidates) == 0 {
-		return Result{Acted: -1}, errNoEviction
-	}
-	c, err := situationOf(r)
+	s, err := situationOf(r)
 	if err != nil {
 		return Result{Acted: -1}, err
 	}
-	return c.decide(), nil
+	return s.decide(), nil
 }
 
 // A situation is a record converted to inputs of policy and rank, which can be varied.
@@ -60,6 +56,9 @@ type situation struct {
 func situationOf(r *decision.Decision) (*situation, error) {
 	s := &situation{record: r, observed: map[eviction.Signal]eviction.Observation{}, held: make([]bool, len(r.Thresholds))}
 	s.acted = slices.IndexFunc(r.Thresholds, func(t decision.Threshold) bool { return t.Acted })
+	if s.acted < 0 || len(r.Candidates) == 0 {
+		return nil, errNoEviction
+	}
 	for i := range r.Thresholds {
 		t, err := r.Thresholds[i].Policy()
 		if err != nil {

@@ -49,18 +49,16 @@ type variable struct {
 
 // Changes returns the changes that would have spared the victim of a record.
 func Changes(r *decision.Decision) ([]Change, error) {
-	was, err := Again(r)
-	switch {
-	case err != nil:
+	s, err := situationOf(r)
+	if err != nil {
 		return nil, err
+	}
+	was := s.decide()
+	switch {
 	case len(was.Order) == 0:
 		return nil, errNoEviction
 	case len(r.Order) == 0 || r.Order[0] != was.Order[0]:
 		return nil, ErrAnotherVictim
-	}
-	s, err := situationOf(r)
-	if err != nil {
-		return nil, err
 	}
 	victim := was.Order[0]
 	var out []Change
@@ -80,13 +78,13 @@ func Changes(r *decision.Decision) ([]Change, error) {
 
 // Spares reports whether the victim of a record is spared if a change has another value.
 func Spares(r *decision.Decision, w Change, value int64) (bool, error) {
-	was, err := Again(r)
-	if err != nil || len(was.Order) == 0 {
-		return false, err
-	}
 	s, err := situationOf(r)
 	if err != nil {
 		return false, err
+	}
+	was := s.decide()
+	if len(was.Order) == 0 {
+		return false, nil
 	}
 	for _, c := range s.changes(was.Order[0]) {
 		if c.name == w.What {

@@ -1,3 +1,10 @@
+// Package gc frees a node's disks through the container runtime, by the rules of
+// the kubelet: container GC removes dead containers, sandboxes and leftover logs of
+// pods, image GC removes images that no container uses.
+//
+// It does not decide when to run: the host requests it when a filesystem is short of
+// space, and the plugin starts the kubelet's periodic image GC, by usage and by the
+// images' age, if that is enabled because no kubelet does it.
 package gc
 
 import (
@@ -30,12 +37,9 @@ type Options struct {
 // remembers when images were first seen and last used, so keep one as long as the runtime is
 // the same.
 type Collector struct {
-	client     *cri.Client
-	root       nodefs.FS
-	podLogsDir string
-	now        func() time.Time
-	statfs     func(path string) (nodefs.FilesystemSample, error)
-	settings   atomic.Pointer[Settings]
+	Options
+
+	settings atomic.Pointer[Settings]
 	// urgent is the number of GCs that the host waits for.
 	urgent atomic.Int32
 	// turn holds a value while a GC runs; it guards images and late.
@@ -59,8 +63,7 @@ func New(o Options) *Collector {
 		}
 	}
 	c := &Collector{
-		statfs: o.Statfs,
-		client: o.Client, root: o.Root, podLogsDir: o.PodLogsDir, now: o.Now, turn: make(chan struct{}, 1),
+		Options: o, turn: make(chan struct{}, 1),
 		images: images{records: map[string]imageRecord{}, volumes: map[string][]string{}}, late: lateQueries{},
 	}
 	c.Apply(o.Settings)
@@ -85,9 +88,9 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 		return eviction.Reclaimed{}, err
 	}
 	defer c.end()
-	now := c.now()
+	now := c.Now()
 	g := containerGC{
-		step: s, settings: *c.settings.Load(), podLogsDir: c.podLogsDir,
+		step: s, settings: *c.settings.Load(), podLogsDir: c.PodLogsDir,
 		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-podListLag)),
 	}
 	g.run(ctx)
@@ -105,7 +108,7 @@ func (c *Collector) Images(ctx context.Context, want eviction.Reclaimed, progres
 		return eviction.Reclaimed{}, err
 	}
 	defer c.end()
-	g := imageGC{step: s, images: &c.images, settings: *c.settings.Load(), now: c.now()}
+	g := imageGC{step: s, images: &c.images, settings: *c.settings.Load(), now: c.Now()}
 	return g.run(ctx, want)
 }
 
@@ -125,7 +128,7 @@ func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
 	defer c.end()
 	began := c.settings.Load()
 	g := periodicGC{
-		imageGC: imageGC{step: s, images: &c.images, settings: *began, now: c.now()},
+		imageGC: imageGC{step: s, images: &c.images, settings: *began, now: c.Now()},
 		wanted:  func() bool { return c.urgent.Load() == 0 && c.settings.Load() == began },
 	}
 	return g.run(ctx)
@@ -140,7 +143,7 @@ func (c *Collector) Detect(ctx context.Context) error {
 		return err
 	}
 	defer c.end()
-	g := imageGC{step: s, images: &c.images, now: c.now()}
+	g := imageGC{step: s, images: &c.images, now: c.Now()}
 	_, err = g.detect(ctx)
 	return err
 }
@@ -155,7 +158,7 @@ func (c *Collector) begin(ctx context.Context, progress func(eviction.Reclaimed)
 	for {
 		select {
 		case c.turn <- struct{}{}:
-			return &step{client: c.client, root: c.root, statfs: c.statfs, progress: progress, late: c.late}, nil
+			return &step{client: c.Client, root: c.Root, statfs: c.Statfs, progress: progress, late: c.late}, nil
 		case <-beat.C:
 			progress(eviction.Reclaimed{})
 		case <-ctx.Done():

@@ -33,6 +33,7 @@ type imageGC struct {
 	*images
 	settings Settings
 	now      time.Time
+	counts   imageCounts
 }
 
 // imageScan holds the images of the node and which of them are in use.
@@ -77,23 +78,16 @@ type candidate struct {
 // run removes all unused images (image_gc_manager.go:DeleteUnusedImages) or, with
 // ImageGCToTarget, as many as want requires.
 func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Reclaimed, error) {
-	seen, err := g.detect(ctx)
+	candidates, ix, err := g.unused(ctx)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	sandbox, err := g.sandboxImages(ctx, seen)
-	if err != nil {
-		return eviction.Reclaimed{}, err
-	}
-	g.rooms = g.measureRooms(ctx)
-	var counts imageCounts
-	candidates := g.candidates(seen, sandbox, &counts)
 	if g.settings.ImageGCToTarget && want != (eviction.Reclaimed{}) {
-		g.removeFor(ctx, want, candidates, seen.index, &counts)
+		g.removeFor(ctx, want, candidates, ix)
 	} else {
-		g.removeAll(ctx, candidates, seen.index, &counts, func() bool { return false })
+		g.removeAll(ctx, candidates, ix, func() bool { return false })
 	}
-	counts.describe(g.step)
+	g.describe()
 	if err := g.problems(ctx); err != nil {
 		return g.reported(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.released.Bytes, list{err})
 	}
@@ -102,7 +96,7 @@ func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Re
 
 // removeFor removes images until want is free: each time as many as provide the missing bytes by
 // the runtime's figures, or one if inodes are missing, of which there are no figures.
-func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candidates []candidate, ix imageIndex, counts *imageCounts) {
+func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candidates []candidate, ix imageIndex) {
 	missing := func() eviction.Reclaimed {
 		var free eviction.Reclaimed
 		for _, r := range g.rooms {
@@ -117,7 +111,7 @@ func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candid
 		for short := missing().Bytes; n < len(candidates) && size < short; n++ {
 			size += clamp(candidates[n].image.GetSize())
 		}
-		g.removeAll(ctx, candidates[:n], ix, counts, enough)
+		g.removeAll(ctx, candidates[:n], ix, enough)
 		candidates = candidates[n:]
 	}
 	if spared := len(candidates); spared > 0 {
@@ -127,10 +121,10 @@ func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candid
 
 // removeAll removes images that are not in use now, one by one until there is enough, and then
 // waits for their space.
-func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imageIndex, counts *imageCounts, enough func() bool) {
-	before := counts.removed
+func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imageIndex, enough func() bool) {
+	before := g.counts.removed
 	defer func() {
-		if counts.removed > before {
+		if g.counts.removed > before {
 			g.awaitRoom(ctx, g.released, roomStalls, enough)
 		}
 	}()
@@ -145,33 +139,41 @@ func (g *imageGC) removeAll(ctx context.Context, candidates []candidate, ix imag
 			return
 		}
 		if used[next.image.GetId()] {
-			counts.used++
+			g.counts.used++
 			continue
 		}
 		removed, err := g.remove(ctx, next.image)
 		if err != nil {
-			g.fail(fmt.Errorf("remove image %s: %w", nameOf(next.image), err))
+			g.fail(fmt.Errorf("remove image %s: %w", cmp.Or(strings.Join(next.image.GetRepoTags(), ", "), next.image.GetId()), err))
 		}
 		if removed {
-			counts.removed++
+			g.counts.removed++
 			g.free(clamp(next.image.GetSize()), 0)
 		}
 	}
 }
 
-// candidates returns the images that may be removed, in the order of removal: by last use, then
-// by first detection.
-func (g *imageGC) candidates(seen imageScan, sandbox map[string]bool, counts *imageCounts) []candidate {
-	var out []candidate
+// unused detects the images and returns those that may be removed, in the order of removal: by last
+// use, then by first detection.
+func (g *imageGC) unused(ctx context.Context) (out []candidate, ix imageIndex, err error) {
+	seen, err := g.detect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	sandbox, err := g.sandboxImages(ctx, seen)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.rooms = g.measureRooms(ctx)
 	for _, i := range seen.images {
 		r := g.records[i.GetId()]
 		switch {
 		case seen.used[i.GetId()]:
-			counts.used++
+			g.counts.used++
 		case i.GetPinned() || sandbox[i.GetId()]:
-			counts.pinned++
+			g.counts.pinned++
 		case g.now.Sub(r.firstDetected) < time.Duration(*g.settings.ImageMinimumGCAge):
-			counts.young++
+			g.counts.young++
 		default:
 			out = append(out, candidate{r, i})
 		}
@@ -179,7 +181,7 @@ func (g *imageGC) candidates(seen imageScan, sandbox map[string]bool, counts *im
 	slices.SortFunc(out, func(a, b candidate) int {
 		return cmp.Or(a.lastUsed.Compare(b.lastUsed), a.firstDetected.Compare(b.firstDetected), cmp.Compare(a.image.GetId(), b.image.GetId()))
 	})
-	return out
+	return out, seen.index, nil
 }
 
 // remove reports whether it has removed the image. It first asks whether the image exists: the
@@ -208,14 +210,11 @@ func (g *imageGC) remove(ctx context.Context, i *runtimeapi.Image) (bool, error)
 // imageCounts are the counts in the message.
 type imageCounts struct{ removed, used, pinned, young int }
 
-func (n imageCounts) describe(s *step) {
-	s.notes = append(s.notes, fmt.Sprintf("removed %d images, %s by the runtime's figures, inodes unknown; kept %d in use, %d pinned or for sandboxes, %d too new",
-		n.removed, strings.TrimSuffix(amounts(s.released), " and 0 inodes"), n.used, n.pinned, n.young))
-	s.noteRooms()
-}
-
-func nameOf(i *runtimeapi.Image) string {
-	return cmp.Or(strings.Join(i.GetRepoTags(), ", "), i.GetId())
+func (g *imageGC) describe() {
+	n := g.counts
+	g.notes = append(g.notes, fmt.Sprintf("removed %d images, %s by the runtime's figures, inodes unknown; kept %d in use, %d pinned or for sandboxes, %d too new",
+		n.removed, strings.TrimSuffix(amounts(g.released), " and 0 inodes"), n.used, n.pinned, n.young))
+	g.noteRooms()
 }
 
 // list prints joined errors in one line like the kubelet: several in brackets.

@@ -38,36 +38,33 @@ type periodicGC struct {
 	// wanted returns false once the host requests a GC or the settings have changed.
 	wanted func() bool
 
-	path   string // of the images, on the node
-	counts imageCounts
+	path string // of the images, on the node
 }
 
 func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
-	seen, err := g.detect(ctx)
+	rest, ix, err := g.unused(ctx)
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	sandbox, err := g.sandboxImages(ctx, seen)
-	if err != nil {
-		return eviction.Reclaimed{}, err
-	}
-	g.rooms = g.measureRooms(ctx)
-	var old []candidate
-	rest := g.candidates(seen, sandbox, &g.counts)
 	if oldest := time.Duration(*g.settings.ImageMaximumGCAge); oldest > 0 {
 		tooOld := func(c candidate) bool { return g.now.Sub(c.lastWanted()) > oldest }
-		old = slices.DeleteFunc(slices.Clone(rest), func(c candidate) bool { return !tooOld(c) })
+		old := slices.DeleteFunc(slices.Clone(rest), func(c candidate) bool { return !tooOld(c) })
 		rest = slices.DeleteFunc(rest, tooOld)
-		g.take(ctx, old, seen.index, func() bool { return false })
+		g.take(ctx, old, ix, func() bool { return false })
 		if len(old) > 0 {
 			g.notes = append(g.notes, fmt.Sprintf("%d images unused for more than %v", len(old), oldest))
 		}
 	}
 	if len(g.errs) == 0 && g.wanted() {
-		g.byUse(ctx, rest, seen.index)
+		g.byUse(ctx, rest, ix)
 	}
-	if len(g.notes) > 0 {
-		g.tell()
+	switch {
+	case len(g.notes) == 0: // there was nothing to do
+	case g.settings.DryRun:
+		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.released.Bytes)))
+		g.released = eviction.Reclaimed{}
+	default:
+		g.describe()
 	}
 	return g.reported(), g.problems(ctx)
 }
@@ -141,7 +138,7 @@ func (g *periodicGC) filesystem(ctx context.Context) (nodefs.FilesystemSample, e
 // counts them.
 func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageIndex, enough func() bool) {
 	if !g.settings.DryRun {
-		g.removeAll(ctx, candidates, ix, &g.counts, func() bool { return enough() || !g.wanted() })
+		g.removeAll(ctx, candidates, ix, func() bool { return enough() || !g.wanted() })
 		return
 	}
 	for _, c := range candidates {
@@ -151,16 +148,6 @@ func (g *periodicGC) take(ctx context.Context, candidates []candidate, ix imageI
 		g.counts.removed++
 		g.released = sum(g.released, eviction.Reclaimed{Bytes: clamp(c.image.GetSize())})
 	}
-}
-
-// tell adds a summary to the message.
-func (g *periodicGC) tell() {
-	if g.settings.DryRun {
-		g.notes = append(g.notes, fmt.Sprintf("dry run: %d images with %s would go", g.counts.removed, inUnits(g.released.Bytes)))
-		g.released = eviction.Reclaimed{}
-		return
-	}
-	g.counts.describe(g.step)
 }
 
 // share returns n*times/of without overflow; the result must not exceed n or times.

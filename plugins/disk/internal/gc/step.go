@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	securejoin "github.com/cyphar/filepath-securejoin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
+	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -174,3 +178,29 @@ func (s *step) reported() eviction.Reclaimed {
 
 // gone reports whether the runtime has no such object.
 func gone(err error) bool { return status.Code(err) == codes.NotFound }
+
+// The runtime's figures may be arbitrarily large: these functions saturate at the limits of int64.
+
+func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+func sum(a, b eviction.Reclaimed) eviction.Reclaimed {
+	return eviction.Reclaimed{Bytes: summary.Add(a.Bytes, b.Bytes), Inodes: summary.Add(a.Inodes, b.Inodes)}
+}
+
+// within returns the path at which this process finds the node's file name. Under a root other than
+// "/" it resolves absolute links relative to the root, which the kernel would not do.
+func within(root nodefs.FS, name string) (string, error) {
+	if root.Path("/") == "/" {
+		return name, nil
+	}
+	return securejoin.SecureJoin(root.Path("/"), name)
+}
+
+// open opens the node's file name for reading.
+func (s *step) open(name string) (*os.File, error) {
+	path, err := within(s.root, name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}

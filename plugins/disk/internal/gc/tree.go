@@ -104,7 +104,7 @@ func (r *remover) empty(ctx context.Context, dir *os.File, name, path string, de
 		if err != nil || removed == 0 || ctx.Err() != nil {
 			return err
 		}
-		r.forgive(before) // it will be tried again
+		r.failed, r.errs = before, r.errs[:min(before, len(r.errs))] // what failed will be tried again
 		if _, err := sub.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
@@ -145,11 +145,6 @@ func (r *remover) fail(path string, err error) {
 	if len(r.errs) < mostErrors {
 		r.errs = append(r.errs, err)
 	}
-}
-
-// forgive drops all failures but the first n.
-func (r *remover) forgive(n int) {
-	r.failed, r.errs = n, r.errs[:min(n, len(r.errs))]
 }
 
 func (r *remover) problems() error {

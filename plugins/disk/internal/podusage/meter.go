@@ -1,3 +1,10 @@
+// Package podusage measures what pods take of the node's disks: writable layers
+// by the runtime's figures and by walking, logs and local volumes by walking their
+// directories, or by project quota where the filesystem has it.
+//
+// The figures are the kubelet's, obtained in other ways: docs/disk.md explains how, and the
+// differences. The package decides nothing and reads nothing before a call: it has no background
+// loop, and never returns an old figure as a new one.
 package podusage
 
 import (
@@ -19,6 +26,7 @@ import (
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // The defaults of Walk.
@@ -66,13 +74,7 @@ func (w Walk) Validate() error {
 }
 
 func (w Walk) filled() Walk {
-	if w.EntriesPerMeasure == 0 {
-		w.EntriesPerMeasure = defaultEntries
-	}
-	if w.Parallel == 0 {
-		w.Parallel = defaultParallel
-	}
-	return w
+	return Walk{cmp.Or(w.EntriesPerMeasure, defaultEntries), cmp.Or(w.Parallel, defaultParallel)}
 }
 
 // Meter measures pods. It is safe for concurrent use.
@@ -94,16 +96,15 @@ type Meter struct {
 
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
-	m := &Meter{
+	return &Meter{
 		lists:       newLists(o.Runtime),
 		contents:    o.Contents,
 		walk:        o.Walk.filled(),
-		places:      newPlaces(o.Node),
+		places:      places{fs: nodefs.FS{Root: o.Node.RootDir}, podLogs: o.Node.PodLogsDir, kubelet: o.Node.KubeletRootDir},
 		cgroups:     newCgroups(o.Node),
-		trees:       newTrees(),
+		trees:       &trees{open: openWalk, byDir: make(map[string]*tree)},
 		unexplained: unexplained{of: map[filesystem.Contents]remembered{}},
 	}
-	return m
 }
 
 // Tidy forgets directories that were not requested lately. It is cheap enough for each pass.
@@ -209,7 +210,9 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
 		}
 		c.signals, c.explained = append(c.signals, contents), append(c.explained, 0)
-		c.needs = union(c.needs, contents.Parts)
+		c.needs.Rootfs = c.needs.Rootfs || contents.Rootfs
+		c.needs.Logs = c.needs.Logs || contents.Logs
+		c.needs.Volumes = c.needs.Volumes || contents.Volumes
 	}
 	c.looks = c.needs
 	if c.detailed || len(c.signals) == 0 {
@@ -228,10 +231,6 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 }
 
 var everything = summary.Parts{Rootfs: true, Logs: true, Volumes: true}
-
-func union(a, b summary.Parts) summary.Parts {
-	return summary.Parts{Rootfs: a.Rootfs || b.Rootfs, Logs: a.Logs || b.Logs, Volumes: a.Volumes || b.Volumes}
-}
 
 // replyInTime returns two contexts that end before the caller's deadline: look, when measuring must
 // stop so that the answers can still be put together, and stop, when they must be sent.

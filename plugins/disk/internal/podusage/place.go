@@ -20,10 +20,6 @@ type places struct {
 	kubelet string
 }
 
-func newPlaces(node eviction.NodeFacts) places {
-	return places{fs: nodefs.FS{Root: node.RootDir}, podLogs: node.PodLogsDir, kubelet: node.KubeletRootDir}
-}
-
 // volumePlugins are the kubelet's directories of volumes, by kind. The kubelet has figures of
 // these and of no other kind that can belong to a pod: hostPath and gitRepo have none in v1.36
 // (pkg/volume: MetricsNil).

@@ -59,8 +59,6 @@ type slot struct {
 	since atomic.Pointer[time.Time] // nil while it is free
 }
 
-func newSlot() *slot { return &slot{token: hang.NewSlot()} }
-
 // take waits for the slot, unless its holder hangs.
 func (s *slot) take(ctx context.Context) error {
 	if s.try() {

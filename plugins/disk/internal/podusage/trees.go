@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/shared/hang"
 )
 
 // trees holds the directories that are remembered between calls.
@@ -19,15 +20,13 @@ type trees struct {
 	closed bool
 }
 
-func newTrees() *trees { return &trees{open: openWalk, byDir: make(map[string]*tree)} }
-
 // at returns the tree of a directory. fleeting: no walk in it may wait for the next call.
 func (ts *trees) at(dir string, fleeting bool, now time.Time) *tree {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.byDir[dir]
 	if t == nil {
-		t = &tree{dir: dir, slot: newSlot()}
+		t = &tree{dir: dir, slot: &slot{token: hang.NewSlot()}}
 		ts.byDir[dir] = t
 	}
 	t.set(func() { t.asked, t.fleeting = now, fleeting })

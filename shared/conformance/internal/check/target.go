@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
@@ -178,4 +181,86 @@ func (t *Target) Crash(err error) string {
 func (t *Target) Lost(err error) bool {
 	_, hangs := errors.AsType[Slow](err)
 	return hangs || t.Ended(0) != ""
+}
+
+// An RPC is a call of the service.
+type RPC struct {
+	Name string
+	// Text is the field number of a text in the request. In Configure and Watch the field is
+	// a nested message instead, as which the text cannot be decoded.
+	Text    protowire.Number
+	Limit   time.Duration
+	Offered func(*eviction.Plugin) bool
+	streams bool
+}
+
+// RPCs are all calls of the service.
+var RPCs = []RPC{
+	{"Describe", 1, eviction.DescribeDeadline, func(*eviction.Plugin) bool { return true }, false},
+	{"Configure", 1, eviction.ConfigureDeadline, func(p *eviction.Plugin) bool { return p.Configurer != nil }, false},
+	{"Observe", 3, eviction.ObserveDeadline, func(p *eviction.Plugin) bool { return p.Observer != nil }, false},
+	{"Measure", 4, eviction.MeasureDeadline, func(p *eviction.Plugin) bool { return p.Measurer != nil }, true},
+	{"Watch", 1, eviction.DescribeDeadline, func(p *eviction.Plugin) bool { return p.Watcher != nil }, true},
+	{"Rank", 2, eviction.RankDeadline, func(p *eviction.Plugin) bool { return p.Ranker != nil }, false},
+	{"Reclaim", 2, eviction.MeasureDeadline, func(p *eviction.Plugin) bool { return p.Reclaimer != nil }, true},
+}
+
+// Forbidden reports whether the call may reclaim something without permission.
+func (r RPC) Forbidden(t *Target) bool { return r.Name == "Reclaim" && !t.MayReclaim }
+
+// Call makes the call with raw bytes and reads a stream to its end.
+func (r RPC) Call(ctx context.Context, t *Target, in Message) error {
+	if r.streams {
+		return t.Stream(ctx, r.Name, in, func([]byte) {})
+	}
+	_, err := t.Call(ctx, r.Name, in)
+	return err
+}
+
+// GivenUp makes n calls at once, and then n that are cancelled at random times before the first
+// n took to be answered, which depends on the machine.
+func GivenUp(ctx context.Context, n int, call func(context.Context) error) {
+	begin := time.Now()
+	_ = All(n, func(int) error { return call(ctx) })
+	GivenUpWithin(ctx, max(time.Since(begin), Shortly), n, call)
+}
+
+// GivenUpWithin makes n calls at once and cancels each at a random time within d.
+func GivenUpWithin(ctx context.Context, d time.Duration, n int, call func(context.Context) error) {
+	_ = All(n, func(int) error { return Abandoned(ctx, d, call) })
+}
+
+// Abandoned makes a call that ends within d, either by its deadline, which the plugin knows, or
+// by a cancellation, which it does not. The time is random on a logarithmic scale, so that some
+// of many calls end while the plugin works even if the machine was slower while d was measured.
+func Abandoned(ctx context.Context, d time.Duration, call func(context.Context) error) error {
+	const least = Shortly / 10
+	after := time.Duration(float64(least) * math.Pow(float64(d)/float64(least), rand.Float64()))
+	var cancel context.CancelFunc
+	if rand.N(2) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, after)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+		defer time.AfterFunc(after, cancel).Stop()
+	}
+	defer cancel()
+	return call(ctx)
+}
+
+// Shortly is a time in which most plugins have not begun to answer.
+const Shortly = 2 * time.Millisecond
+
+// All runs n calls at once and returns the first error.
+func All(n int, call func(i int) error) error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- call(i) }()
+	}
+	var first error
+	for range n {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
 }

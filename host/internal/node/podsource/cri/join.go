@@ -71,10 +71,6 @@ type join struct {
 	static staticJoin
 }
 
-func newJoin(dir string) join {
-	return join{dir: dir, files: map[string]*manifestFile{}, former: map[identity]*manifest{}, static: newStaticJoin("")}
-}
-
 // update replaces the files.
 func (j *join) update(files map[string]*manifestFile, unread error) {
 	for name, f := range j.files {

@@ -57,7 +57,7 @@ type place struct {
 // NewManifests returns the manifests in dir, which need not exist yet. rules determines what they
 // request.
 func NewManifests(dir string, rules pods.Rules) *Manifests {
-	return &Manifests{dir: dir, rules: rules, joined: newJoin(dir)}
+	return &Manifests{dir: dir, rules: rules, joined: join{dir: dir, former: map[identity]*manifest{}, static: staticJoin{pods: map[string]*manifest{}}}}
 }
 
 // WithStatic adds the static pods that the kubelet of a node of this name reads from a directory,

@@ -71,10 +71,6 @@ type staticJoin struct {
 	absent int
 }
 
-func newStaticJoin(path string) staticJoin {
-	return staticJoin{path: path, files: map[string]*manifestFile{}, named: map[fullName]*manifest{}, pods: map[string]*manifest{}}
-}
-
 // update replaces the files.
 func (j *staticJoin) update(files map[string]*manifestFile, unread error) {
 	j.files, j.unread, j.named = files, unread, make(map[fullName]*manifest, len(files))

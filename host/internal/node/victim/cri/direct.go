@@ -23,11 +23,7 @@ func (k *Killer) killAt(ctx context.Context, at time.Time, v victim.Victim, id s
 	var running sync.WaitGroup
 	running.Go(func() {
 		k.tellUnfound(early, v, id)
-		due := time.NewTimer(time.Until(at))
-		defer due.Stop()
-		select {
-		case <-early.Done():
-		case <-due.C:
+		if sleep(early, time.Until(at)) == nil {
 			k.killProcesses(ctx, v, id)
 		}
 	})
@@ -52,15 +48,12 @@ func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim, d
 	early, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
-		due := time.NewTimer(time.Until(at))
-		defer due.Stop()
-		select {
-		case <-early.Done():
-		case <-due.C:
-			k.killProcesses(ctx, v, "")
-			if k.awaitDeath(ctx, v.UID) {
-				dead(errDead)
-			}
+		if sleep(early, time.Until(at)) != nil {
+			return
+		}
+		k.killProcesses(ctx, v, "")
+		if k.awaitDeath(ctx, v.UID) {
+			dead(errDead)
 		}
 	})
 	return func(stopped bool) {
@@ -76,16 +69,12 @@ func (k *Killer) killPodAt(ctx context.Context, at time.Time, v victim.Victim, d
 func (k *Killer) awaitDeath(ctx context.Context, uid string) bool {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	for {
-		if k.Lister.Ended(ctx, uid) {
-			return true
-		}
-		select {
-		case <-ctx.Done():
+	for !k.Lister.Ended(ctx, uid) {
+		if sleep(ctx, firstRetry) != nil {
 			return false
-		case <-time.After(firstRetry):
 		}
 	}
+	return true
 }
 
 // tellUnfound logs a running container whose cgroup was not found, unless the pod has no process: a runtime that
@@ -116,9 +105,10 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		"pod", v.Key(), "uid", v.UID, "container", id, "processes", done.Processes, "released", done.Released,
 		"tookSeconds", done.Took.Round(time.Microsecond).Seconds(),
 	}
+	_, killed := k.killed.Load(v.UID)
 	none := errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0
 	switch {
-	case none && id == "" && !k.hasKilled(v.UID):
+	case none && id == "" && !killed:
 		k.Log.Warn("no process of the pod found to kill, the container runtime has not stopped it", append(about, "cgroup", done.Cgroup, "error", err)...)
 	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
 	case err != nil:
@@ -127,9 +117,4 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 		k.killed.Store(v.UID, nil)
 		k.Log.Info("processes killed", about...)
 	}
-}
-
-func (k *Killer) hasKilled(uid string) bool {
-	_, killed := k.killed.Load(uid)
-	return killed
 }

@@ -40,7 +40,7 @@ func (h hooks) run(ctx context.Context, s step, sandboxes []string) error {
 	case on.HTTPGet != nil:
 		err = h.get(ctx, on.HTTPGet, s.of, sandboxes)
 	case on.Sleep != nil:
-		err = sleep(ctx, on.Sleep.Seconds)
+		err = sleep(ctx, time.Duration(min(on.Sleep.Seconds, math.MaxInt32))*time.Second)
 	case on.TCPSocket != nil:
 		return fmt.Errorf("lifecycle.preStop.tcpSocket is never run: %w", errNotSupported)
 	default:
@@ -104,8 +104,8 @@ func (h hooks) podIP(ctx context.Context, sandboxes []string) (string, error) {
 	return "", fmt.Errorf("pod sandbox %s has no address", id)
 }
 
-func sleep(ctx context.Context, seconds int64) error {
-	over := time.NewTimer(time.Duration(min(seconds, math.MaxInt32)) * time.Second)
+func sleep(ctx context.Context, d time.Duration) error {
+	over := time.NewTimer(d)
 	defer over.Stop()
 	select {
 	case <-ctx.Done():
