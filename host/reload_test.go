@@ -16,9 +16,9 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A file that could not be read or parsed was reported in the log alone: the alert on
-// refused configurations stayed silent.
-func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
+// embedded returns an Embedded that was not started, with a plugin of this process.
+func embedded(t *testing.T) (*host.Embedded, host.Config) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "evictd") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +33,13 @@ func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return manager, config
+}
+
+// A file that could not be read or parsed was reported in the log alone: the alert on
+// refused configurations stayed silent.
+func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
+	manager, config := embedded(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer func() {
 		stop()
@@ -63,6 +70,42 @@ func TestAConfigurationThatCannotBeLoadedCountsAsRefused(t *testing.T) {
 		manager.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 		if !strings.Contains(page.Body.String(), c.want+"\n") {
 			t.Errorf("no line %s after %v", c.want, err)
+		}
+	}
+}
+
+// The interval belongs to Start. A reload with another one, or none, neither changes nor ends the
+// passes: one follows each reload.
+func TestAReloadKeepsTheIntervalOfStart(t *testing.T) {
+	for _, interval := range []time.Duration{0, time.Hour} {
+		manager, config := embedded(t)
+		ctx, stop := context.WithCancel(t.Context())
+		beside := make(chan error, 1)
+		go func() { beside <- manager.Reload(ctx, config) }() // which waits for the start of the passes
+		if err := manager.Start(ctx, nil, func() []*v1.Pod { return nil }, func(*v1.Pod) bool { return true }, interval); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-beside; err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			before := manager.Status().Passes
+			if err := manager.Reload(ctx, config); err != nil {
+				t.Error(err)
+			}
+			for end := time.Now().Add(10 * time.Second); interval > 0 && manager.Status().Passes == before; {
+				if time.Now().After(end) {
+					t.Fatalf("no pass after a reload with an interval of %v", interval)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if passes := manager.Status().Passes; interval == 0 && passes > 0 {
+			t.Errorf("%d passes, and no request", passes)
+		}
+		stop()
+		if err := manager.Wait(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -26,9 +26,10 @@ const (
 	PacingKubelet Pacing = "kubelet"
 )
 
-// A pacer implements a Pacing. It has no state.
+// A pacer answers what a Pacing decides. It has no state; its methods run in the loop's goroutine.
 type pacer interface {
-	// mayPass reports whether a pass may begin, with what former passes began still under way.
+	// mayPass reports whether a pass may begin now, although actions or kills of former passes may
+	// still be under way.
 	mayPass(l *Loop) bool
 	// mayGo reports whether a pod may be evicted for t now. c is nil before pods are ranked.
 	mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold, c *choosing) bool
@@ -42,6 +43,7 @@ type pacer interface {
 	limitPause(c *limitCheck, interval time.Duration) time.Duration
 }
 
+// pacer returns the pacer of s.Pacing.
 func (s *Settings) pacer() pacer {
 	if s.Pacing == PacingKubelet {
 		return kubelet{}

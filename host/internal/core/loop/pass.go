@@ -270,6 +270,7 @@ func (l *Loop) conclude(p *pass) *decision.Decision {
 	return d
 }
 
+// record passes c to the records, if any are kept.
 func (l *Loop) record(c Conclusion) {
 	if l.options.Records != nil {
 		l.options.Records.Passed(c)
