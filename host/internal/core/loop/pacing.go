@@ -28,8 +28,7 @@ const (
 
 // A pacer answers what a Pacing decides. It has no state; its methods run in the loop's goroutine.
 type pacer interface {
-	// mayPass reports whether a pass may begin now, although actions or kills of former passes may
-	// still be under way.
+	// mayPass reports whether a pass may begin while actions and kills of former passes go on.
 	mayPass(l *Loop) bool
 	// mayGo reports whether a pod may be evicted for t now. c is nil before pods are ranked.
 	mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold, c *choosing) bool
@@ -79,8 +78,7 @@ func (oneVictim) mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold
 
 func (oneVictim) waits(a *policy.Assessment) []policy.Threshold { return a.Met }
 
-// evicted observes the node again: usage has grown since the measurement, and what the pod frees is
-// counted from a later sample.
+// evicted observes the node again: what the pod frees is counted from a sample after its measurement.
 func (oneVictim) evicted(l *Loop, c eviction.Condition) {
 	l.schedule.Wake(map[eviction.Condition]string{c: "eviction"})
 }
@@ -101,8 +99,7 @@ func (oneVictim) limitPause(c *limitCheck, interval time.Duration) time.Duration
 // kubelet implements PacingKubelet.
 type kubelet struct{}
 
-// mayPass waits for the actions of the last pass, like the kubelet's synchronize and the wait for
-// clean-up after it.
+// mayPass waits for the actions of the last pass and for the clean-up after it, as a kubelet does.
 func (kubelet) mayPass(l *Loop) bool { return len(l.busy) == 0 && !l.victims.Busy() }
 
 func (kubelet) mayGo(context.Context, *Loop, *pass, policy.Threshold, *choosing) bool { return true }
