@@ -1,0 +1,21 @@
+package eviction
+
+import "fmt"
+
+// A Whole is what an amount is a part of, such as the memory of the machine or a filesystem.
+type Whole struct {
+	Name string
+	// Size is 0 if it is not known: then any amount can be.
+	Size int64
+}
+
+// Check returns an error if v cannot be a part of w: it is negative or larger.
+func (w Whole) Check(v int64) error {
+	switch {
+	case v < 0:
+		return fmt.Errorf("%d is negative, it is a part of %s", v, w.Name)
+	case w.Size > 0 && v > w.Size:
+		return fmt.Errorf("%d is more than %s, %d", v, w.Name, w.Size)
+	}
+	return nil
+}
