@@ -100,6 +100,10 @@ type Measurement struct {
 type SignalUsage struct {
 	Signal Signal
 	Value  int64
+	// AtMost is the most that it can be while Value is only a lower bound, because not all was
+	// looked at in time; 0 if Value is exact. While such a pod could be the first, the host asks
+	// for it again, for half a minute at most, and then ranks it by Value.
+	AtMost int64
 }
 
 // UsageFor returns the figure to rank by for s, 0 if there is none.

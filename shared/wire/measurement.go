@@ -26,6 +26,7 @@ func appendMeasurement(b []byte, m *eviction.Measurement) []byte {
 		b, at = beginMessage(b, 3)
 		b = appendText(b, 1, string(u.Signal))
 		b = appendInt(b, 2, u.Value)
+		b = appendInt(b, 3, u.AtMost)
 		b = endMessage(b, at)
 	}
 	b = appendFigure(b, 4, m.WorkingSetBytes)
@@ -116,6 +117,8 @@ func decodeSignalUsage(r *reader, u *eviction.SignalUsage) {
 			u.Signal = eviction.Signal(r.text())
 		case 2:
 			u.Value = r.int()
+		case 3:
+			u.AtMost = r.int()
 		}
 	}
 }

@@ -45,6 +45,7 @@ func referenceMeasurement(w *pluginv1.Measurement, m *eviction.Measurement) {
 	w.Uid = text(m.UID)
 	w.State = measurementStates.encode(m.State)
 	w.Usage = encodeRows(m.Usage, func(w *pluginv1.SignalUsage, u *eviction.SignalUsage) {
+		w.AtMost = u.AtMost
 		w.Signal, w.Value = text(string(u.Signal)), u.Value
 	})
 	w.WorkingSetBytes = referenceFigure(m.WorkingSetBytes)

@@ -83,7 +83,8 @@ func reliable(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) bool
 	return len(measurers) > 0 && measurers[0].Builtin()
 }
 
-// Total returns the candidates' total use of s, missing if any of them is unknown or unreliable.
+// Total returns the candidates' total use of s, missing if any of them is unknown, a lower bound or
+// unreliable.
 func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) eviction.Figure {
 	if !reliable(pin, layout, s) {
 		return eviction.Figure{}
@@ -91,7 +92,7 @@ func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Sig
 	total := eviction.Some(0)
 	for i := range c.Candidates {
 		m := c.Measured[c.Candidates[i].Row.UID]
-		if m.State != eviction.Measured {
+		if m.State != eviction.Measured || slices.ContainsFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.AtMost > 0 }) {
 			return eviction.Figure{}
 		}
 		total.Value += m.UsageFor(s)
@@ -211,6 +212,9 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
+	if c.measureOn(ctx, how, m, out.Candidates) {
+		first = eviction.Ranking{}
+	}
 	if old := c.usage.remember(t.Signal, m.got, out.Candidates, time.Now()); old != nil {
 		out.Snapshot.Stale = append(slices.Clone(out.Snapshot.Stale), *old)
 	}

@@ -24,6 +24,7 @@ import (
 type plugin struct {
 	name    string
 	uses    map[string]int64
+	atMost  map[string]int64
 	fails   error // to measure
 	order   []string
 	refuses error // to rank
@@ -32,7 +33,7 @@ type plugin struct {
 func (p *plugin) Measure(_ context.Context, r eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	for _, pod := range r.Pods {
 		if use, known := p.uses[pod.UID]; known && p.fails == nil {
-			emit(eviction.Measurement{UID: pod.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: r.Signals[0], Value: use}}})
+			emit(eviction.Measurement{UID: pod.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: r.Signals[0], Value: use, AtMost: p.atMost[pod.UID]}}})
 		}
 	}
 	return p.fails
@@ -69,6 +70,7 @@ type node struct {
 	plugins []*registry.Instance
 	chooser *choose.Chooser
 	ending  map[string]bool
+	signal  eviction.Signal
 }
 
 // Active implements pods.Source.
@@ -77,7 +79,7 @@ func (n *node) Active(context.Context) (pods.Snapshot, error) {
 }
 
 func newNode(t *testing.T, fallback observe.Fallback, names ...string) *node {
-	n := &node{ending: map[string]bool{}}
+	n := &node{ending: map[string]bool{}, signal: eviction.MemoryAvailable}
 	for _, name := range names {
 		n.add(name)
 	}
@@ -97,14 +99,14 @@ func (n *node) add(name string) *v1.Pod {
 // start starts a plugin that does what c says.
 func (n *node) start(p *plugin, c eviction.Capability) {
 	n.plugins = append(n.plugins, &registry.Instance{Name: p.name, Plugin: &eviction.Plugin{
-		Name: p.name, Measurer: p, Ranker: p, Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable, Capabilities: c}},
+		Name: p.name, Measurer: p, Ranker: p, Signals: []eviction.SignalSpec{{Signal: n.signal, Capabilities: c}},
 	}})
 }
 
 // choice returns the choice, and as text the ranker and the order with the use of each pod.
 func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	t.Helper()
-	thresholds, err := policy.ParseThresholds(policy.ThresholdConfig{Hard: map[string]string{"memory.available": "1Gi"}})
+	thresholds, err := policy.ParseThresholds(policy.ThresholdConfig{Hard: map[string]string{string(n.signal): "1Gi"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	for _, r := range c.Order {
 		use := "?"
 		if m := c.Measured[r.UID]; m.State == eviction.Measured {
-			use = fmt.Sprint(m.UsageFor(eviction.MemoryAvailable))
+			use = fmt.Sprint(m.UsageFor(n.signal))
 		}
 		text = append(text, r.UID+" "+use)
 	}

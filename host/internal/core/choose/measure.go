@@ -3,6 +3,7 @@ package choose
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 // A Measuring describes how to measure pods: with the first of Measurers, and with the others those
@@ -87,6 +89,66 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		m.done = time.Now()
 	}
 	return m, ranked
+}
+
+const (
+	// measureOnFor bounds the time for which pods are measured again: the figures by which a kubelet
+	// acts are up to a minute old (volumeStatsAggPeriod), half of that on average.
+	measureOnFor = 30 * time.Second
+	// measureOnPause is the pause before that, for a plugin that answers at once.
+	measureOnPause = 100 * time.Millisecond
+)
+
+// measureOn measures the pods again whose use is a lower bound, as long as one of them would go first
+// if it used the most that it can, and reports whether it has. Memory and tasks do not wait.
+func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, candidates []pods.Pod) (again bool) {
+	if b, _ := eviction.Builtin(how.Signal); b.Condition.CheapToMeasure() {
+		return false
+	}
+	for end := time.Now().Add(measureOnFor); time.Now().Before(end) && ctx.Err() == nil; again = true {
+		open := m.unsettled(how.Signal, candidates)
+		if len(open) == 0 {
+			break
+		}
+		more, _ := c.measure(ctx, how, open, nil, eviction.RankRequest{})
+		m.mu.Lock()
+		maps.Copy(m.got, more.got)
+		m.done = more.done
+		m.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(measureOnPause):
+		}
+	}
+	return again
+}
+
+// unsettled returns the pods that would go before the first one by the kubelet's order if they used the
+// most that they can.
+func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []pods.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := rank.For(s)
+	var first eviction.Candidate
+	for i, p := range candidates {
+		if row := (eviction.Candidate{Pod: p.Row, Measurement: m.got[p.Row.UID]}); i == 0 || before(&row, &first) < 0 {
+			first = row
+		}
+	}
+	for _, p := range candidates {
+		most := eviction.Candidate{Pod: p.Row, Measurement: m.got[p.Row.UID]}
+		most.Measurement.Usage = slices.Clone(most.Measurement.Usage)
+		bounded := false
+		for i := range most.Measurement.Usage {
+			u := &most.Measurement.Usage[i]
+			bounded = bounded || u.AtMost > 0
+			u.Value = max(u.Value, u.AtMost)
+		}
+		if bounded && p.Row.UID != first.Pod.UID && before(&most, &first) < 0 {
+			open = append(open, p)
+		}
+	}
+	return open
 }
 
 // byHost measures the pods that no plugin has measured: priority alone would choose the wrong one.

@@ -39,6 +39,9 @@ func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 		switch m.State {
 		case eviction.Measured:
 			row.Usage = rank.Used(&eviction.Candidate{Pod: pod.Row, Measurement: m}, signal)
+			for _, u := range m.Usage {
+				row.AtMost = max(row.AtMost, u.AtMost)
+			}
 		case eviction.NoStats:
 			row.State = decision.StateNoStats
 		case eviction.MeasurementUnknown:

@@ -26,6 +26,8 @@ type Candidate struct {
 	// StateUnknown.
 	State string `json:"state,omitempty"`
 	Usage int64  `json:"usage,omitempty"`
+	// AtMost is the most that the pod can use while Usage is a lower bound, 0 if Usage is exact.
+	AtMost int64 `json:"atMost,omitempty"`
 	// Reason is the ranker's reason.
 	Reason string `json:"reason,omitempty"`
 }

@@ -129,6 +129,9 @@ func checkMeasurement(m *eviction.Measurement) error {
 			*m = eviction.Measurement{UID: m.UID, Err: err.Error()}
 			return err
 		}
+		if m.Usage[i].AtMost <= m.Usage[i].Value {
+			m.Usage[i].AtMost = 0
+		}
 	}
 	m.Err = shorten(m.Err, maxReasonBytes)
 	return nil

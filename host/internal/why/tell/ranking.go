@@ -53,7 +53,7 @@ func Ranking(d *decision.Decision) (lines []string) {
 		if i+1 < len(rows) {
 			key = deciding(d, signal, p, rows[i+1])
 		}
-		usage, request := AmountIn(d, signal, p.Usage), AmountIn(d, signal, p.request)
+		usage, request := usageText(d, signal, p.Candidate, p.Usage), AmountIn(d, signal, p.request)
 		if p.State == decision.StateNoStats || p.State == decision.StateUnknown {
 			usage = p.State
 		}

@@ -40,19 +40,28 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	case pod.State != "":
 		parts = append(parts, "its use is not known")
 	case b.Unit != eviction.UnitBytes || pod.Usage <= request:
-		parts = append(parts, "uses "+AmountIn(d, signal, pod.Usage))
+		parts = append(parts, "uses "+usageText(d, signal, pod, pod.Usage))
 	case request == 0:
-		parts = append(parts, fmt.Sprintf("uses %s without a request%s", AmountIn(d, signal, pod.Usage), sparedBy(d, signal)))
+		parts = append(parts, fmt.Sprintf("uses %s without a request%s", usageText(d, signal, pod, pod.Usage), sparedBy(d, signal)))
 	default:
-		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", AmountIn(d, signal, pod.Usage-request), sparedBy(d, signal)))
+		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", usageText(d, signal, pod, pod.Usage-request), sparedBy(d, signal)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// usageText returns an amount of a pod's use, which may be a lower bound.
+func usageText(d *decision.Decision, signal eviction.Signal, pod *decision.Candidate, amount int64) string {
+	text := AmountIn(d, signal, amount)
+	if pod.AtMost > 0 {
+		text = "at least " + text
+	}
+	return text
 }
 
 // sparedBy names the request, up to the whole usage, that would have spared the first pod. It
 // compares with the second pod only, to be fast, as the others stay behind that one.
 func sparedBy(d *decision.Decision, signal eviction.Signal) string {
-	if len(d.Order) < 2 {
+	if len(d.Order) < 2 || d.Candidates[d.Order[0]].AtMost > 0 {
 		return ""
 	}
 	pod := d.Candidates[d.Order[0]]

@@ -2,42 +2,50 @@ package podusage
 
 import (
 	"log/slog"
-	"slices"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// fewPods are too few to say that no pod of the node hides something.
-const fewPods = 4
+const (
+	// fewPods are too few to say that no pod of the node hides something.
+	fewPods = 4
+	// oneMoment is the maximum age of pods' figures that are added up: the host may ask for the
+	// pods in several calls.
+	oneMoment = 30 * time.Second
+	// hopesFor is the time for which a runtime that refuses figures may soon send them.
+	hopesFor = 10 * time.Second
+)
 
-// held is an answer that waits for all others. A pod with unknown parts ranks by the most that
-// it may hold: the space in use that no pod explains, minus what was unexplained when every pod
-// was fully known. Ranked by its known parts alone, it would be spared and a pod that holds
-// little evicted.
+// held is an answer that waits for all others. A pod with unknown parts has what was found as a
+// lower bound. At most it also has what came into use since every pod was fully known and that no
+// pod explains.
 type held struct {
 	*pod
 	eviction.Measurement
 }
 
-// hides reports whether unknown parts of the pod count for its rank by a signal. It is false for
-// limits and messages, which use the known parts.
+// hides reports whether unknown parts of the pod count for its rank by a signal and may soon be known:
+// a walk goes on, or the runtime began to refuse figures a moment ago. It is false for limits and
+// messages, which use the known parts.
 func (h held) hides(s *filesystem.Contents) bool {
-	return !h.call.detailed && (h.hidden.Rootfs && s.Rootfs || h.hidden.Volumes && s.Volumes)
+	return !h.call.detailed && (h.unfinished || h.call.hopes) && (h.hidden.Rootfs && s.Rootfs || h.hidden.Volumes && s.Volumes)
 }
 
 // give emits an answer, or holds it if it hides something.
 func (c *call) give(p *pod, m eviction.Measurement, emit func(eviction.Measurement)) {
 	c.mu.Lock()
 	h, hides := held{p, m}, false
-	if m.State != eviction.MeasurementUnknown && p.hidden == (summary.Parts{}) {
-		c.complete++
-	}
-	for i := range m.Usage { // empty, or one per signal
-		c.explained[i] = summary.Add(c.explained[i], m.Usage[i].Value)
-		hides = hides || h.hides(&c.signals[i])
+	known := m.State != eviction.MeasurementUnknown
+	for i := range c.signals {
+		hides = hides || known && h.hides(&c.signals[i])
+		if known {
+			c.meter.books.enter(c.signals[i], m.UID, entry{m.UsageFor(c.signals[i].Signal), p.hidden == summary.Parts{}, c.began})
+		}
 	}
 	if hides {
 		c.held = append(c.held, h)
@@ -51,86 +59,130 @@ func (c *call) give(p *pod, m eviction.Measurement, emit func(eviction.Measureme
 // giveHeld emits the held answers, after all pods have answered. It logs once that there were
 // some, and again only after a call for many pods had none.
 func (c *call) giveHeld(pods []eviction.Pod, emit func(eviction.Measurement)) {
-	of, all, grown := len(pods), c.explainsAll(pods), make([]int64, len(c.signals))
+	unexplained := make([]int64, len(c.signals))
 	for i, s := range c.signals {
-		if left := s.Used - c.explained[i]; all {
-			c.meter.unexplained.remember(s, left)
-		} else if len(c.held) > 0 {
-			grown[i] = c.meter.unexplained.grown(s, left)
-		}
+		unexplained[i] = c.meter.books.balance(s, c.present(pods), c.known.old != nil || c.known.err != nil, c.began)
 	}
 	for i, h := range c.held {
 		if i == 0 && !c.meter.warned.Swap(true) {
-			slog.Warn("not all of what pods have on disks could be looked at: they rank by what they may hold", "pods", len(c.held), "of", of,
+			slog.Warn("not all of what pods have on disks could be looked at: what was found counts", "pods", len(c.held), "of", len(pods),
 				"first", h.UID, "volumes", h.hidden.Volumes, "writableLayers", h.hidden.Rootfs, "refused", c.known.layersErr)
 		}
 		for i := range h.Usage {
-			if s := &c.signals[i]; h.hides(s) {
-				h.Usage[i].Value = summary.Add(h.Usage[i].Value, grown[i])
+			if s := &c.signals[i]; h.hides(s) && unexplained[i] > 0 {
+				h.Usage[i].AtMost = summary.Add(h.Usage[i].Value, unexplained[i])
 			}
 		}
 		emit(h.Measurement)
 	}
-	if len(c.held) == 0 && of > fewPods {
+	if len(c.held) == 0 && len(pods) > fewPods {
 		c.meter.warned.Store(false)
 	}
 }
 
-// explainsAll reports whether every pod that runs on the node was requested and is fully known.
-func (c *call) explainsAll(pods []eviction.Pod) bool {
-	if c.complete < len(pods) || c.known.old != nil || c.known.layersErr != nil {
-		return false
+// present returns the pods that are asked for or have a container, true if one runs or the pod is
+// asked for.
+func (c *call) present(pods []eviction.Pod) map[string]bool {
+	all := make(map[string]bool, len(pods))
+	for uid := range c.known.has {
+		all[uid] = len(c.known.running[uid]) > 0
 	}
-	for uid := range c.known.running {
-		if !slices.ContainsFunc(pods, func(row eviction.Pod) bool { return row.UID == uid }) {
-			return false
-		}
+	for i := range pods {
+		all[pods[i].UID] = true
 	}
-	return true
+	return all
 }
 
-// unexplained remembers, by signal, the amount in use that no pod explains: the operating
-// system, images and other data that is not pods'. It was taken when every pod was fully known,
-// so that it contains nothing of a pod.
-type unexplained struct {
+// books hold, by signal, the last figure of each pod, and what is in use beside them: the operating
+// system, images and other data that is not pods'.
+type books struct {
 	mu sync.Mutex
-	of map[filesystem.Contents]remembered // Used is 0 in the keys
+	of map[filesystem.Contents]*book // Used is 0 in the keys
+	// refusedSince is when the runtime began to refuse figures, zero if it does not.
+	refusedSince time.Time
 }
 
-// remembered is an unexplained amount. used is what was in use before a part of it was removed,
-// 0 if nothing was.
-type remembered struct{ amount, used int64 }
-
-// remember stores an unexplained amount that contains nothing of a pod.
-func (u *unexplained) remember(s filesystem.Contents, amount int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if s.Used > 0 {
-		s.Used = 0
-		u.of[s] = remembered{amount: max(amount, 0)}
+// refused records whether the runtime refuses figures, and reports whether it began a moment ago.
+func (b *books) refused(yes bool, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !yes:
+		b.refusedSince = time.Time{}
+	case b.refusedSince.IsZero():
+		b.refusedSince = now
 	}
+	return yes && now.Sub(b.refusedSince) < hopesFor
 }
 
-// grown returns by how much amount exceeds the remembered one: that part may be a pod's. If it is
-// less, something else was freed since, and the remembered amount is lowered.
-func (u *unexplained) grown(s filesystem.Contents, amount int64) int64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	used := s.Used
-	s.Used, amount = 0, max(amount, 0)
-	before := u.of[s]
-	left := max(before.amount-max(before.used-used, 0), 0)
-	u.of[s] = remembered{amount: min(left, amount)}
-	return max(amount-left, 0)
+// A book is that of one signal.
+type book struct {
+	pods map[string]entry // by UID
+	// rest is what was in use beside the pods when each was fully known. used is what was in use
+	// before a part of the rest was removed, 0 if nothing was.
+	rest, used int64
 }
 
-// removing makes grown subtract what is removed from now on, when the usage shows it.
-func (u *unexplained) removing(contents func(eviction.Signal) (filesystem.Contents, bool)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for s, r := range u.of {
+// An entry is the last figure of a pod. complete: no part of it was hidden.
+type entry struct {
+	value    int64
+	complete bool
+	at       time.Time
+}
+
+func (b *books) book(s filesystem.Contents) *book {
+	s.Used = 0
+	if b.of[s] == nil {
+		b.of[s] = &book{pods: map[string]entry{}}
+	}
+	return b.of[s]
+}
+
+// enter stores a pod's figure.
+func (b *books) enter(s filesystem.Contents, uid string, e entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.book(s).pods[uid] = e
+}
+
+// balance forgets the pods that are gone and returns how much is in use that neither the pods nor the
+// rest explain, 0 if the use is not known. If all present pods are fully known that is the rest. If the
+// list of pods is old, a pod that is not present may exist.
+func (b *books) balance(s filesystem.Contents, present map[string]bool, old bool, now time.Time) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of, complete := b.book(s), !old
+	maps.DeleteFunc(of.pods, func(uid string, e entry) bool {
+		_, is := present[uid]
+		return !is && (!old || now.Sub(e.at) > forgetAfter)
+	})
+	left := s.Used
+	for _, e := range of.pods {
+		left -= e.value
+	}
+	for uid, counts := range present {
+		e := of.pods[uid]
+		complete = complete && (!counts || e.complete && now.Sub(e.at) < oneMoment)
+	}
+	left = max(left, 0)
+	switch {
+	case s.Used == 0:
+		return 0
+	case complete:
+		*of = book{pods: of.pods, rest: left}
+		return 0
+	}
+	rest := max(of.rest-max(of.used-s.Used, 0), 0)
+	of.rest, of.used = min(rest, left), 0
+	return left - of.rest
+}
+
+// removing makes balance subtract what is removed from now on, when the usage shows it.
+func (b *books) removing(contents func(eviction.Signal) (filesystem.Contents, bool)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s, of := range b.of {
 		now, _ := contents(s.Signal)
-		r.used = max(r.used, now.Used)
-		u.of[s] = r
+		of.used = max(of.used, now.Used)
 	}
 }

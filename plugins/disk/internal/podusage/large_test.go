@@ -223,9 +223,10 @@ func TestAPodWithManyDirectoriesTakesItsShareAlone(t *testing.T) {
 	})
 }
 
-// What was counted of an unfinished directory is less than it holds, so that a pod was
-// evicted that held little.
-func TestAPodRanksByWhatItMayHoldUntilItsDirectoriesAreCounted(t *testing.T) {
+// What was counted of an unfinished directory is less than it holds, so that a pod was evicted that
+// held little. Everything that no pod explained counted as its use, so that an innocent pod was
+// evicted.
+func TestAnUnfinishedDirectoryIsALowerBoundAndHoldsAtMostWhatNoPodExplains(t *testing.T) {
 	story(t, func(t *testing.T, n *node, d *disk) {
 		large, small, plenty := n.add("large", []eviction.Volume{emptyDir("million")}), n.add("small", []eviction.Volume{emptyDir("s")}), n.add("plenty", []eviction.Volume{emptyDir("p")})
 		d.chunks["million"], d.chunks["s"], d.chunks["p"], d.takes, n.used = 50, 3, 11, 9*time.Millisecond, 500<<20
@@ -239,18 +240,24 @@ func TestAPodRanksByWhatItMayHoldUntilItsDirectoriesAreCounted(t *testing.T) {
 			return got
 		}
 		got := within(150 * time.Millisecond)
-		wantUsage(t, got["large"], 500-3-11)
+		wantUsage(t, got["large"], 13)
+		wantMost(t, got["large"], 500-3-11)
 		wantUsage(t, got["small"], 3)
+		wantMost(t, got["small"], 0)
 		wantOrder(t, got, "large plenty small", small, plenty, large)
 		// Reports and limits use what was found.
 		wantUsage(t, n.within(20*time.Millisecond, large)["large"], 14)
 		n.used = 20 << 20 // less than all together: figures are not of the same moment
-		wantUsage(t, within(20 * time.Millisecond)["large"], 15)
+		got = within(20 * time.Millisecond)
+		wantUsage(t, got["large"], 15)
+		wantMost(t, got["large"], 0)
 		got = within(time.Second)
 		wantUsage(t, got["large"], 50)
 		// Later walks have a complete figure to go by.
 		n.used = 500 << 20
-		wantUsage(t, within(100 * time.Millisecond)["large"], 50)
+		got = within(100 * time.Millisecond)
+		wantUsage(t, got["large"], 50)
+		wantMost(t, got["large"], 0)
 	})
 }
 
@@ -262,7 +269,7 @@ func TestAPodHoldsNothingThatWasThereBefore(t *testing.T) {
 		d.takes = 9 * time.Millisecond
 		var before []eviction.Pod
 		for name, mibs := range map[string]int64{"a": 1, "b": 1, "c": 1, "d": 1, "hog": 60} {
-			before = append(before, n.add(name, []eviction.Volume{emptyDir("of-" + name)}))
+			before = append(before, n.add(name, []eviction.Volume{emptyDir("of-" + name)}, fakecri.Container{Name: "c"}))
 			d.chunks["of-"+name] = mibs
 		}
 		measure := func(limit time.Duration, used int64, pods ...eviction.Pod) map[string]eviction.Measurement {
@@ -282,11 +289,13 @@ func TestAPodHoldsNothingThatWasThereBefore(t *testing.T) {
 		measure(time.Second, system+64+40, before...) // not all are asked for
 		all := append(slices.Clone(before), young)
 		got := measure(150*time.Millisecond, system+64+40, all...)
-		wantUsage(t, got["young"], 40)
+		wantUsage(t, got["young"], 13)
+		wantMost(t, got["young"], 40)
 		wantOrder(t, got, "hog young", young, before[slices.IndexFunc(before, func(row eviction.Pod) bool { return row.UID == "hog" })])
-		wantUsage(t, measure(150*time.Millisecond, system+64+140, all...)["young"], 140) // what has grown may be its own
+		wantMost(t, measure(150*time.Millisecond, system+64+140, all...)["young"], 140) // what has grown may be its own
 		n.meter.Removing()
-		wantUsage(t, measure(150*time.Millisecond, system-200+64+140, all...)["young"], 140) // images went, and not what it holds
+		wantMost(t, measure(150*time.Millisecond, system-200+64+140, all...)["young"], 140) // images went, and not what it holds
+		wantMost(t, measure(150*time.Millisecond, system-200+64+140, young)["young"], 140)  // the last figures of the others count
 	})
 }
 
@@ -294,6 +303,16 @@ func wantUsage(t *testing.T, m eviction.Measurement, mib int64) {
 	t.Helper()
 	if got := m.UsageFor(eviction.NodeFsAvailable); m.State != eviction.Measured || got != mib<<20 {
 		t.Errorf("%s: state %d %s, uses %d MiB, want %d", m.UID, m.State, m.Err, got>>20, mib)
+	}
+}
+
+// wantMost checks the most that a pod may hold, 0 if its use is known.
+func wantMost(t *testing.T, m eviction.Measurement, mib int64) {
+	t.Helper()
+	for _, u := range m.Usage {
+		if u.AtMost != mib<<20 {
+			t.Errorf("%s: holds at most %d MiB, want %d", m.UID, u.AtMost>>20, mib)
+		}
 	}
 }
 

@@ -49,7 +49,9 @@ func (p *pod) layer(c container) summary.Use {
 		return c.layer
 	}
 	counted := p.cgroups[i].layer.look.figure
-	p.hidden.Rootfs = p.hidden.Rootfs || p.cgroups[i].layer.look.partial && !c.layer.UsedBytes.OK
+	if p.cgroups[i].layer.look.partial && !c.layer.UsedBytes.OK {
+		p.hidden.Rootfs, p.unfinished = true, true
+	}
 	if counted.Bytes < c.layer.UsedBytes.Value || counted.Inodes < c.layer.InodesUsed.Value {
 		p.sampled(c.at)
 	} else {

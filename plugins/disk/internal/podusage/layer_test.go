@@ -209,12 +209,9 @@ func (b bad) ListContainerStats(ctx context.Context, in *runtimeapi.ListContaine
 // and a pod was evicted that held nothing.
 func TestABadContainerHidesItsOwnLayerAlone(t *testing.T) {
 	const mib = 1 << 20
-	for name, c := range map[string]struct {
-		others int64 // what is in use and of no pod
-		order  string
-	}{
-		"little is in use otherwise": {mib, "hog broken empty"},
-		"much is":                    {20 * mib, "broken hog empty"},
+	for name, others := range map[string]int64{ // what is in use and of no pod
+		"little is in use otherwise": mib,
+		"much is":                    20 * mib,
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -225,19 +222,22 @@ func TestABadContainerHidesItsOwnLayerAlone(t *testing.T) {
 				n.add("four", nil), n.add("five", nil),
 			}
 			volume := n.du("/kubelet/pods/broken/volumes/kubernetes.io~empty-dir/v").Bytes
-			n.used = 8*mib + 2*mib + volume + c.others
+			n.used = 8*mib + 2*mib + volume + others
 			n.meter.lists.runtime = bad{n.meter.lists.runtime, "broken", false, new(atomic.Int32)}
 			got, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
 			if err != nil {
 				t.Error(err)
 			}
-			for uid, want := range map[string]int64{"empty": 0, "hog": 8 * mib, "broken": 2*mib + volume + c.others} {
+			for uid, want := range map[string]int64{"empty": 0, "hog": 8 * mib, "broken": 2*mib + volume} {
 				m := got[uid]
 				if used := m.UsageFor(eviction.NodeFsAvailable); m.State != eviction.Measured || used != want {
 					t.Errorf("%s: state %d, uses %d %s, want %d", uid, m.State, used, m.Err, want)
 				}
 			}
-			wantOrder(t, got, c.order, rows[:3]...)
+			if most := got["broken"].Usage[0].AtMost; most != 2*mib+volume+others {
+				t.Errorf("broken holds at most %d, want what no pod explains", most)
+			}
+			wantOrder(t, got, "hog broken empty", rows[:3]...)
 			// What is known counts for limits.
 			for uid, least := range map[string]int64{"broken": 2*mib + volume, "hog": 8 * mib} {
 				got, err := n.measure(t.Context(), request(eviction.DetailContainers, eviction.NodeFsAvailable, rows[slices.IndexFunc(rows, func(r eviction.Pod) bool { return r.UID == uid })]))
@@ -270,19 +270,20 @@ func TestARefusedLayerIsWhatItWasBefore(t *testing.T) {
 			rows = append(rows, n.add(uid, nil, fakecri.Container{ID: uid, Name: "c", LayerBytes: uint64(i+1) << 20}))
 		}
 		n.used = 1 << 30
-		want := func(of func(i int) int64) {
+		want := func(of func(i int) int64, most int64) {
 			t.Helper()
 			got, _ := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, rows...))
 			for i, row := range rows {
 				wantUsage(t, got[row.UID], of(i))
+				wantMost(t, got[row.UID], most)
 			}
 		}
 		own := func(i int) int64 { return int64(i + 1) }
-		want(own)
+		want(own, 0)
 		n.meter.lists.runtime = bad{n.meter.lists.runtime, "pod", false, new(atomic.Int32)}
-		want(own)
-		time.Sleep(forgetAfter + time.Minute) // the runtime's clock is ahead
-		want(func(int) int64 { return 78 })   // what they had together: all else was there when they were known
+		want(own, 0)
+		time.Sleep(forgetAfter + time.Minute)  // the runtime's clock is ahead
+		want(func(int) int64 { return 0 }, 78) // what they had together: all else was there when they were known
 	})
 }
 

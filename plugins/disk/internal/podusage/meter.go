@@ -86,8 +86,8 @@ type Meter struct {
 	cgroups  cgroups
 	trees    *trees
 	// hanging are the pods with a call that hangs in their files.
-	hanging     hang.Left
-	unexplained unexplained
+	hanging hang.Left
+	books   books
 	// warned: it was logged that some pods are not fully known.
 	warned atomic.Bool
 	// warnedOld: it was logged that the runtime's lists are not new.
@@ -97,13 +97,13 @@ type Meter struct {
 // New returns a Meter. Close it when no further Measure will begin.
 func New(o Options) *Meter {
 	return &Meter{
-		lists:       newLists(o.Runtime),
-		contents:    o.Contents,
-		walk:        o.Walk.filled(),
-		places:      places{fs: nodefs.FS{Root: o.Node.RootDir}, podLogs: o.Node.PodLogsDir, kubelet: o.Node.KubeletRootDir},
-		cgroups:     newCgroups(o.Node),
-		trees:       &trees{open: openWalk, byDir: make(map[string]*tree)},
-		unexplained: unexplained{of: map[filesystem.Contents]remembered{}},
+		lists:    newLists(o.Runtime),
+		contents: o.Contents,
+		walk:     o.Walk.filled(),
+		places:   places{fs: nodefs.FS{Root: o.Node.RootDir}, podLogs: o.Node.PodLogsDir, kubelet: o.Node.KubeletRootDir},
+		cgroups:  newCgroups(o.Node),
+		trees:    &trees{open: openWalk, byDir: make(map[string]*tree)},
+		books:    books{of: map[filesystem.Contents]*book{}},
 	}
 }
 
@@ -111,7 +111,7 @@ func New(o Options) *Meter {
 func (m *Meter) Tidy() { m.trees.tidy(time.Now()) }
 
 // Removing must be called before something is removed that belongs to no pod, such as images.
-func (m *Meter) Removing() { m.unexplained.removing(m.contents) }
+func (m *Meter) Removing() { m.books.removing(m.contents) }
 
 // Close drops what is remembered. A Measure in progress continues.
 func (m *Meter) Close() { m.trees.close() }
@@ -121,9 +121,9 @@ var errLayout = errors.New("the layout of the node's filesystems is not known ye
 
 // Measure implements eviction.Measurer for the signals of filesystems. It replies shortly
 // before the deadline of ctx. A directory too large to be walked by then counts with its last
-// complete figure. If it has none, it counts with the part counted so far and, for the ranking,
-// the growth of the usage that no pod explains. The next Measure continues the walk. A call
-// that hangs in a filesystem is left behind, and not repeated before it returns.
+// complete figure. If it has none, the part counted so far is a lower bound, and the pod holds at
+// most that and the usage that came and no pod explains. The next Measure continues the walk. A
+// call that hangs in a filesystem is left behind, and not repeated before it returns.
 //
 // The last list of containers counts if the runtime does not send one soon, and containers that have
 // processes count without being listed. The error is the runtime's, if it fails and has never sent a
@@ -142,6 +142,7 @@ func (m *Meter) Measure(ctx context.Context, req eviction.MeasureRequest, emit f
 	wait.Go(func() {
 		defer close(asked)
 		c.known = m.ask(ctx, req.Pods, c.detailed)
+		c.hopes = m.books.refused(c.known.layersErr != nil || c.known.old != nil, c.began)
 	})
 	r := newScheduler(m, c, c.newPods(ctx, req.Pods))
 	for range m.walk.Parallel {
@@ -186,14 +187,14 @@ type call struct {
 	needs, looks summary.Parts
 	projects     *quota.Projects
 	mounts       *nodeMounts
-	// known holds the runtime's answers, after it was asked.
+	// known holds the runtime's answers, after it was asked. hopes: it has refused figures for a
+	// moment only.
 	known known
+	hopes bool
 
 	mu sync.Mutex
-	// explained is the use of all pods together, by signal. held are answers that wait for it.
-	explained []int64
-	held      []held
-	complete  int // number of fully known answers
+	// held are answers that wait for all others.
+	held []held
 }
 
 func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
@@ -209,7 +210,7 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		if !ok {
 			return nil, fmt.Errorf("measure %s: %w", s, errLayout)
 		}
-		c.signals, c.explained = append(c.signals, contents), append(c.explained, 0)
+		c.signals = append(c.signals, contents)
 		c.needs.Rootfs = c.needs.Rootfs || contents.Rootfs
 		c.needs.Logs = c.needs.Logs || contents.Logs
 		c.needs.Volumes = c.needs.Volumes || contents.Volumes

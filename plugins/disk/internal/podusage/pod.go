@@ -36,6 +36,8 @@ type pod struct {
 	deleted walk.Usage
 	// hidden are the parts that are not fully known.
 	hidden summary.Parts
+	// unfinished: the walk of such a part goes on with the next call.
+	unfinished bool
 }
 
 // A volume is measured by quota, which needs no task, or by a walk.
@@ -247,7 +249,9 @@ func (p *pod) addVolumes() {
 		case v.look.ok:
 			p.stats.Volumes = append(p.stats.Volumes, summary.Volume{Name: v.row.Name, Use: some(v.look.figure.Usage)})
 			p.sampled(v.look.figure.at)
-			p.hidden.Volumes = p.hidden.Volumes || v.look.partial && v.row.CountsForRanking
+			if v.look.partial && v.row.CountsForRanking {
+				p.hidden.Volumes, p.unfinished = true, true
+			}
 		case v.look.err != nil && v.row.CountsForRanking:
 			p.errs = append(p.errs, fmt.Errorf("volume %s: %w", v.row.Name, v.look.err))
 		}

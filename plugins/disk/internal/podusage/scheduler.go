@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 )
@@ -32,22 +33,18 @@ type task struct {
 func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
 	r := &scheduler{call: c, open: m.trees.open, todo: make(chan *pod, len(pods)), walked: make(chan *pod, len(pods))}
 	r.entries.Store(m.walk.EntriesPerMeasure)
-	var first, rest []*pod
+	var todo []*pod
 	for _, p := range pods {
-		// Unfinished walks come first, so that they are completed.
-		begun := func(v *task) bool { return v.tree.isBegun() }
-		switch i := slices.IndexFunc(p.tasks, begun); {
-		case len(p.tasks) == 0:
+		if len(p.tasks) == 0 {
 			r.walked <- p
-		case i < 0:
-			rest = append(rest, p)
-		default:
-			p.tasks[0], p.tasks[i] = p.tasks[i], p.tasks[0]
-			first = append(first, p)
+			continue
 		}
+		slices.SortStableFunc(p.tasks, func(a, b *task) int { return a.tree.turn() - b.tree.turn() })
+		todo = append(todo, p)
 	}
-	r.left.Store(int64(len(first) + len(rest)))
-	for _, p := range append(first, rest...) {
+	slices.SortStableFunc(todo, func(a, b *pod) int { return a.tasks[0].tree.turn() - b.tasks[0].tree.turn() })
+	r.left.Store(int64(len(todo)))
+	for _, p := range todo {
 		r.todo <- p
 	}
 	if r.left.Load() == 0 {
@@ -56,8 +53,11 @@ func newScheduler(m *Meter, c *call, pods []*pod) *scheduler {
 	return r
 }
 
-// work walks a chunk of the next pod until none is left. Several goroutines run it, each for
-// another pod.
+// turnTime bounds a turn of a pod, if much has to be read from the disk.
+const turnTime = hangsAfter
+
+// work gives the next pod its turn until none is left: up to chunkEntries, so that small pods are done
+// in one turn and few walks wait. Several goroutines run it, each for another pod.
 func (r *scheduler) work(ctx, stop context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,14 +65,17 @@ func (r *scheduler) work(ctx, stop context.Context) {
 		if r.entries.Load() <= 0 {
 			cancel()
 		}
-		v := p.tasks[0]
-		p.tasks = p.tasks[1:]
-		a := v.tree.step(ctx, stop, r.call, r.open)
-		r.entries.Add(-a.spent)
-		if v.look = a.look; !a.ok {
-			p.tasks = append(p.tasks, v)
+		for began, left := time.Now(), int64(chunkEntries); left > 0 && len(p.tasks) > 0 && time.Since(began) < turnTime; {
+			v := p.tasks[0]
+			a := v.tree.step(ctx, stop, r.call, r.open)
+			r.entries.Add(-a.spent)
+			left -= a.spent
+			if v.look = a.look; a.ok {
+				p.tasks = p.tasks[1:]
+			}
 		}
 		if len(p.tasks) > 0 {
+			p.tasks = append(p.tasks[1:], p.tasks[0])
 			r.todo <- p
 			continue
 		}

@@ -112,9 +112,13 @@ func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.O
 		t.slot.give()
 		return answer{look: l, ok: true}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // before its turn: it may hold any amount
 		t.slot.give()
-		return answer{look: t.known(errLate), ok: true}
+		l := t.known(nil)
+		if !l.ok {
+			l = look{figure: figure{at: c.began}, ok: true, partial: true}
+		}
+		return answer{look: l, ok: true}
 	}
 	a, err := bounded(stop, func() (a answer) {
 		returned := false
@@ -203,11 +207,19 @@ func (t *tree) count(so figure) {
 	}
 }
 
-// isBegun reports whether there is an unfinished walk.
-func (t *tree) isBegun() bool {
+// turn orders trees: unfinished walks come first, so that they are completed, then those of which
+// nothing is known.
+func (t *tree) turn() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.begun.IsZero()
+	switch {
+	case !t.begun.IsZero():
+		return 0
+	case t.complete.at.IsZero() && t.partial.at.IsZero():
+		return 1
+	default:
+		return 2
+	}
 }
 
 // drop ends the walk. The caller holds the slot.

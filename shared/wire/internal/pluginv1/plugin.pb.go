@@ -2083,7 +2083,11 @@ type SignalUsage struct {
 	// The signal.
 	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
 	// The figure in the signal's base unit.
-	Value         int64 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	Value int64 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	// The most that it can be while value is only a lower bound, because not all
+	// was looked at in time; 0 if value is exact. While such a pod could be the
+	// first, the host asks for it again, for half a minute at most.
+	AtMost        int64 `protobuf:"varint,3,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2128,6 +2132,13 @@ func (x *SignalUsage) GetSignal() string {
 func (x *SignalUsage) GetValue() int64 {
 	if x != nil {
 		return x.Value
+	}
+	return 0
+}
+
+func (x *SignalUsage) GetAtMost() int64 {
+	if x != nil {
+		return x.AtMost
 	}
 	return 0
 }
@@ -3170,10 +3181,11 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x12_working_set_bytesB\f\n" +
 	"\n" +
 	"_processesB\x1f\n" +
-	"\x1d_ephemeral_storage_used_bytes\";\n" +
+	"\x1d_ephemeral_storage_used_bytes\"T\n" +
 	"\vSignalUsage\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value\"\x87\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value\x12\x17\n" +
+	"\aat_most\x18\x03 \x01(\x03R\x06atMost\"\x87\x03\n" +
 	"\x14ContainerMeasurement\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
 	"\x11working_set_bytes\x18\x02 \x01(\x03H\x00R\x0fworkingSetBytes\x88\x01\x01\x12/\n" +
