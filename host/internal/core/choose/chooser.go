@@ -209,13 +209,13 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
 	started := time.Now()
-	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget}
+	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget, r.whole(pin)}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
 	if c.measureOn(ctx, how, m, out.Candidates) {
 		first = eviction.Ranking{}
 	}
-	if old := c.usage.remember(t.Signal, m.got, out.Candidates, time.Now()); old != nil {
+	if old := c.usage.remember(m, out.Candidates, time.Now()); old != nil {
 		out.Snapshot.Stale = append(slices.Clone(out.Snapshot.Stale), *old)
 	}
 	for _, i := range slices.Concat(rankers, pin.Shadows(r.Layout, t.Signal)) {
@@ -267,6 +267,17 @@ func (c *Chooser) noFigures(m *measured, s eviction.Signal) error {
 		return nil
 	}
 	return errNoFigures
+}
+
+// whole returns what the use of the signal by a pod is a part of, if the built-in plugin observes it: a
+// custom observer may have a unit of its own. A limit that was lowered below the use counts as that.
+func (r *Request) whole(pin *registry.Pin) eviction.Whole {
+	s, o := r.Threshold.Signal, r.Observation
+	observers := pin.Serving(r.Layout, s, eviction.CanObserve)
+	if _, builtin := eviction.Builtin(s); !builtin || s == eviction.AllocatableMemoryAvailable || o.State != eviction.Observed || len(observers) == 0 || !observers[0].Builtin() {
+		return eviction.Whole{}
+	}
+	return eviction.Whole{Name: "the capacity of " + string(s), Size: max(o.Capacity, o.Capacity-o.Available)}
 }
 
 // ranking returns the request to a ranker, without the candidates.
@@ -363,7 +374,7 @@ func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out 
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
 	defer cancel()
-	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget}
+	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget, r.whole(pin)}
 	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known

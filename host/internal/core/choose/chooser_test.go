@@ -71,6 +71,8 @@ type node struct {
 	chooser *choose.Chooser
 	ending  map[string]bool
 	signal  eviction.Signal
+	// observed is the figure of the node that the choice is for.
+	observed eviction.Observation
 }
 
 // Active implements pods.Source.
@@ -119,7 +121,7 @@ func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	pin := current.Pin()
 	defer pin.Release()
 	c := n.chooser.Choose(t.Context(), pin, choose.Request{
-		Threshold: thresholds[0], At: eviction.PassView{Pass: 1, View: eviction.ViewBefore},
+		Threshold: thresholds[0], Observation: n.observed, At: eviction.PassView{Pass: 1, View: eviction.ViewBefore},
 		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List,
 	})
 	var text []string

@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -23,6 +25,8 @@ type Measuring struct {
 	Signal    eviction.Signal
 	Detail    eviction.Detail
 	Budget    *observe.Budget
+	// Whole is what the use of Signal is a part of: a larger figure is unknown.
+	Whole eviction.Whole
 }
 
 // Measure measures pods and returns the results by uid.
@@ -35,6 +39,10 @@ func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.
 type measured struct {
 	mu  sync.Mutex
 	got map[string]eviction.Measurement
+	// whole is what their use of signal is a part of. why is why pods are unknown.
+	signal eviction.Signal
+	whole  eviction.Whole
+	why    map[string]string
 	// asked is the number of pods, done when the last of them had an answer.
 	asked int
 	done  time.Time
@@ -45,7 +53,7 @@ type measured struct {
 // measure asks one measurer after the other until all pods are measured. If the first one is also
 // the ranker in charge, it may rank in the same call.
 func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
-	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates)}
+	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
 	missing := candidates
 	for i, p := range how.Measurers {
 		if len(missing) == 0 {
@@ -169,12 +177,17 @@ func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, ca
 	m.done = time.Now()
 }
 
+// take keeps an answer, unless it is unknown or its use of the signal cannot be.
 func (m *measured) take(answer eviction.Measurement) {
-	if answer.State == eviction.MeasurementUnknown {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.whole.Check(answer.UsageFor(m.signal)); err != nil && answer.State == eviction.Measured {
+		answer = eviction.Measurement{UID: answer.UID, Err: "uses " + err.Error()}
+	}
+	if answer.State == eviction.MeasurementUnknown {
+		m.why[answer.UID] = printable.ClipText(answer.Err)
+		return
+	}
 	m.got[answer.UID] = answer
 	if len(m.got) == m.asked {
 		m.done = time.Now()
@@ -230,9 +243,10 @@ var errOldFigures = errors.New("not measured now")
 // remember keeps the figures for passes in which measuring fails, and gives pods without figures
 // their last ones: it returns the age of the oldest of these, or says that a pod has none, nil if all
 // are of now. It forgets pods that are gone.
-func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurement, candidates []pods.Pod, now time.Time) (old *pods.Stale) {
+func (u *lastUsage) remember(of *measured, candidates []pods.Pod, now time.Time) (old *pods.Stale) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	s, got := of.signal, of.got
 	last, next := u.bySignal[s], make(map[string]lastFigure, len(candidates))
 	for _, c := range candidates {
 		uid := c.Row.UID
@@ -248,7 +262,7 @@ func (u *lastUsage) remember(s eviction.Signal, got map[string]eviction.Measurem
 			next[uid], got[uid] = m, m.Measurement
 			old.Age = max(old.Age, now.Sub(m.at))
 		} else {
-			got[uid] = eviction.Measurement{UID: uid, Err: "not measured"}
+			got[uid] = eviction.Measurement{UID: uid, Err: cmp.Or(of.why[uid], "not measured")}
 		}
 	}
 	u.bySignal[s] = next

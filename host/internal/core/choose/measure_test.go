@@ -2,6 +2,13 @@ package choose_test
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,5 +87,62 @@ func TestAPodThatMayHoldMoreIsMeasuredOnUntilItIsKnown(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// rounds is the number of random nodes of a property test, 10,000 in the nightly tests.
+func rounds() int {
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		return 10_000
+	}
+	return 1000
+}
+
+type observer struct{}
+
+func (observer) Observe(context.Context, eviction.ObserveRequest) (r eviction.ObserveReply, err error) {
+	return r, err
+}
+
+// A pod that was said to use 1Pi on a machine of 8Gi went first.
+func TestAFigureThatCannotBeNeverMakesItsPodTheFirst(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if given, err := strconv.ParseUint(os.Getenv("EVICTD_SEED"), 10, 64); err == nil {
+		seed = given
+	}
+	t.Logf("EVICTD_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	const capacity = 8 << 30
+	for round := range rounds() {
+		n := newNode(t, nil)
+		n.chooser.Log = slog.New(slog.DiscardHandler)
+		n.signal = []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}[random.IntN(4)]
+		n.observed = eviction.Observation{Signal: n.signal, State: eviction.Observed, Available: random.Int64N(capacity/2) - capacity/4, Capacity: capacity}
+		uses := map[string]int64{}
+		for i := range 2 + random.IntN(8) {
+			name := fmt.Sprint("pod", i)
+			n.add(name)
+			row := &n.pods[i].Row
+			row.Priority, row.MemoryRequestBytes = random.Int32N(3), random.Int64N(3)<<30
+			row.EphemeralStorageRequestBytes = row.MemoryRequestBytes
+			uses[name] = random.Int64N(capacity)
+		}
+		does := eviction.CanObserve | eviction.CanMeasure
+		if random.IntN(2) == 0 {
+			does |= eviction.CanRank
+		}
+		n.start(&plugin{name: []string{"memory", "disk", "pid"}[random.IntN(3)], uses: uses}, does)
+		n.plugins[0].Plugin.Observer = observer{}
+		right, _ := n.choice(t, false)
+		bad := fmt.Sprint("pod", random.IntN(len(n.pods)))
+		uses[bad] = []int64{1 << 50, math.MaxInt64, 2*capacity + random.Int64N(1<<40), math.MaxInt64 - random.Int64N(1<<30)}[random.IntN(4)]
+		n.chooser.Forget(n.signal)
+		wrong, order := n.choice(t, false)
+		if m := wrong.Measured[bad]; m.State != eviction.MeasurementUnknown || !strings.Contains(m.Err, "more than the capacity of "+string(n.signal)) {
+			t.Fatalf("round %d: %s is %+v, want unknown with the reason", round, bad, m)
+		}
+		if wrong.Order[0].UID == bad && right.Order[0].UID != bad {
+			t.Fatalf("round %d: %s is the first: %s", round, bad, order)
+		}
 	}
 }

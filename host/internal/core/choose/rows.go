@@ -45,7 +45,7 @@ func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 		case eviction.NoStats:
 			row.State = decision.StateNoStats
 		case eviction.MeasurementUnknown:
-			row.State = decision.StateUnknown
+			row.State, row.Err = decision.StateUnknown, m.Err
 		}
 		d.Candidates = append(d.Candidates, row)
 	}

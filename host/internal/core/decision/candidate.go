@@ -28,6 +28,8 @@ type Candidate struct {
 	Usage int64  `json:"usage,omitempty"`
 	// AtMost is the most that the pod can use while Usage is a lower bound, 0 if Usage is exact.
 	AtMost int64 `json:"atMost,omitempty"`
+	// Err is why Usage is unknown.
+	Err string `json:"error,omitempty"`
 	// Reason is the ranker's reason.
 	Reason string `json:"reason,omitempty"`
 }

@@ -96,6 +96,7 @@ func TestTheLogFlowsAgain(t *testing.T) {
 		for i := range 3 * maxKept / 16 {
 			write(t, w, fmt.Sprintf("line %10d\n", i))
 		}
+		synctest.Wait() // else it may write before the next line comes
 		d.setRoom(1 << 30)
 		write(t, w, "one that is lost too\n")
 		synctest.Wait()

@@ -121,20 +121,43 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 	return nil
 }
 
-// checkMeasurement marks a measurement with a negative figure as unknown.
+// anyNode is more than any node has of anything: a larger figure has overflowed, or stands for "unlimited".
+var anyNode = eviction.Whole{Name: "any node", Size: 1 << 60}
+
+// checkMeasurement marks a measurement as unknown if its usage of a signal cannot be, and removes other
+// figures that cannot be. Usage of a custom signal may be a score, which is at least 0.
 func checkMeasurement(m *eviction.Measurement) error {
 	for i := range m.Usage {
-		if u := m.Usage[i]; u.Value < 0 {
-			err := fmt.Errorf("%w: usage of %s by pod uid %.64q is %d, want at least 0", eviction.ErrInvalidReply, u.Signal, m.UID, u.Value)
+		u, whole := &m.Usage[i], anyNode
+		if _, builtin := eviction.Builtin(u.Signal); !builtin {
+			whole.Size = 0
+		}
+		if err := whole.Check(u.Value); err != nil {
+			err = fmt.Errorf("%w: usage of %s by pod uid %.64q: %w", eviction.ErrInvalidReply, u.Signal, m.UID, err)
 			*m = eviction.Measurement{UID: m.UID, Err: err.Error()}
 			return err
 		}
-		if m.Usage[i].AtMost <= m.Usage[i].Value {
-			m.Usage[i].AtMost = 0
+		if u.AtMost <= u.Value {
+			u.AtMost = 0
+		}
+	}
+	figures := []*eviction.Figure{&m.WorkingSetBytes, &m.Processes, &m.EphemeralStorageUsedBytes}
+	for i := range m.Containers {
+		c := &m.Containers[i]
+		figures = append(figures, &c.WorkingSetBytes, &c.RootfsUsedBytes, &c.RootfsInodesUsed, &c.LogsUsedBytes, &c.LogsInodesUsed)
+	}
+	for i := range m.Volumes {
+		figures = append(figures, &m.Volumes[i].UsedBytes, &m.Volumes[i].InodesUsed)
+	}
+	var wrong error
+	for _, f := range figures {
+		if err := anyNode.Check(f.Value); err != nil {
+			wrong = fmt.Errorf("%w: figures of pod uid %.64q: %w", eviction.ErrInvalidReply, m.UID, err)
+			*f = eviction.Figure{}
 		}
 	}
 	m.Err = shorten(m.Err, maxReasonBytes)
-	return nil
+	return wrong
 }
 
 // checkReclaimed sets impossible amounts to zero. The reply is only logged: whether a step was

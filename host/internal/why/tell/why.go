@@ -37,6 +37,8 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 		reason := printable.Text(pod.Reason)
 		parts = append(parts, strings.ToValidUTF8(reason[:min(len(reason), maxWhy)], ""))
 	case custom:
+	case pod.Err != "":
+		parts = append(parts, "its use is not known: "+printable.Text(printable.ClipText(pod.Err)))
 	case pod.State != "":
 		parts = append(parts, "its use is not known")
 	case b.Unit != eviction.UnitBytes || pod.Usage <= request:
