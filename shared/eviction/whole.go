@@ -9,6 +9,9 @@ type Whole struct {
 	Size int64
 }
 
+// AnyNode has more than any node has of anything: a larger figure has overflowed, or means "unlimited".
+var AnyNode = Whole{Name: "any node", Size: 1 << 60}
+
 // Check returns an error if v cannot be a part of w: it is negative or larger.
 func (w Whole) Check(v int64) error {
 	switch {

@@ -56,6 +56,8 @@ type Container struct {
 	// LayerBytes and LayerInodes are the size of the writable layer. 0 bytes means that the
 	// runtime has not measured it.
 	LayerBytes, LayerInodes uint64
+	// LayerDir is the directory of the snapshotter, "" if the runtime does not say.
+	LayerDir string
 }
 
 // Added holds the runtime's IDs of a pod.

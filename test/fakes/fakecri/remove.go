@@ -79,6 +79,9 @@ func (s *Server) ListContainerStats(_ context.Context, req *runtimeapi.ListConta
 			Attributes:    &runtimeapi.ContainerAttributes{Id: c.api.GetId(), Metadata: c.api.GetMetadata(), Labels: c.api.GetLabels()},
 			WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: &runtimeapi.UInt64Value{}, InodesUsed: &runtimeapi.UInt64Value{}},
 		}
+		if c.spec.LayerDir != "" {
+			stats.WritableLayer.FsId = &runtimeapi.FilesystemIdentifier{Mountpoint: c.spec.LayerDir}
+		}
 		if c.spec.LayerBytes > 0 {
 			stats.WritableLayer.Timestamp = s.now
 			stats.WritableLayer.UsedBytes.Value, stats.WritableLayer.InodesUsed.Value = c.spec.LayerBytes, c.spec.LayerInodes

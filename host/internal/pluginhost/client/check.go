@@ -121,14 +121,11 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 	return nil
 }
 
-// anyNode is more than any node has of anything: a larger figure has overflowed, or stands for "unlimited".
-var anyNode = eviction.Whole{Name: "any node", Size: 1 << 60}
-
 // checkMeasurement marks a measurement as unknown if its usage of a signal cannot be, and removes other
 // figures that cannot be. Usage of a custom signal may be a score, which is at least 0.
 func checkMeasurement(m *eviction.Measurement) error {
 	for i := range m.Usage {
-		u, whole := &m.Usage[i], anyNode
+		u, whole := &m.Usage[i], eviction.AnyNode
 		if _, builtin := eviction.Builtin(u.Signal); !builtin {
 			whole.Size = 0
 		}
@@ -151,7 +148,7 @@ func checkMeasurement(m *eviction.Measurement) error {
 	}
 	var wrong error
 	for _, f := range figures {
-		if err := anyNode.Check(f.Value); err != nil {
+		if err := eviction.AnyNode.Check(f.Value); err != nil {
 			wrong = fmt.Errorf("%w: figures of pod uid %.64q: %w", eviction.ErrInvalidReply, m.UID, err)
 			*f = eviction.Figure{}
 		}

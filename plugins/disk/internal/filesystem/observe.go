@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -144,6 +145,22 @@ type Contents struct {
 
 	// Used is all that is in use there, in that unit; 0 if it is not known.
 	Used int64
+	// Device is the filesystem's, Others are those of the other signals, 0 if not known.
+	Device uint64
+	Others [3]uint64
+}
+
+// Holds reports whether a part of a pod on a device, 0 if not known, is on the signal's filesystem. It
+// returns usual for a device without a signal.
+func (c *Contents) Holds(device uint64, usual bool) bool {
+	switch {
+	case device == 0 || c.Device == 0:
+		return usual
+	case device == c.Device:
+		return true
+	default:
+		return usual && !slices.Contains(c.Others[:], device)
+	}
 }
 
 // Contents returns the parts of pods that are on the filesystem of a signal, false before a
@@ -164,6 +181,14 @@ func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 	}
 	b, _ := eviction.Builtin(signal)
 	c := Contents{Signal: signal, Unit: b.Unit, Parts: parts}
+	for i, other := range []*sample{f.seen.node, f.seen.image, f.seen.container} {
+		if of != nil && other != nil && !other.on(of, true) {
+			c.Others[i] = other.at.dev
+		}
+	}
+	if of != nil {
+		c.Device = of.at.dev
+	}
 	switch {
 	case of == nil:
 	case c.Unit == eviction.UnitInodes:

@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // batch is the number of names read from a directory at a time.
@@ -23,31 +25,90 @@ const blockSize = 512
 // directory itself nor its subdirectories count, whose names it returns as dirs. Symlinks count as
 // links. The error wraps fs.ErrNotExist if the directory does not exist.
 func files(name string) (used walk.Usage, dirs []string, err error) {
+	seen := make(map[uint64]bool)
+	err = eachEntry(name, func(fd int, e fs.DirEntry) error {
+		if e.IsDir() {
+			dirs = append(dirs, e.Name())
+			return nil
+		}
+		return count(&used, fd, e.Name(), seen)
+	})
+	if err != nil {
+		return walk.Usage{}, nil, err
+	}
+	return used, dirs, nil
+}
+
+// eachEntry calls each for the entries of a directory, with its descriptor.
+func eachEntry(name string, each func(fd int, e fs.DirEntry) error) error {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return walk.Usage{}, nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	dir := os.NewFile(uintptr(fd), name)
 	defer func() { _ = dir.Close() }() // nothing was written
-	seen := make(map[uint64]bool)
 	for {
 		entries, err := dir.ReadDir(batch)
 		for _, e := range entries {
-			if e.IsDir() {
-				dirs = append(dirs, e.Name())
-				continue
-			}
-			if err := count(&used, fd, e.Name(), seen); err != nil {
-				return walk.Usage{}, nil, &fs.PathError{Op: "stat", Path: path.Join(name, e.Name()), Err: err}
+			if err := each(fd, e); err != nil {
+				return &fs.PathError{Op: "stat", Path: path.Join(name, e.Name()), Err: err}
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return used, dirs, nil
+			return nil
 		}
 		if err != nil {
-			return walk.Usage{}, nil, err
+			return err
 		}
 	}
+}
+
+// mostLevels is the maximum number of levels of a pod's logs.
+const mostLevels = 4
+
+// addLogs adds all files below a pod's directory of logs, and the files that links there name, with
+// their rotated ones: docker keeps a log in its own directory. It ignores what cannot be read.
+func (p *pod) addLogs(dir string) {
+	seen, own := make(map[uint64]bool), walk.Usage{}
+	links := p.addFiles(&own, dir, seen, mostLevels)
+	p.add(logs, 0, own)
+	for _, link := range links {
+		p.addLinked(link, seen)
+	}
+}
+
+// addFiles adds all files below a directory of the node and returns the symlinks.
+func (p *pod) addFiles(used *walk.Usage, dir string, seen map[uint64]bool, levels int) (links []string) {
+	_ = eachEntry(p.call.meter.places.fs.Path(dir), func(fd int, e fs.DirEntry) error {
+		switch at := path.Join(dir, e.Name()); {
+		case !e.IsDir():
+			if e.Type() == fs.ModeSymlink {
+				links = append(links, at)
+			}
+			return count(used, fd, e.Name(), seen)
+		case levels > 1:
+			links = append(links, p.addFiles(used, at, seen, levels-1)...)
+		}
+		return nil
+	})
+	return links
+}
+
+// addLinked adds the file that a link names on the node, and its rotated ones beside it.
+func (p *pod) addLinked(link string, seen map[uint64]bool) {
+	name, err := p.call.meter.places.fs.Resolve(link)
+	if err != nil {
+		return
+	}
+	var used walk.Usage
+	_ = eachEntry(path.Dir(name), func(fd int, e fs.DirEntry) error {
+		if rest, is := strings.CutPrefix(e.Name(), path.Base(name)); !is || !e.Type().IsRegular() || rest != "" && rest[0] != '.' {
+			return nil
+		}
+		return count(&used, fd, e.Name(), seen)
+	})
+	device, _ := nodefs.FS{}.Device(path.Dir(name))
+	p.add(logs, device, used)
 }
 
 // count adds a file in dir to used, unless it is gone, for example by log rotation, or its inode

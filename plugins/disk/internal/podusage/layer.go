@@ -94,9 +94,11 @@ func (p *pod) addDeleted(ctx context.Context) {
 		}
 		used, _ := walk.Deleted(ctx, proc, p.still(g.pids), g.root, mostDescriptors)
 		p.stats.Containers[i].Rootfs = plus(p.stats.Containers[i].Rootfs, used)
+		p.add(rootfs, c.known.running[p.row.UID][i].store.device, used)
 	}
 	if c.looks.Volumes && p.ownsNodeFiles() {
 		p.deleted, _ = walk.Deleted(ctx, proc, p.still(all), node, mostDescriptors)
+		p.add(volumes, 0, p.deleted)
 	}
 }
 

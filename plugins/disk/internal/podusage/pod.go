@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
@@ -29,6 +30,10 @@ type pod struct {
 	stats  summary.Pod
 	oldest time.Time
 	errs   []error
+	// parts are what ranks the pod.
+	parts []part
+	// rest walks the pod's directory but for the volumes.
+	rest *task
 	// others is the usage that the kubelet charges to the pod besides containers and volumes.
 	others walk.Usage
 	// deleted is the usage of deleted files on the kubelet's filesystem, from a volume or a log,
@@ -38,6 +43,29 @@ type pod struct {
 	hidden summary.Parts
 	// unfinished: the walk of such a part goes on with the next call.
 	unfinished bool
+}
+
+// A part is what a pod has on a device, 0 if that is not known.
+type part struct {
+	kind   kind
+	device uint64
+	walk.Usage
+}
+
+// A kind is that of a part, which decides for which signals it usually counts.
+type kind uint8
+
+const (
+	rootfs kind = iota
+	logs
+	volumes
+)
+
+func (p *pod) add(k kind, device uint64, u walk.Usage) { p.parts = append(p.parts, part{k, device, u}) }
+
+// on reports whether the part counts for a signal.
+func (p part) on(s *filesystem.Contents) bool {
+	return s.Holds(p.device, [...]bool{rootfs: s.Rootfs, logs: s.Logs, volumes: s.Volumes}[p.kind])
 }
 
 // A volume is measured by quota, which needs no task, or by a walk.
@@ -82,15 +110,18 @@ func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
 	return p
 }
 
-// findVolumes lists the volumes that count for the ranking, or all in a detailed call.
+// findVolumes lists the volumes that count for the ranking, or all in a detailed call, and what else is
+// in the pod's directory.
 func (p *pod) findVolumes() {
 	c, row := p.call, p.row
+	except := []string{}
 	for i := range row.Volumes {
 		v := volume{row: &row.Volumes[i]}
 		dir := c.meter.places.volume(row, v.row)
 		if dir == "" || !c.detailed && !v.row.CountsForRanking {
 			continue
 		}
+		except = append(except, c.meter.places.fs.Path(dir))
 		var used walk.Usage
 		if used, v.quota = c.projects.Usage(dir); v.quota {
 			v.look = look{figure: figure{used, c.began}, ok: true}
@@ -100,6 +131,9 @@ func (p *pod) findVolumes() {
 		}
 		p.volumes = append(p.volumes, v)
 	}
+	p.rest = &task{tree: c.meter.trees.at(c.meter.places.fs.Path(c.meter.places.pod(row)), false, c.began)}
+	p.rest.tree.set(func() { p.rest.tree.except = except })
+	p.tasks = append(p.tasks, p.rest)
 }
 
 // answer returns the pod's measurement, or the reason why there was no time for one.
@@ -166,13 +200,13 @@ func (p *pod) exists() (bool, error) {
 }
 
 // addContainers adds the writable layers and logs of the running containers, or the logs of all
-// containers if none runs.
+// containers if none runs. All layers and logs count for the ranking.
 func (p *pod) addContainers() {
 	places, looks := p.call.meter.places, p.call.looks
-	logs := places.logs(p.row)
+	dir := places.logs(p.row)
 	running, unlisted := p.running()
 	if looks.Logs {
-		own, dirs, err := files(places.fs.Path(logs))
+		own, dirs, err := files(places.fs.Path(dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.errs = append(p.errs, err)
 		}
@@ -180,14 +214,16 @@ func (p *pod) addContainers() {
 		if len(running) == 0 || unlisted {
 			running = withNames(running, dirs)
 		}
+		p.addLogs(dir)
 	}
 	for _, c := range running {
 		use := summary.Container{Name: c.name}
-		if looks.Rootfs {
+		if looks.Rootfs || slices.ContainsFunc(p.call.signals, func(s filesystem.Contents) bool { return s.Holds(c.store.device, false) }) {
 			use.Rootfs = p.layer(c)
+			p.add(rootfs, c.store.device, walk.Usage{Bytes: use.Rootfs.UsedBytes.Value, Inodes: use.Rootfs.InodesUsed.Value})
 		}
 		if looks.Logs && plain(c.name) {
-			used, _, err := files(places.fs.Path(path.Join(logs, c.name)))
+			used, _, err := files(places.fs.Path(path.Join(dir, c.name)))
 			switch {
 			case err == nil:
 				use.Logs = some(used)
@@ -197,6 +233,9 @@ func (p *pod) addContainers() {
 			}
 		}
 		p.stats.Containers = append(p.stats.Containers, use)
+	}
+	for _, c := range p.call.known.ended[p.row.UID] {
+		p.add(rootfs, c.store.device, walk.Usage{Bytes: c.layer.UsedBytes.Value, Inodes: c.layer.InodesUsed.Value})
 	}
 }
 
@@ -249,13 +288,23 @@ func (p *pod) addVolumes() {
 		case v.look.ok:
 			p.stats.Volumes = append(p.stats.Volumes, summary.Volume{Name: v.row.Name, Use: some(v.look.figure.Usage)})
 			p.sampled(v.look.figure.at)
-			if v.look.partial && v.row.CountsForRanking {
-				p.hidden.Volumes, p.unfinished = true, true
+			if v.row.CountsForRanking {
+				p.add(volumes, 0, v.look.figure.Usage)
+				p.unknown(v.look)
 			}
 		case v.look.err != nil && v.row.CountsForRanking:
 			p.errs = append(p.errs, fmt.Errorf("volume %s: %w", v.row.Name, v.look.err))
 		}
 	}
+	if p.rest != nil && p.rest.look.ok {
+		p.add(volumes, 0, p.rest.look.figure.Usage)
+		p.unknown(p.rest.look)
+	}
+}
+
+// unknown records that the walk of a volume is not finished.
+func (p *pod) unknown(l look) {
+	p.hidden.Volumes, p.unfinished = p.hidden.Volumes || l.partial, p.unfinished || l.partial
 }
 
 // addHosts adds the file that containers see as /etc/hosts.
@@ -271,15 +320,19 @@ func (p *pod) fill(m *eviction.Measurement) {
 	c := p.call
 	m.Time = p.oldest
 	for _, s := range c.signals {
-		used := p.stats.Disk(s.Parts, s.Unit, p.row.Volumes)
-		if s.Volumes {
-			deleted := p.deleted.Bytes
-			if s.Unit == eviction.UnitInodes {
-				deleted = p.deleted.Inodes
+		var used walk.Usage
+		for _, part := range p.parts {
+			if part.on(&s) {
+				used = sum(used, part.Usage)
 			}
-			used = summary.Add(used, deleted)
 		}
-		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used})
+		if s.Unit == eviction.UnitInodes {
+			used.Bytes = used.Inodes
+		}
+		if s.Used > 0 { // blocks that files share count for each of them
+			used.Bytes = min(used.Bytes, s.Used)
+		}
+		m.Usage = append(m.Usage, eviction.SignalUsage{Signal: s.Signal, Value: used.Bytes})
 	}
 	if c.looks == everything {
 		m.EphemeralStorageUsedBytes = p.ephemeral()

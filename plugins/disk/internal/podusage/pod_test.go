@@ -12,13 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/testos"
 )
 
-var volumes = []eviction.Volume{
+var allVolumes = []eviction.Volume{
 	emptyDir("cache"),
 	{Name: "shm", Kind: "emptyDir", Medium: "Memory"},
 	{Name: "config", Kind: "configMap", CountsForRanking: true},
@@ -34,7 +33,7 @@ var volumes = []eviction.Volume{
 // not.
 func settled(t *testing.T, n *node) eviction.Pod {
 	t.Helper()
-	row := n.add("u", volumes,
+	row := n.add("u", allVolumes,
 		fakecri.Container{Name: "app", LayerBytes: 7000, LayerInodes: 7},
 		fakecri.Container{Name: "sidecar", LayerBytes: 500, LayerInodes: 5},
 		fakecri.Container{Name: "init", Exited: true, LayerBytes: 1 << 30, LayerInodes: 1 << 20})
@@ -87,11 +86,13 @@ func TestFiguresAreThoseOfDuAndTheRuntime(t *testing.T) {
 	app := n.du(logs+"/app/0.log", logs+"/app/0.log.20260101-000000.gz")
 	sidecar := n.du(logs + "/sidecar/2.log")
 	beside := n.du(logs+"/dropped.log", pod+"/etc-hosts")
-	ranked := 7000 + 500 + app.Bytes + sidecar.Bytes + cacheUsed.Bytes + configUsed.Bytes
+	ephemeral := 7000 + 500 + app.Bytes + sidecar.Bytes + cacheUsed.Bytes + configUsed.Bytes
+	// The kubelet does not count these, but they are the pod's.
+	more := 1<<30 + n.du(logs+"/app/below/file", logs+"/init/0.log", pod+"/volumes/kubernetes.io~csi/claim/file").Bytes
 	want := eviction.Measurement{
 		UID: "u", State: eviction.Measured,
-		Usage:                     []eviction.SignalUsage{{Signal: eviction.NodeFsAvailable, Value: ranked}},
-		EphemeralStorageUsedBytes: eviction.Some(ranked + beside.Bytes),
+		Usage:                     []eviction.SignalUsage{{Signal: eviction.NodeFsAvailable, Value: ephemeral + beside.Bytes + more}},
+		EphemeralStorageUsedBytes: eviction.Some(ephemeral + beside.Bytes),
 		Containers: []eviction.ContainerMeasurement{
 			{
 				Name: "app", RootfsUsedBytes: eviction.Some(7000), RootfsInodesUsed: eviction.Some(7),
@@ -118,9 +119,12 @@ func TestFiguresAreThoseOfDuAndTheRuntime(t *testing.T) {
 func TestUsageByLayout(t *testing.T) {
 	n := newNode(t)
 	row := settled(t, n)
-	logs := n.du("/logs/ns_pod-u_u/app/0.log", "/logs/ns_pod-u_u/app/0.log.20260101-000000.gz", "/logs/ns_pod-u_u/sidecar/2.log")
-	local := n.du("/kubelet/pods/u/volumes/kubernetes.io~empty-dir/cache", "/kubelet/pods/u/volumes/kubernetes.io~configmap/config")
-	layers := walk.Usage{Bytes: 7500, Inodes: 12}
+	const dir = "/kubelet/pods/u/volumes/kubernetes.io~"
+	logs := n.du("/logs/ns_pod-u_u/app/0.log", "/logs/ns_pod-u_u/app/0.log.20260101-000000.gz", "/logs/ns_pod-u_u/sidecar/2.log",
+		"/logs/ns_pod-u_u/app/below/file", "/logs/ns_pod-u_u/init/0.log", "/logs/ns_pod-u_u/dropped.log")
+	local := n.du(dir+"empty-dir/cache", dir+"configmap/config", "/kubelet/pods/u/etc-hosts",
+		dir+"empty-dir/shm/file", dir+"projected/token/token", dir+"secret/password/key", dir+"downward-api/labels/labels", dir+"csi/claim/file")
+	layers := walk.Usage{Bytes: 7500 + 1<<30, Inodes: 12 + 1<<20}
 	files := sum(logs, local)
 	all := sum(layers, files)
 	for _, c := range []struct {
@@ -153,21 +157,23 @@ func TestUsageByLayout(t *testing.T) {
 	}
 }
 
-// A runtime's figures are its own affair: nonsense must not turn a pod's usage
-// negative, which would rank it last.
-func TestHugeFiguresOfTheRuntimeDoNotTurnNegative(t *testing.T) {
+// A runtime said that a layer has 7.9Ei, and its pod went first. Negative, it ranked last.
+func TestAFigureOfTheRuntimeThatCannotBeIsNone(t *testing.T) {
 	n := newNode(t)
 	row := n.add("u", []eviction.Volume{emptyDir("v")},
 		fakecri.Container{Name: "a", LayerBytes: math.MaxUint64, LayerInodes: math.MaxUint64},
-		fakecri.Container{Name: "b", LayerBytes: math.MaxInt64, LayerInodes: math.MaxInt64})
+		fakecri.Container{Name: "b", LayerBytes: math.MaxInt64, LayerInodes: math.MaxInt64},
+		fakecri.Container{Name: "c", LayerBytes: 5000, LayerInodes: 5},
+		fakecri.Container{Name: "d", Exited: true, LayerBytes: math.MaxInt64})
 	n.write("/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v/f", 5000)
 	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
-	if used := got.UsageFor(eviction.NodeFsAvailable); used != math.MaxInt64 || got.EphemeralStorageUsedBytes.Value != math.MaxInt64 {
-		t.Errorf("usage %d, ephemeral storage %d, want both the most that there is", used, got.EphemeralStorageUsedBytes.Value)
+	want := 5000 + n.du("/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v").Bytes
+	if used := got.UsageFor(eviction.NodeFsAvailable); used != want || got.EphemeralStorageUsedBytes.Value != want {
+		t.Errorf("usage %d, ephemeral storage %d, want both %d", used, got.EphemeralStorageUsedBytes.Value, want)
 	}
 	for _, c := range got.Containers {
-		if c.RootfsUsedBytes.Value != math.MaxInt64 || plus(summary.Use{UsedBytes: c.RootfsUsedBytes}, walk.Usage{Bytes: 1, Inodes: 1}).UsedBytes.Value != math.MaxInt64 {
-			t.Errorf("container %s: %d bytes, want the most that there is", c.Name, c.RootfsUsedBytes.Value)
+		if want := (eviction.Figure{Value: 5000, OK: true}); c.Name == "c" && c.RootfsUsedBytes != want || c.Name != "c" && (c.RootfsUsedBytes.OK || c.RootfsInodesUsed.OK) {
+			t.Errorf("container %s: %+v", c.Name, c)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -25,6 +24,9 @@ const (
 // second if the runtime hangs.
 const mostRefusals = 8
 
+// mostStores is the maximum number of snapshotters' directories that are looked at.
+const mostStores = 16
+
 // known holds the runtime's answers. It is immutable once it is complete.
 type known struct {
 	// err: the runtime has never listed the running containers. old: its list is not new. layersErr:
@@ -35,15 +37,24 @@ type known struct {
 	// the pods that have any container.
 	running map[string][]container
 	has     map[string]bool
+	// ended are the other containers, in no order.
+	ended map[string][]container
 	// sandboxes are the IDs of the containers' sandboxes.
 	sandboxes map[string]bool
 }
 
-// A container is a running container.
+// A store is the filesystem on which a snapshotter keeps layers: its device, 0 if not known, and sizes.
+type store struct {
+	device        uint64
+	bytes, inodes int64
+}
+
+// A container is one that exists.
 type container struct {
 	id, name  string
 	createdAt int64
 	layer     summary.Use
+	store     store
 	// at is the time at which the layer was measured, zero if it was not.
 	at time.Time
 	// refused: the runtime failed to report the layer.
@@ -63,7 +74,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod, soon bool) known {
 	ctx, cancel := mostOf(ctx) // the rest is for answers that do not depend on the runtime
 	defer cancel()
 	list, stats := m.lists.get(ctx, soon)
-	k := known{running: make(map[string][]container), has: make(map[string]bool), sandboxes: make(map[string]bool), old: list.Err}
+	k := known{running: make(map[string][]container), ended: make(map[string][]container), has: make(map[string]bool), sandboxes: make(map[string]bool), old: list.Err}
 	if !list.Known() {
 		k.err = list.Err
 		return k
@@ -72,7 +83,7 @@ func (m *Meter) ask(ctx context.Context, pods []eviction.Pod, soon bool) known {
 	if stats.Err == nil {
 		layers = stats.Value
 	}
-	k.join(list.Value, layers, stats.Err != nil || k.old != nil)
+	k.join(list.Value, layers, stats.Err != nil || k.old != nil, m.storeOf(ctx))
 	if k.layersErr = stats.Err; k.layersErr != nil {
 		k.deaf = !m.askEach(ctx, k, pods, stats)
 	}
@@ -124,9 +135,29 @@ func (m *Meter) askAbout(ctx context.Context, c *container) bool {
 	return err == nil
 }
 
-// join combines the running containers with the figures of their layers. Like the kubelet, it does
-// not count containers that do not run: reclaim removes what is left of them.
-func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool) {
+// storeOf returns a function that finds the filesystem of a layer, which may have a snapshotter of its
+// own. It is not known while it does not answer.
+func (m *Meter) storeOf(ctx context.Context) func(*runtimeapi.FilesystemUsage) store {
+	stores := map[string]store{}
+	return func(layer *runtimeapi.FilesystemUsage) store {
+		dir := layer.GetFsId().GetMountpoint()
+		found, known := stores[dir]
+		if !known && dir != "" && len(stores) < mostStores {
+			found, _ = bounded(ctx, func() (s store) {
+				s.device, _ = m.places.fs.Device(dir)
+				room, _ := m.places.fs.Statfs(dir)
+				s.bytes, s.inodes = cmp.Or(room.CapacityBytes, eviction.AnyNode.Size), cmp.Or(room.Inodes, eviction.AnyNode.Size)
+				return s
+			}, func() {})
+			stores[dir] = found
+		}
+		return found
+	}
+}
+
+// join combines the containers with the figures of their layers. The kubelet does not count containers
+// that do not run.
+func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool, of func(*runtimeapi.FilesystemUsage) store) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
 		layers[s.GetAttributes().GetId()] = s.GetWritableLayer()
@@ -140,16 +171,17 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 		seen[c.GetId()] = true
 		k.has[uid] = true
 		k.sandboxes[c.GetPodSandboxId()] = true
-		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-			continue
-		}
 		layer, ok := layers[c.GetId()]
-		running := container{
-			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused && !ok,
+		found := container{
+			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused && !ok, store: of(layer),
 			name: cmp.Or(c.GetLabels()[labelContainerName], c.GetMetadata().GetName()),
 		}
-		running.take(layer)
-		k.running[uid] = append(k.running[uid], running)
+		found.take(layer)
+		if to := k.ended; c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			to[uid] = append(to[uid], found)
+		} else {
+			k.running[uid] = append(k.running[uid], found)
+		}
 	}
 	for _, containers := range k.running {
 		slices.SortFunc(containers, func(a, b container) int {
@@ -158,12 +190,13 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 	}
 }
 
-// take copies the runtime's figure.
+// take copies the runtime's figure. One that cannot be a part of the filesystem is no figure.
 func (c *container) take(layer *runtimeapi.FilesystemUsage) {
 	// Without a time containerd has not measured yet: its 0 is no figure.
 	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
-		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes()), InodesUsed: amount(layer.GetInodesUsed())}
+		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes(), c.store.bytes), InodesUsed: amount(layer.GetInodesUsed(), c.store.inodes)}
 		c.at = time.Unix(0, layer.GetTimestamp())
+		c.refused = c.refused || layer.GetUsedBytes() != nil && !c.layer.UsedBytes.OK
 	}
 }
 
@@ -179,9 +212,9 @@ func (c *container) takeLast(last []*runtimeapi.ContainerStats) {
 	}
 }
 
-func amount(v *runtimeapi.UInt64Value) eviction.Figure {
-	if v == nil {
+func amount(v *runtimeapi.UInt64Value, size int64) eviction.Figure {
+	if whole := (eviction.Whole{Size: cmp.Or(size, eviction.AnyNode.Size)}); v == nil || whole.Check(int64(v.GetValue())) != nil { //nolint:gosec // negative beyond int64
 		return eviction.Figure{}
 	}
-	return eviction.Some(int64(min(v.GetValue(), math.MaxInt64)))
+	return eviction.Some(int64(v.GetValue())) //nolint:gosec // checked
 }

@@ -22,12 +22,12 @@ func TestManyDirectoriesThatHangDelayNoCall(t *testing.T) {
 		for i := range 5 {
 			name := fmt.Sprint("hung", i)
 			d.chunks[name], d.hangs[name] = 3, back
-			pods = append(pods, n.add(name, []eviction.Volume{emptyDir(name)}))
+			pods = append(pods, n.add("of-"+name, []eviction.Volume{emptyDir(name)}))
 		}
 		for i := range 20 {
 			name := fmt.Sprint("good", i)
 			d.chunks[name] = 2
-			pods = append(pods, n.add(name, []eviction.Volume{emptyDir(name)}))
+			pods = append(pods, n.add("of-"+name, []eviction.Volume{emptyDir(name)}))
 		}
 		for call, most := range []time.Duration{3 * hangsAfter, hangsAfter} {
 			began := time.Now()
@@ -36,7 +36,7 @@ func TestManyDirectoriesThatHangDelayNoCall(t *testing.T) {
 				t.Errorf("call %d took %v, want at most %v", call, took, most)
 			}
 			for _, row := range pods[:5] {
-				wantVolume(t, got[row.UID], "state 0 volume "+row.UID+": its filesystem does not answer")
+				wantVolume(t, got[row.UID], "state 0 volume "+row.Volumes[0].Name+": its filesystem does not answer")
 			}
 			for _, row := range pods[5:] {
 				wantVolume(t, got[row.UID], "2Mi 40000")
@@ -58,7 +58,7 @@ func TestManyDirectoriesThatHangDelayNoCall(t *testing.T) {
 		if d.waiting() != 0 {
 			t.Errorf("%d walks are open though their meter is closed and nothing hangs any more", d.waiting())
 		}
-		wantVolume(t, n.within(5*time.Second, pods...)["hung0"], "3Mi 60000")
+		wantVolume(t, n.within(5*time.Second, pods...)["of-hung0"], "3Mi 60000")
 	})
 }
 

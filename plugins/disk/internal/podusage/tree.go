@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -78,6 +80,8 @@ type tree struct {
 	// walk, zero if there is none.
 	asked time.Time
 	begun time.Time
+	// except, if not nil, are directories that the walk does not enter; then it counts only files.
+	except []string
 	// fleeting: the directory is a mount, which a waiting walk would keep busy.
 	fleeting bool
 }
@@ -140,7 +144,7 @@ func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.O
 // walkOn walks a chunk. The caller holds the slot.
 func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
 	if t.walk == nil {
-		w, err := open(t.dir, walkOptions)
+		w, err := open(t.dir, t.options())
 		if errors.Is(err, fs.ErrNotExist) {
 			t.set(func() { t.complete, t.partial = figure{}, figure{} })
 			return answer{ok: true}
@@ -169,6 +173,23 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 	t.drop()
 	t.set(func() { t.complete, t.partial, t.at = figure{used, now}, figure{}, c.at })
 	return answer{look: look{figure: figure{used, now}, ok: true}, ok: true, spent: used.Inodes - before + 1}
+}
+
+// options returns those of a walk. A directory that is gone is not met.
+func (t *tree) options() walk.Options {
+	o := walkOptions
+	t.set(func() {
+		if t.except != nil {
+			o.Except = map[uint64]bool{}
+		}
+		for _, dir := range t.except {
+			var stat unix.Stat_t
+			if unix.Lstat(dir, &stat) == nil {
+				o.Except[stat.Ino] = true
+			}
+		}
+	})
+	return o
 }
 
 // fresh returns the figure if it is new enough for c: completed by another call after c began,

@@ -39,10 +39,14 @@ func (w *Walk) look(e entry) error {
 			return err
 		}
 	}
+	if w.except[e.ino] {
+		w.stack.take(e)
+		return nil
+	}
 	err := w.stack.enter(e, &w.stat)
 	switch {
 	case err == nil:
-		w.tally.count(&w.stat)
+		w.countDir()
 		return nil
 	case scarce(err):
 		return err
@@ -57,6 +61,12 @@ func (w *Walk) look(e entry) error {
 	}
 	w.stack.take(e)
 	return nil
+}
+
+func (w *Walk) countDir() {
+	if w.except == nil {
+		w.tally.count(&w.stat)
+	}
 }
 
 // file counts e unless it turns out to be a directory: not every filesystem reports the type of

@@ -28,6 +28,9 @@ type Options struct {
 	// Beyond it each link of a file counts as its share (one of three links a third): exact if
 	// all its links are in the tree, a lower bound otherwise.
 	MaxLinks int
+	// Except, if not nil, are the inodes of directories below the root that are not entered. Then
+	// directories themselves do not count.
+	Except map[uint64]bool
 }
 
 // A Walk counts one tree. It is not safe for concurrent use.
@@ -41,6 +44,7 @@ type Walk struct {
 	stack      stack
 	tally      tally
 	unread     failures
+	except     map[uint64]bool
 	stat       unix.Statx_t // of the current entry
 	closed     bool
 }
@@ -51,13 +55,14 @@ func Open(dir string, o Options) (*Walk, error) {
 	w := &Walk{
 		name:       dir,
 		maxEntries: o.MaxEntries,
+		except:     o.Except,
 		tally:      tally{links: inodes{max: o.MaxLinks}},
 		stack:      stack{maxOpen: max(o.MaxOpen, 4)},
 	}
 	if err := w.stack.openRoot(dir, &w.stat); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
-	w.tally.count(&w.stat)
+	w.countDir()
 	return w, nil
 }
 
