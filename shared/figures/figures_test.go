@@ -76,7 +76,7 @@ func TestAPodWithoutACgroupHasNoFigureUnlessItRuns(t *testing.T) {
 		"0 {0 false} true ": {UID: "b"}, // a cgroup without a counter
 	} {
 		pod.QoSClass = eviction.Guaranteed
-		m := PodTasks(pods, &pod, &nodefs.Buffer{})
+		m := PodTasks(pods, &pod, eviction.Whole{}, &nodefs.Buffer{})
 		if got := fmt.Sprint(m.State, m.Processes, m.Err != ""); got != want && got+" " != want {
 			t.Errorf("%s: %s, want %s", pod.UID, got, want)
 		}
@@ -84,7 +84,7 @@ func TestAPodWithoutACgroupHasNoFigureUnlessItRuns(t *testing.T) {
 	if pods.Kept() != 1 {
 		t.Errorf("%d pods are kept open, want one", pods.Kept())
 	}
-	if m := PodTasks(h.PodTasks(naming).KeepingNone(), &eviction.Pod{UID: "a", QoSClass: eviction.Guaranteed}, &nodefs.Buffer{}); m.Processes.Value != 7 {
+	if m := PodTasks(h.PodTasks(naming).KeepingNone(), &eviction.Pod{UID: "a", QoSClass: eviction.Guaranteed}, eviction.Whole{}, &nodefs.Buffer{}); m.Processes.Value != 7 {
 		t.Errorf("%+v, want the same where nothing is kept", m)
 	}
 }
