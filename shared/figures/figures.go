@@ -32,7 +32,7 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		o.Err = err.Error()
 	default:
 		o.State, o.Available, o.Capacity = eviction.Observed, m.AvailableBytes, m.CapacityBytes
-		o.Components = append(make([]eviction.Component, 0, 6), eviction.Component{Name: named("limit of ", m.LimitOf, "limit"), Value: m.LimitBytes})
+		o.Components = append(make([]eviction.Component, 0, 6), eviction.Component{Name: named(LimitOf, m.LimitOf, "limit"), Value: m.LimitBytes})
 		if m.ImpossibleBytes > 0 {
 			o.Components = append(o.Components, eviction.Component{Name: "impossible_usage", Value: m.ImpossibleBytes})
 		} else {
@@ -50,6 +50,9 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 	}
 	return o
 }
+
+// LimitOf begins the name of the component with the limit of another cgroup than the signal's own.
+const LimitOf = "limit of "
 
 // named returns the name of the component with a figure of a cgroup, own if that is "".
 func named(what, cgroup, own string) string {
@@ -73,7 +76,7 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 	}
 	if s.PodsMax > 0 {
 		o.Components = append(o.Components,
-			eviction.Component{Name: named("limit of ", s.LimitOf, "pods_max"), Value: s.PodsMax},
+			eviction.Component{Name: named(LimitOf, s.LimitOf, "pods_max"), Value: s.PodsMax},
 			eviction.Component{Name: named("running in ", s.LimitOf, "pods_running"), Value: s.PodsRunning})
 	}
 	return o
