@@ -170,7 +170,7 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	own := bound[MemoryUse]{use: use, limited: f.node, max: m.TotalBytes}
 	used, wrong := use.WorkingSetOf(m.Whole())
 	if wrong != nil {
-		own.use = MemoryUse{}
+		own.use, used = MemoryUse{}, 0
 	}
 	own.left = m.TotalBytes - m.HugePagesBytes - used
 	s, err := f.limits.closest(b, own, m.Whole(), MemoryUse.WorkingSetOf)
