@@ -24,8 +24,7 @@ const (
 	machine   = 8192 * mib
 	memAvail  = 3000 * mib
 	allTasks  = 900
-	maxTasks  = 1 << 22
-	podsCount = 6
+	podsCount = 3
 )
 
 // fakeNode is a node in files, with pods in a tenant's cgroup.
@@ -48,13 +47,14 @@ func newFakeNode(t *testing.T, version nodefs.Version, container, capped, podsLi
 	t.Helper()
 	n := &fakeNode{T: t, root: t.TempDir(), container: container, capped: capped, files: map[string]string{
 		"proc/meminfo":                 fmt.Sprintf("MemTotal: %d kB\nMemFree: 1000 kB\nHugetlb: 262144 kB\n", machine>>10),
-		"proc/loadavg":                 fmt.Sprintf("0.50 0.40 0.30 3/%d 4711\n", allTasks),
+		"proc/loadavg":                 fmt.Sprintf("0 0 0 3/%d 4711\n", allTasks),
 		"proc/sys/kernel/pid_max":      "32768\n",
 		"proc/sys/kernel/threads-max":  "60000\n",
 		"sys/fs/cgroup/pids/tasks":     "",
 		"sys/fs/cgroup/memory/x/empty": "",
 	}}
 	if capped {
+		n.files["proc/sys/kernel/pid_max"], n.files["proc/sys/kernel/threads-max"] = "60000\n", "32768\n"
 		n.files["proc/meminfo"] += fmt.Sprintf("MemAvailable: %d kB\n", memAvail>>10)
 	}
 	if version == nodefs.V2 {
@@ -93,10 +93,11 @@ func newFakeNode(t *testing.T, version nodefs.Version, container, capped, podsLi
 	} else {
 		add("/", "max", "max", 5000, 850)
 	}
-	add("/tenant", fmt.Sprint(5000*mib), "1000", 4000, 700)
 	if podsLimited {
+		add("/tenant", fmt.Sprint(5000*mib), "1000", 4000, 700)
 		add("/tenant/kubepods", fmt.Sprint(3500*mib), "600", 3000, 500)
 	} else {
+		add("/tenant", fmt.Sprint(5000*mib), "max", 4000, 700)
 		add("/tenant/kubepods", "max", "max", 3000, 500)
 	}
 	for i := range podsCount {
