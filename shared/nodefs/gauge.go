@@ -67,6 +67,14 @@ type MemoryRules struct {
 	ExcludeHugePages bool
 }
 
+// MachineMemory returns the gauge of the machine's memory.
+func (f FS) MachineMemory(rules MemoryRules) *Gauge[Machine] {
+	return &Gauge[Machine]{open: func() (gaugeFiles[Machine], error) {
+		file, err := f.Open("/proc/meminfo")
+		return &meminfo{file, rules}, err
+	}}
+}
+
 // NodeMemory returns the gauge of the whole node: the root cgroup's usage against the machine's
 // memory, which cAdvisor reports as the root's limit. On a node that is a container, "/" may have
 // a closer limit.

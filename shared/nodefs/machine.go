@@ -17,17 +17,9 @@ type Machine struct {
 	capped         bool // by availableBytes
 }
 
-// Whole is what the memory of a cgroup is a part of.
+// Whole returns the memory that a cgroup has a part of.
 func (m Machine) Whole() eviction.Whole {
 	return eviction.Whole{Name: "the machine's memory", Size: m.TotalBytes}
-}
-
-// MachineMemory returns the gauge of the machine's memory.
-func (f FS) MachineMemory(rules MemoryRules) *Gauge[Machine] {
-	return &Gauge[Machine]{open: func() (gaugeFiles[Machine], error) {
-		file, err := f.Open("/proc/meminfo")
-		return &meminfo{file, rules}, err
-	}}
 }
 
 type meminfo struct {

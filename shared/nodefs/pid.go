@@ -33,8 +33,7 @@ var (
 	possibleThreads = eviction.Whole{Name: "the highest kernel.threads-max", Size: 1<<30 - 1}
 )
 
-// Whole is what the tasks of a cgroup are a part of. More tasks than kernel.pid_max run after that
-// was lowered.
+// Whole returns the tasks that a cgroup has a part of: more than kernel.pid_max after that was lowered.
 func (s PIDSample) Whole() eviction.Whole {
 	return eviction.Whole{Name: "the tasks that can run", Size: max(cmp.Or(s.PIDMax, possibleTasks.Size), s.Running)}
 }
