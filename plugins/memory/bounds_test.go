@@ -65,8 +65,11 @@ func TestANodeThatUsesMoreThanItHasIsAsTheKernelSays(t *testing.T) {
 	n := newFakeNode(t)
 	p := configured(t, n.facts())
 	n.use(1001)
-	if o := observeBoth(t, p)[0]; o.State != eviction.Unknown || !strings.Contains(o.Err, "cgroup /: 1049624576 is more than the machine's memory") {
-		t.Errorf("%+v, want unknown with the reason", o)
+	for _, alsoWrong := range []string{"", "MemAvailable: 1024001 kB\n"} {
+		writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\n" + alsoWrong})
+		if o := observeBoth(t, p)[0]; o.State != eviction.Unknown || !strings.Contains(o.Err, "cgroup /: 1049624576 is more than the machine's memory") {
+			t.Errorf("%+v, want unknown with the reason", o)
+		}
 	}
 	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 307200 kB\n"})
 	o := observeBoth(t, p)[0]

@@ -2,7 +2,7 @@
 // and ranks by the kubelet's rule. Its figures come from /proc, by the kubelet's formula, and from
 // the pids controller of cgroup version 1 and 2, or from the kubelet's stats summary if the host
 // serves one. Natively pid.available is the number of tasks that pods can still start: below the
-// machine's limit, or below that of the cgroup of all pods if that is closer.
+// machine's limit, or below that of the cgroup of all pods or of one above it if that is closer.
 //
 // pid.available counts tasks, which are threads, and so does the pids controller:
 // natively pods rank by their tasks. The kubelet's process_count sums up the
