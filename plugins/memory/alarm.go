@@ -30,10 +30,10 @@ const (
 // fills by 50 MiB. So a separate goroutine sets it, while the watcher continues to look, and the
 // old level stays in force until the new one is set.
 type alarm struct {
-	// dir returns the directory of the cgroup.
-	dir func() (string, error)
-	// want carries the level to set, 0 for none; only the latest counts.
-	want chan int64
+	// dir returns the directory of a sample's cgroup by its LimitOf.
+	dir func(limitOf string) (string, error)
+	// want carries the level to set; only the latest counts.
+	want chan wanted
 	// rings gets causeKernel when the kernel has notified or a level was set: in both cases it is
 	// time to look again.
 	rings chan<- string
@@ -42,22 +42,29 @@ type alarm struct {
 
 	// The watcher's last request; only the watcher uses these fields.
 	asked   int64
+	askedOf string
 	askedAt time.Time
 }
 
-func newAlarm(dir func() (string, error), rings chan<- string) *alarm {
-	return &alarm{dir: dir, want: make(chan int64, 1), rings: rings}
+// wanted is a level, 0 for none, of the cgroup of a sample.
+type wanted struct {
+	limitOf string
+	level   int64
+}
+
+func newAlarm(dir func(string) (string, error), rings chan<- string) *alarm {
+	return &alarm{dir: dir, want: make(chan wanted, 1), rings: rings}
 }
 
 // follow requests a new level if the last one no longer serves. Only the watcher calls it.
-func (a *alarm) follow(now time.Time, level, usage int64) {
-	if !a.serves(level, usage) || a.failed() && now.Sub(a.askedAt) >= retryAfter {
-		a.asked, a.askedAt = level, now
+func (a *alarm) follow(now time.Time, limitOf string, level, usage int64) {
+	if !a.serves(level, usage) || a.asked != 0 && a.askedOf != limitOf || a.failed() && now.Sub(a.askedAt) >= retryAfter {
+		a.asked, a.askedOf, a.askedAt = level, limitOf, now
 		select {
 		case <-a.want:
 		default:
 		}
-		a.want <- level
+		a.want <- wanted{limitOf, level}
 	}
 }
 
@@ -86,10 +93,11 @@ func (a *alarm) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case level := <-a.want:
-			next, err := a.register(level)
+		case w := <-a.want:
+			next, err := a.register(w)
 			current.close()
 			current = next
+			level := w.level
 			if err != nil {
 				level = 0
 				if !failing {
@@ -116,11 +124,11 @@ type registration struct {
 	ended chan struct{}
 }
 
-func (a *alarm) register(level int64) (*registration, error) {
-	if level == 0 {
+func (a *alarm) register(w wanted) (*registration, error) {
+	if w.level == 0 {
 		return nil, nil
 	}
-	event, err := a.announce(level)
+	event, err := a.announce(w)
 	if err != nil {
 		return nil, fmt.Errorf("watch memory usage: %w", err)
 	}
@@ -146,10 +154,10 @@ func (r *registration) close() {
 	<-r.ended
 }
 
-// announce makes the kernel write to a new eventfd when the usage crosses level. The kernel
+// announce makes the kernel write to a new eventfd when the usage crosses a level. The kernel
 // needs the two files only for this call.
-func (a *alarm) announce(level int64) (*os.File, error) {
-	dir, err := a.dir()
+func (a *alarm) announce(w wanted) (*os.File, error) {
+	dir, err := a.dir(w.limitOf)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +175,7 @@ func (a *alarm) announce(level int64) (*os.File, error) {
 		return nil, errors.Join(os.NewSyscallError("eventfd", err), control.Close())
 	}
 	event := os.NewFile(uintptr(fd), "eventfd")
-	_, err = fmt.Fprintf(control, "%d %d %d", fd, usage.Fd(), level)
+	_, err = fmt.Fprintf(control, "%d %d %d", fd, usage.Fd(), w.level)
 	if err = errors.Join(err, control.Close()); err != nil {
 		return nil, errors.Join(err, event.Close())
 	}

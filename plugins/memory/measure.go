@@ -21,17 +21,18 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
+	machine, _ := n.machine.Read(b) // else any amount can be
 	usage := newUsages(req.Signals, len(req.Pods))
 	for i := range req.Pods {
 		if err := ctx.Err(); err != nil {
 			return err // answers emitted before count
 		}
 		pod := &req.Pods[i]
-		m := figures.PodMemory(n.pods, pod, b)
+		m := figures.PodMemory(n.pods, pod, machine.Whole(), b)
 		if m.State == eviction.Measured {
 			m.Usage = usage.of(m.WorkingSetBytes.Value)
 			if req.Detail == eviction.DetailContainers {
-				m.Containers = n.measureContainers(pod, b)
+				m.Containers = n.measureContainers(pod, machine.Whole(), b)
 			}
 		}
 		emit(m)
@@ -40,16 +41,16 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 }
 
 // measureContainers reads the containers in the order of the row. A container without a cgroup,
-// which has ended or not begun, has no figure. It keeps no descriptors open, since it is called
+// which has ended or not begun, has no figure, nor a container whose figure cannot be. It keeps no descriptors open, since it is called
 // only for the pod to be evicted.
-func (n *node) measureContainers(pod *eviction.Pod, b *nodefs.Buffer) []eviction.ContainerMeasurement {
+func (n *node) measureContainers(pod *eviction.Pod, machine eviction.Whole, b *nodefs.Buffer) []eviction.ContainerMeasurement {
 	out := make([]eviction.ContainerMeasurement, len(pod.Containers))
 	for i, c := range pod.Containers {
 		out[i].Name = c.Name
 		_ = n.naming.Pod(pod.UID, string(pod.QoSClass), func(cgroup string) error {
 			use, err := n.readContainer(cgroup, c.ID, b)
-			if err == nil {
-				out[i].WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
+			if used, wrong := use.WorkingSetOf(machine); err == nil && wrong == nil {
+				out[i].WorkingSetBytes = eviction.Some(used)
 			}
 			return err
 		})

@@ -36,6 +36,7 @@ type node struct {
 
 	hierarchy    nodefs.Hierarchy
 	naming       *nodefs.Naming
+	machine      *nodefs.Gauge[nodefs.Machine]
 	total        *nodefs.MemoryGauge
 	allocatable  *nodefs.MemoryGauge
 	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
@@ -68,17 +69,14 @@ func (n *node) gauge(s eviction.Signal) *nodefs.MemoryGauge {
 	}
 }
 
-// cgroupDir returns the directory of the cgroup that gauge reads for a signal. The error wraps
-// nodefs.ErrGone while it is not known.
-func (n *node) cgroupDir(s eviction.Signal) (string, error) {
+// cgroup returns the cgroup that gauge reads for a signal. The error wraps nodefs.ErrGone while it is
+// not known.
+func (n *node) cgroup(s eviction.Signal) (string, error) {
 	if s == eviction.MemoryAvailable {
-		return n.hierarchy.Path("/"), nil
+		return "/", nil
 	}
 	names, err := n.naming.Names()
-	if err != nil {
-		return "", err
-	}
-	return n.hierarchy.Path(names.Kubepods()), nil
+	return names.Kubepods(), err
 }
 
 // subtractHugePages subtracts the node's huge pages from a summary's memory.available, as the
@@ -87,7 +85,7 @@ func (n *node) subtractHugePages(o *eviction.Observation, b *nodefs.Buffer) {
 	if o.Signal != eviction.MemoryAvailable || o.State != eviction.Observed {
 		return
 	}
-	m, err := n.total.Read(b)
+	m, err := n.machine.Read(b)
 	if err != nil {
 		*o = eviction.Observation{Signal: o.Signal, Err: err.Error()}
 		return

@@ -203,15 +203,16 @@ func TestAFigureThatVanishesMeetsNothing(t *testing.T) {
 func TestTheLevelIsSetAgainOnlyWhenItIsOff(t *testing.T) {
 	a := newAlarm(nil, nil)
 	now := time.Unix(1000, 0)
+	limitOf := ""
 	asks := func(level, usage int64) bool {
 		t.Helper()
-		a.follow(now, level, usage)
+		a.follow(now, limitOf, level, usage)
 		select {
 		case got := <-a.want:
-			if got != level {
-				t.Errorf("asked for %d, want %d", got, level)
+			if want := (wanted{limitOf, level}); got != want {
+				t.Errorf("asked for %v, want %v", got, want)
 			}
-			a.armed.Store(got)
+			a.armed.Store(got.level)
 			return true
 		default:
 			return false
@@ -243,5 +244,9 @@ func TestTheLevelIsSetAgainOnlyWhenItIsOff(t *testing.T) {
 	now = now.Add(retryAfter)
 	if !asks(900*mib, 100*mib) {
 		t.Error("did not ask again a second after a failure")
+	}
+	limitOf = "/tenant"
+	if !asks(900*mib, 100*mib) || asks(900*mib, 100*mib) {
+		t.Error("did not ask once for the same level of another cgroup")
 	}
 }

@@ -60,6 +60,7 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		hierarchy:    hierarchy,
 		naming:       naming,
 		subtract:     facts.ExcludeHugePages && facts.SummaryHasHugePages,
+		machine:      fs.MachineMemory(nodefs.MemoryRules{ExcludeHugePages: facts.ExcludeHugePages}),
 		total:        hierarchy.NodeMemory(nodefs.MemoryRules{Capped: facts.SummarySocket == "", ExcludeHugePages: facts.ExcludeHugePages}),
 		allocatable:  hierarchy.AllPodsMemory(naming),
 		pods:         hierarchy.PodMemory(naming),

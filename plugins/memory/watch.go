@@ -47,16 +47,20 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-
 	}
 }
 
-// signs returns the signs of a shortage of a signal's memory.
-func (n *node) signs(s eviction.Signal) []sign {
-	if s == eviction.MemoryAvailable {
-		return []sign{{causePSI, n.hierarchy.FS.Path("/proc/pressure/memory"), stallTrigger}}
+// signs returns the signs of a shortage of a signal's memory: of its cgroup, and of those above.
+func (n *node) signs(s eviction.Signal) (all []sign) {
+	if s == eviction.MemoryAvailable { // only the "/" of a container has memory.events
+		return []sign{{causePSI, n.hierarchy.FS.Path("/proc/pressure/memory"), stallTrigger}, {causeEvents, filepath.Join(n.hierarchy.Path("/"), "memory.events"), ""}}
 	}
-	dir, err := n.cgroupDir(s)
+	cgroup, err := n.cgroup(s)
 	if err != nil || n.hierarchy.Version != nodefs.V2 {
 		return nil
 	}
-	return []sign{{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, {causeEvents, filepath.Join(dir, "memory.events"), ""}}
+	for ; cgroup != "/"; cgroup = filepath.Dir(cgroup) {
+		dir := n.hierarchy.Path(cgroup)
+		all = append(all, sign{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, sign{causeEvents, filepath.Join(dir, "memory.events"), ""})
+	}
+	return all
 }
 
 func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Threshold {
@@ -81,7 +85,13 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if n.hierarchy.Version == nodefs.V1 {
-		a = newAlarm(func() (string, error) { return n.cgroupDir(s) }, rings)
+		a = newAlarm(func(limitOf string) (string, error) {
+			if limitOf != "" {
+				return n.hierarchy.Path(limitOf), nil
+			}
+			cgroup, err := n.cgroup(s)
+			return n.hierarchy.Path(cgroup), err
+		}, rings)
 		running.Go(func() {
 			defer stop() // in case of a panic
 			a.run(ctx)
@@ -116,7 +126,7 @@ func lookOnce(p *pace, gauge *nodefs.MemoryGauge, a *alarm, b *nodefs.Buffer) ve
 		v = p.lost()
 	}
 	if a != nil {
-		a.follow(now, v.level, sample.UsageBytes)
+		a.follow(now, sample.LimitOf, v.level, sample.UsageBytes)
 	}
 	return v
 }

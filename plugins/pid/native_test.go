@@ -3,6 +3,7 @@ package pid_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -151,6 +152,40 @@ func TestAPodWithoutACounterIsUnknown(t *testing.T) {
 	got := measure(t, native(t, node), eviction.Pod{UID: "be", QoSClass: eviction.BestEffort})
 	if len(got) != 1 || got[0].State != eviction.MeasurementUnknown || !strings.Contains(got[0].Err, "pids.current") {
 		t.Errorf("measured %+v, want one that is unknown and says why", got)
+	}
+}
+
+// A pod of 5 million tasks, more than a kernel can run, went first.
+func TestAPodWithMoreTasksThanCanRunIsUnknown(t *testing.T) {
+	for name, c := range map[string]struct {
+		pidMax, running string
+		possible        int // the tasks of the largest pod that can be
+	}{
+		"as it is":                 {"32768\n", "0 0 0 1/900 9\n", 32768},
+		"lowered below what runs":  {"301\n", "0 0 0 1/900 9\n", 900},
+		"a limit that is not read": {"many\n", "0 0 0 1/900 9\n", 1 << 22},
+		"tasks that are not read":  {"32768\n", "0 0 0 9\n", 1 << 22},
+		"more tasks than can be":   {"32768\n", "0 0 0 1/5000000 9\n", 1 << 22},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for name, content := range map[string]string{
+				"proc/self/status": "NSpid:\t1\n", "proc/loadavg": c.running, "proc/sys/kernel/pid_max": c.pidMax,
+				"sys/fs/cgroup/cgroup.controllers":                  "pids\n",
+				"sys/fs/cgroup/kubepods/podpossible/pids.current":   fmt.Sprintln(c.possible),
+				"sys/fs/cgroup/kubepods/podimpossible/pids.current": fmt.Sprintln(c.possible + 1),
+			} {
+				testos.Put(t, filepath.Join(root, name), content, 0o600)
+			}
+			got := measure(t, native(t, eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}),
+				eviction.Pod{UID: "possible", QoSClass: eviction.Guaranteed}, eviction.Pod{UID: "impossible", QoSClass: eviction.Guaranteed})
+			if m := got[0]; m.State != eviction.Measured || m.Processes != eviction.Some(int64(c.possible)) {
+				t.Errorf("%+v, want %d tasks", m, c.possible)
+			}
+			if m := got[1]; m.State != eviction.MeasurementUnknown || len(m.Usage) > 0 || !strings.Contains(m.Err, "more than the tasks that can run") {
+				t.Errorf("%+v, want unknown with the reason", m)
+			}
+		})
 	}
 }
 

@@ -2,7 +2,7 @@
 // and ranks by the kubelet's rule. Its figures come from /proc, by the kubelet's formula, and from
 // the pids controller of cgroup version 1 and 2, or from the kubelet's stats summary if the host
 // serves one. Natively pid.available is the number of tasks that pods can still start: below the
-// machine's limit, or below that of the cgroup of all pods if that is closer.
+// machine's limit, or below that of the cgroup of all pods or of one above it if that is closer.
 //
 // pid.available counts tasks, which are threads, and so does the pids controller:
 // natively pods rank by their tasks. The kubelet's process_count sums up the
@@ -121,6 +121,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
+	tasks, _ := n.gauge.Read(b)       // else any number that the kernel allows can be
 	var usages []eviction.SignalUsage // one allocation for all pods
 	if slices.Contains(req.Signals, eviction.PIDAvailable) {
 		usages = make([]eviction.SignalUsage, 0, len(req.Pods))
@@ -129,7 +130,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		if err := ctx.Err(); err != nil {
 			return err // answers emitted before count
 		}
-		m := figures.PodTasks(n.pods, &req.Pods[i], b)
+		m := figures.PodTasks(n.pods, &req.Pods[i], tasks.Whole(), b)
 		if m.State == eviction.Measured && usages != nil {
 			usages = append(usages, eviction.SignalUsage{Signal: eviction.PIDAvailable, Value: m.Processes.Value})
 			m.Usage = usages[len(usages)-1 : len(usages) : len(usages)]

@@ -32,11 +32,15 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		o.Err = err.Error()
 	default:
 		o.State, o.Available, o.Capacity = eviction.Observed, m.AvailableBytes, m.CapacityBytes
-		o.Components = append(make([]eviction.Component, 0, 6),
-			eviction.Component{Name: "limit", Value: m.LimitBytes},
-			eviction.Component{Name: "usage", Value: m.UsageBytes},
-			eviction.Component{Name: "inactive_file", Value: m.InactiveFileBytes},
-			eviction.Component{Name: "working_set", Value: m.WorkingSetBytes()})
+		o.Components = append(make([]eviction.Component, 0, 6), eviction.Component{Name: named(LimitOf, m.LimitOf, "limit"), Value: m.LimitBytes})
+		if m.ImpossibleBytes > 0 {
+			o.Components = append(o.Components, eviction.Component{Name: "impossible_usage", Value: m.ImpossibleBytes})
+		} else {
+			o.Components = append(o.Components,
+				eviction.Component{Name: "usage", Value: m.UsageBytes},
+				eviction.Component{Name: "inactive_file", Value: m.InactiveFileBytes},
+				eviction.Component{Name: "working_set", Value: m.WorkingSetBytes()})
+		}
 		if m.HugePagesBytes > 0 {
 			o.Components = append(o.Components, eviction.Component{Name: HugePages, Value: m.HugePagesBytes})
 		}
@@ -45,6 +49,17 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		}
 	}
 	return o
+}
+
+// LimitOf begins the name of the component with the limit of another cgroup than the signal's own.
+const LimitOf = "limit of "
+
+// named returns the name of the component with a figure of a cgroup, own if that is "".
+func named(what, cgroup, own string) string {
+	if cgroup != "" {
+		return what + cgroup
+	}
+	return own
 }
 
 // PIDs adds to o what was read of the tasks of the node and of all pods.
@@ -60,7 +75,9 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 		{Name: "running", Value: s.Running},
 	}
 	if s.PodsMax > 0 {
-		o.Components = append(o.Components, eviction.Component{Name: "pods_max", Value: s.PodsMax}, eviction.Component{Name: "pods_running", Value: s.PodsRunning})
+		o.Components = append(o.Components,
+			eviction.Component{Name: named(LimitOf, s.LimitOf, "pods_max"), Value: s.PodsMax},
+			eviction.Component{Name: named("running in ", s.LimitOf, "pods_running"), Value: s.PodsRunning})
 	}
 	return o
 }
@@ -72,12 +89,15 @@ const MostComponents = 4
 // first. If the filesystem counts no inodes (btrfs) or has no size, the signal is absent; the
 // kubelet takes 0 of 0 as a figure. Components reuse the capacity that o has for them.
 func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, err error) eviction.Observation {
+	b, _ := eviction.Builtin(o.Signal)
+	inodes := b.Unit == eviction.UnitInodes
+	if inodes && err == nil {
+		err = s.InodesErr
+	}
 	if err != nil {
 		o.Err = err.Error()
 		return o
 	}
-	b, _ := eviction.Builtin(o.Signal)
-	inodes := b.Unit == eviction.UnitInodes
 	available, capacity := s.AvailableBytes, s.CapacityBytes
 	if inodes {
 		available, capacity = s.InodesFree, s.Inodes
@@ -98,35 +118,35 @@ func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, 
 	o.Components = append(o.Components,
 		eviction.Component{Name: "used", Value: s.CapacityBytes - s.FreeBytes},
 		eviction.Component{Name: "free", Value: s.FreeBytes},
-		eviction.Component{Name: "reserved", Value: s.FreeBytes - s.AvailableBytes})
+		eviction.Component{Name: "reserved", Value: max(0, s.FreeBytes-s.AvailableBytes)})
 	return o
 }
 
-// PodMemory reads the working set of a pod, using b.
-func PodMemory(from *nodefs.PodCgroups[nodefs.MemoryUse], pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
-	m, use := read(from, pod, b)
-	if m.State == eviction.Measured {
-		m.WorkingSetBytes = eviction.Some(use.WorkingSetBytes())
-	}
+// PodMemory reads the working set of a pod on a machine with so much memory, using b.
+func PodMemory(from *nodefs.PodCgroups[nodefs.MemoryUse], pod *eviction.Pod, machine eviction.Whole, b *nodefs.Buffer) eviction.Measurement {
+	m, used := read(from, pod, machine, b, nodefs.MemoryUse.WorkingSetOf)
+	m.WorkingSetBytes = used
 	return m
 }
 
-// PodTasks reads the number of tasks of a pod, using b.
-func PodTasks(from *nodefs.PodCgroups[int64], pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
-	m, tasks := read(from, pod, b)
-	if m.State == eviction.Measured {
-		m.Processes = eviction.Some(tasks)
-	}
+// PodTasks reads the number of tasks of a pod of a node on which so many can run, using b.
+func PodTasks(from *nodefs.PodCgroups[int64], pod *eviction.Pod, node eviction.Whole, b *nodefs.Buffer) eviction.Measurement {
+	m, tasks := read(from, pod, node, b, nodefs.TasksOf)
+	m.Processes = tasks
 	return m
 }
 
-// read reads a pod's figure. A pod without a cgroup has no stats, unless it is running.
-func read[T any](from *nodefs.PodCgroups[T], pod *eviction.Pod, b *nodefs.Buffer) (m eviction.Measurement, figure T) {
+// read reads a pod's figure, a part of whole. A pod without a cgroup has no stats, unless it is running.
+func read[T any](from *nodefs.PodCgroups[T], pod *eviction.Pod, whole eviction.Whole, b *nodefs.Buffer, part func(T, eviction.Whole) (int64, error)) (m eviction.Measurement, figure eviction.Figure) {
 	m.UID, m.Time = pod.UID, time.Now()
-	figure, err := from.Read(pod.UID, string(pod.QoSClass), b)
+	use, err := from.Read(pod.UID, string(pod.QoSClass), b)
+	var amount int64
+	if err == nil {
+		amount, err = part(use, whole)
+	}
 	switch {
 	case err == nil:
-		m.State = eviction.Measured
+		m.State, figure = eviction.Measured, eviction.Some(amount)
 	case errors.Is(err, nodefs.ErrGone) && !pod.Running:
 		m.State = eviction.NoStats
 	default:

@@ -20,6 +20,10 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 	capped.AvailableBytes, capped.MemAvailableBytes, capped.Capped = 2, 2, true
 	huge := memory
 	huge.AvailableBytes, huge.CapacityBytes, huge.HugePagesBytes = 1, 5, 3
+	impossible := nodefs.MemorySample{Limited: true, LimitBytes: 8, CapacityBytes: 8, AvailableBytes: 2, MemAvailableBytes: 2, Capped: true, ImpossibleBytes: 99}
+	above := memory
+	above.LimitOf = "/tenant"
+	btrfs := nodefs.FilesystemSample{CapacityBytes: 100, FreeBytes: 20, AvailableBytes: 30, InodesErr: errors.New("bad")}
 	room := nodefs.FilesystemSample{CapacityBytes: 100, FreeBytes: 30, AvailableBytes: 20, Inodes: 10, InodesFree: 3}
 	for name, c := range map[string]struct {
 		got  eviction.Observation
@@ -28,6 +32,11 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 		"memory":                                {Memory(At(eviction.MemoryAvailable), memory, nil), "1 4/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4}] "},
 		"memory that no cgroup has":             {Memory(At(eviction.MemoryAvailable), capped, nil), "1 2/8 [{limit 8} {usage 5} {inactive_file 1} {working_set 4} {mem_available 2}] "},
 		"memory without huge pages":             {Memory(At(eviction.MemoryAvailable), huge, nil), "1 1/5 [{limit 8} {usage 5} {inactive_file 1} {working_set 4} {hugepages 3}] "},
+		"memory with a use that cannot be":      {Memory(At(eviction.MemoryAvailable), impossible, nil), "1 2/8 [{limit 8} {impossible_usage 99} {mem_available 2}] "},
+		"memory below a limit of an ancestor":   {Memory(At(eviction.AllocatableMemoryAvailable), above, nil), "1 4/8 [{limit of /tenant 8} {usage 5} {inactive_file 1} {working_set 4}] "},
+		"tasks below a limit of an ancestor":    {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, Running: 2, PodsMax: 5, PodsRunning: 4, LimitOf: "/t"}, nil), "1 1/5 [{pid_max 9} {threads_max 0} {running 2} {limit of /t 5} {running in /t 4}] "},
+		"room of btrfs":                         {Filesystem(At(eviction.NodeFsAvailable), "", btrfs, nil), "1 30/100 [{used 80} {free 20} {reserved 0}] "},
+		"inodes that cannot be":                 {Filesystem(At(eviction.NodeFsInodesFree), "", btrfs, nil), "0 0/0 [] bad"},
 		"no limit is no figure":                 {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, nil), "2 0/0 [] "},
 		"nor are pods without a cgroup":         {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, gone), "2 0/0 [] "},
 		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},
@@ -76,7 +85,7 @@ func TestAPodWithoutACgroupHasNoFigureUnlessItRuns(t *testing.T) {
 		"0 {0 false} true ": {UID: "b"}, // a cgroup without a counter
 	} {
 		pod.QoSClass = eviction.Guaranteed
-		m := PodTasks(pods, &pod, &nodefs.Buffer{})
+		m := PodTasks(pods, &pod, eviction.Whole{}, &nodefs.Buffer{})
 		if got := fmt.Sprint(m.State, m.Processes, m.Err != ""); got != want && got+" " != want {
 			t.Errorf("%s: %s, want %s", pod.UID, got, want)
 		}
@@ -84,7 +93,7 @@ func TestAPodWithoutACgroupHasNoFigureUnlessItRuns(t *testing.T) {
 	if pods.Kept() != 1 {
 		t.Errorf("%d pods are kept open, want one", pods.Kept())
 	}
-	if m := PodTasks(h.PodTasks(naming).KeepingNone(), &eviction.Pod{UID: "a", QoSClass: eviction.Guaranteed}, &nodefs.Buffer{}); m.Processes.Value != 7 {
+	if m := PodTasks(h.PodTasks(naming).KeepingNone(), &eviction.Pod{UID: "a", QoSClass: eviction.Guaranteed}, eviction.Whole{}, &nodefs.Buffer{}); m.Processes.Value != 7 {
 		t.Errorf("%+v, want the same where nothing is kept", m)
 	}
 }

@@ -1,9 +1,12 @@
 package nodefs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // MemoryUse is the memory usage of a cgroup and all below it.
@@ -18,6 +21,11 @@ type MemoryUse struct {
 // exceed the usage; the result is then zero.
 func (m MemoryUse) WorkingSetBytes() int64 {
 	return max(0, m.UsageBytes-m.InactiveFileBytes)
+}
+
+// WorkingSetOf is the working set, or an error if the figures cannot be a part of whole.
+func (m MemoryUse) WorkingSetOf(whole eviction.Whole) (int64, error) {
+	return m.WorkingSetBytes(), cmp.Or(whole.Check(m.UsageBytes), whole.Check(m.InactiveFileBytes))
 }
 
 // MemoryCgroup reads the memory use of one cgroup through descriptors that it

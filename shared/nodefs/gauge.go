@@ -25,6 +25,10 @@ type MemorySample struct {
 	// MemAvailableBytes is MemAvailable from /proc/meminfo, 0 unless Capped.
 	MemAvailableBytes int64
 	Capped            bool
+	// LimitOf is the cgroup with the limit if that is an ancestor or "/".
+	LimitOf string
+	// ImpossibleBytes is not 0 if the node's use cannot be: then MemAvailableBytes alone is available.
+	ImpossibleBytes int64
 }
 
 // A MemoryGauge reads how much memory is available to a cgroup.
@@ -46,10 +50,9 @@ type gaugeFiles[T any] interface {
 
 // memoryFiles are the open files of a MemoryGauge.
 type memoryFiles struct {
-	cgroup *MemoryCgroup
-	limit  *File
-	parse  func([]byte) (limit int64, ok bool, err error)
-	rules  MemoryRules // of the node, whose limit file is /proc/meminfo
+	machine *Gauge[Machine]
+	node    bool // the machine's memory is a limit
+	limits  limits[MemoryUse]
 }
 
 // MemoryRules determine how much of the node's memory counts as available. The kubelet takes all
@@ -64,48 +67,47 @@ type MemoryRules struct {
 	ExcludeHugePages bool
 }
 
+// MachineMemory returns the gauge of the machine's memory.
+func (f FS) MachineMemory(rules MemoryRules) *Gauge[Machine] {
+	return &Gauge[Machine]{open: func() (gaugeFiles[Machine], error) {
+		file, err := f.Open("/proc/meminfo")
+		return &meminfo{file, rules}, err
+	}}
+}
+
 // NodeMemory returns the gauge of the whole node: the root cgroup's usage against the machine's
-// memory, which cAdvisor reports as the root's limit.
+// memory, which cAdvisor reports as the root's limit. On a node that is a container, "/" may have
+// a closer limit.
 func (h Hierarchy) NodeMemory(rules MemoryRules) *MemoryGauge {
+	machine := h.FS.MachineMemory(rules)
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
-		limit, err := h.FS.Open("/proc/meminfo")
-		if err != nil {
-			return nil, err
+		all, err := h.memoryLimits("/")
+		if errors.Is(err, ErrGone) {
+			var use *MemoryCgroup
+			use, err = h.OpenMemory("/")
+			all = limits[MemoryUse]{{cgroup: "/", use: use}}
 		}
-		return h.openGauge("/", limit, rules, parseMemTotal)
+		return &memoryFiles{machine: machine, node: true, limits: all}, err
 	}}
 }
 
-func parseMemTotal(b []byte) (total int64, ok bool, err error) {
-	if total, ok, err = parseMeminfo(b, keyMemTotal); err == nil && !ok {
-		err = missing(keyMemTotal)
-	}
-	return total, ok, err
-}
-
-// CgroupMemory returns the gauge of one cgroup: its usage against its own limit. A read
-// returns an error that wraps ErrGone while the cgroup does not exist.
+// CgroupMemory returns the gauge of one cgroup: its usage against its own limit, or that of the
+// ancestor that has less left. A read returns an error that wraps ErrGone while the cgroup does
+// not exist.
 func (h Hierarchy) CgroupMemory(cgroup string) *MemoryGauge {
-	name := "memory.max"
-	if h.Version == V1 {
-		name = "memory.limit_in_bytes"
-	}
+	machine := h.FS.MachineMemory(MemoryRules{})
 	return &MemoryGauge{open: func() (gaugeFiles[MemorySample], error) {
-		limit, err := h.open(cgroup, name)
-		if err != nil {
-			return nil, err
-		}
-		return h.openGauge(cgroup, limit, MemoryRules{}, parseLimit)
+		all, err := h.memoryLimits(cgroup)
+		return &memoryFiles{machine: machine, limits: all}, err
 	}}
 }
 
-func (h Hierarchy) openGauge(cgroup string, limit *File, rules MemoryRules, parse func([]byte) (int64, bool, error)) (gaugeFiles[MemorySample], error) {
-	use, err := h.OpenMemory(cgroup)
-	if err != nil {
-		limit.Close()
-		return nil, err
+func (h Hierarchy) memoryLimits(cgroup string) (limits[MemoryUse], error) {
+	file := "memory.max"
+	if h.Version == V1 {
+		file = "memory.limit_in_bytes"
 	}
-	return &memoryFiles{cgroup: use, limit: limit, parse: parse, rules: rules}, nil
+	return openLimits(h, cgroup, file, func(at string) (podCgroup[MemoryUse], error) { return h.OpenMemory(at) })
 }
 
 // ReadNodeMemory reads the node's memory once, keeping nothing open.
@@ -165,36 +167,45 @@ func (g *Gauge[T]) acquire(stale gaugeFiles[T]) (gaugeFiles[T], error) {
 }
 
 func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
-	content, err := f.limit.Read(b)
+	m, err := f.machine.Read(b)
+	if err != nil && f.node { // else its size is not known
+		return MemorySample{}, err
+	}
+	use, err := f.limits[0].use.Read(b)
 	if err != nil {
 		return MemorySample{}, err
 	}
-	limit, limited, err := f.parse(content)
-	var machine, hugePages int64
-	capped := false
-	if err == nil && f.rules.Capped {
-		machine, capped, err = parseMeminfo(content, keyMemAvailable)
+	own := bound[MemoryUse]{use: use, limited: f.node, max: m.TotalBytes}
+	used, wrong := use.WorkingSetOf(m.Whole())
+	if wrong != nil {
+		own.use, used = MemoryUse{}, 0
 	}
-	if err == nil && f.rules.ExcludeHugePages { // the sum of all sizes, as in /sys/kernel/mm/hugepages
-		hugePages, _, err = parseMeminfo(content, keyHugetlb)
-	}
-	if err != nil {
-		return MemorySample{}, fmt.Errorf("parse %s: %w", f.limit.Path(), err)
-	}
-	use, err := f.cgroup.Read(b)
-	if err != nil {
+	own.left = m.TotalBytes - m.HugePagesBytes - used
+	s, err := f.limits.closest(b, own, m.Whole(), MemoryUse.WorkingSetOf)
+	switch {
+	case err != nil:
 		return MemorySample{}, err
+	case wrong != nil && (!m.capped || s.of != ""):
+		return MemorySample{}, fmt.Errorf("cgroup %s: %w", f.limits[0].cgroup, wrong)
 	}
-	s := sample(use, limit, hugePages, limited)
-	if capped {
-		s.AvailableBytes, s.MemAvailableBytes, s.Capped = min(s.AvailableBytes, machine), machine, true
+	hugePages := m.HugePagesBytes
+	if s.of != "" {
+		hugePages = 0
 	}
-	return s, nil
+	out := sample(s.use, s.max, hugePages, s.limited)
+	out.LimitOf = s.of
+	if m.capped {
+		out.AvailableBytes, out.MemAvailableBytes, out.Capped = min(out.AvailableBytes, m.availableBytes), m.availableBytes, true
+	}
+	if wrong != nil {
+		out.ImpossibleBytes = max(use.UsageBytes, use.InactiveFileBytes)
+	}
+	return out, nil
 }
 
 func (f *memoryFiles) close() {
-	f.cgroup.Close()
-	f.limit.Close()
+	f.machine.Close()
+	f.limits.close()
 }
 
 func sample(use MemoryUse, limit, hugePages int64, limited bool) MemorySample {

@@ -99,10 +99,8 @@ func TestParseMemTotal(t *testing.T) {
 		"another unit":            {in: "MemTotal: 1 MB\n", wantErr: "not in kB"},
 		"too large in bytes":      {in: "MemTotal: 9223372036854775807 kB\n", wantErr: "too large"},
 		"no number":               {in: "MemTotal: kB\n", wantErr: "not a number"},
-	}.run(t, func(b []byte) (int64, error) {
-		total, _, err := parseMemTotal(b)
-		return total, err
-	})
+		"nothing":                 {in: "MemTotal: 0 kB\n", wantErr: "no MemTotal"},
+	}.run(t, parseMemTotal)
 }
 
 func TestRootUsageThatOverflowsIsAnError(t *testing.T) {
@@ -174,7 +172,7 @@ func FuzzParseMemTotal(f *testing.F) {
 	f.Add([]byte("MemTotal: 9007199254740993 kB"))
 	f.Add([]byte("\nMemTotal:"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, _, err := parseMemTotal(in)
+		got, err := parseMemTotal(in)
 		if got < 0 || got%1024 != 0 || err != nil && got != 0 {
 			t.Errorf("parseMemTotal(%q) = %d, %v", in, got, err)
 		}

@@ -1,10 +1,13 @@
 package nodefs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // PIDSample holds the node's limit on tasks and their number, by the kubelet's formula
@@ -19,7 +22,24 @@ type PIDSample struct {
 	// PodsMax is the limit of the cgroup of all pods, 0 if it has none, and PodsRunning the number
 	// of tasks in it. The kubelet sets this limit, but observes only the machine.
 	PodsMax, PodsRunning int64
+	// LimitOf is the cgroup with that limit if it is an ancestor of the cgroup of all pods.
+	LimitOf string
 }
+
+// possibleTasks and possibleThreads are the highest values that the kernel accepts for the two
+// limits (PID_MAX_LIMIT of include/linux/threads.h, MAX_THREADS of kernel/fork.c).
+var (
+	possibleTasks   = eviction.Whole{Name: "the highest kernel.pid_max", Size: 1 << 22}
+	possibleThreads = eviction.Whole{Name: "the highest kernel.threads-max", Size: 1<<30 - 1}
+)
+
+// Whole returns the tasks that a cgroup has a part of: more than kernel.pid_max after that was lowered.
+func (s PIDSample) Whole() eviction.Whole {
+	return eviction.Whole{Name: "the tasks that can run", Size: max(cmp.Or(s.PIDMax, possibleTasks.Size), s.Running)}
+}
+
+// TasksOf is the number of tasks, or an error if they cannot be a part of whole.
+func TasksOf(tasks int64, whole eviction.Whole) (int64, error) { return tasks, whole.Check(tasks) }
 
 // PodsFirst reports whether the pods will reach their limit before the machine reaches its own.
 func (s PIDSample) PodsFirst() bool {
@@ -64,7 +84,9 @@ type PIDGauge = Gauge[PIDSample]
 type pidFiles struct {
 	pidMax, threadsMax *File // nil if missing; at most one of them is
 	loadavg            *File
-	pods               *Gauge[podsTasks]
+	// pods reads the limits of the cgroup of all pods and its ancestors. It is gone without such a
+	// cgroup: root reads only the limit of "/" then.
+	pods, root *Gauge[bound[int64]]
 }
 
 // PIDs returns the gauge of the node's tasks and of those of all pods, found with naming.
@@ -81,7 +103,10 @@ func (f FS) ReadPIDs(naming *Naming) (PIDSample, error) {
 
 // openPIDs opens the files that exist. As in the kubelet, one of the two limits is enough.
 func (f FS) openPIDs(naming *Naming) (gaugeFiles[PIDSample], error) {
-	files := &pidFiles{pods: f.allPodsTasks(naming)}
+	files := &pidFiles{
+		pods: f.tasksLimits(func() (string, error) { names, err := naming.Names(); return names.Kubepods(), err }),
+		root: f.tasksLimits(func() (string, error) { return "/", nil }),
+	}
 	var pidMaxErr, threadsMaxErr, loadavgErr error
 	files.pidMax, pidMaxErr = f.Open("/proc/sys/kernel/pid_max")
 	files.threadsMax, threadsMaxErr = f.Open("/proc/sys/kernel/threads-max")
@@ -110,16 +135,23 @@ func (p *pidFiles) read(b *Buffer) (s PIDSample, err error) {
 	if s.Running, err = readParsed(p.loadavg, b, parseTasks); err != nil {
 		return PIDSample{}, err
 	}
+	if err = cmp.Or(possibleTasks.Check(s.PIDMax), possibleThreads.Check(s.ThreadsMax), possibleTasks.Check(s.Running)); err != nil {
+		return PIDSample{}, err
+	}
 	pods, err := p.pods.Read(b)
+	if errors.Is(err, ErrGone) {
+		pods, err = p.root.Read(b)
+	}
 	if err != nil && !errors.Is(err, ErrGone) {
 		return PIDSample{}, err
 	}
-	s.PodsMax, s.PodsRunning = pods.max, pods.running
+	s.PodsMax, s.PodsRunning, s.LimitOf = pods.max, pods.use, pods.of
 	return s, nil
 }
 
 func (p *pidFiles) close() {
 	p.pods.Close()
+	p.root.Close()
 	for _, file := range []*File{p.pidMax, p.threadsMax, p.loadavg} {
 		if file != nil {
 			file.Close()
@@ -127,19 +159,11 @@ func (p *pidFiles) close() {
 	}
 }
 
-// podsTasks has the limit on the tasks of all pods together, 0 if there is none, and their number.
-type podsTasks struct{ max, running int64 }
-
-type podsTasksFiles struct {
-	max     *File
-	running *TasksCgroup
-}
-
-// allPodsTasks returns the gauge of the tasks of all pods. A read returns an error that wraps
-// ErrGone while their cgroup is missing or unknown: then only the machine's limit counts.
-func (f FS) allPodsTasks(naming *Naming) *Gauge[podsTasks] {
-	return &Gauge[podsTasks]{open: func() (gaugeFiles[podsTasks], error) {
-		names, err := naming.Names()
+// tasksLimits returns the gauge of the closest limit on the tasks of a cgroup. A read returns an
+// error that wraps ErrGone while there is no such cgroup.
+func (f FS) tasksLimits(cgroup func() (string, error)) *Gauge[bound[int64]] {
+	return &Gauge[bound[int64]]{open: func() (gaugeFiles[bound[int64]], error) {
+		at, err := cgroup()
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrGone, err)
 		}
@@ -147,33 +171,19 @@ func (f FS) allPodsTasks(naming *Naming) *Gauge[podsTasks] {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrGone, err)
 		}
-		limit, err := h.open(names.Kubepods(), "pids.max")
-		if err != nil {
-			return nil, err
-		}
-		running, err := h.OpenTasks(names.Kubepods())
-		if err != nil {
-			limit.Close()
-			return nil, err
-		}
-		return &podsTasksFiles{limit, running}, nil
+		all, err := openLimits(h, at, "pids.max", func(at string) (podCgroup[int64], error) { return h.OpenTasks(at) })
+		return &tasksFiles{all}, err
 	}}
 }
 
-func (p *podsTasksFiles) read(b *Buffer) (t podsTasks, err error) {
-	t.max, err = readParsed(p.max, b, func(content []byte) (int64, error) {
-		limit, _, err := parseLimit(content)
-		return limit, err
-	})
-	if err == nil && t.max > 0 {
-		t.running, err = p.running.Read(b)
-	}
-	return t, err
-}
+type tasksFiles struct{ limits[int64] }
 
-func (p *podsTasksFiles) close() {
-	p.max.Close()
-	p.running.Close()
+func (t *tasksFiles) read(b *Buffer) (bound[int64], error) {
+	running, err := t.limits[0].use.Read(b)
+	if err != nil {
+		return bound[int64]{}, err
+	}
+	return t.closest(b, bound[int64]{use: running}, possibleTasks, TasksOf)
 }
 
 func parsePositive(b []byte) (int64, error) {

@@ -20,6 +20,9 @@ type FilesystemSample struct {
 	// Inodes is 0 if the filesystem does not count inodes, like btrfs.
 	Inodes     int64
 	InodesFree int64
+	// InodesErr says why the numbers of inodes, then 0, cannot be. The sizes may be right: a network
+	// filesystem that does not know its inodes may report 2^64-1.
+	InodesErr error
 }
 
 // Statfs reads the free space and inodes of the filesystem that holds the node's path name. It
@@ -31,17 +34,31 @@ func (f FS) Statfs(name string) (FilesystemSample, error) {
 	if err := retryInterrupted(func() error { return unix.Statfs(path, &s) }); err != nil {
 		return FilesystemSample{}, fileError("statfs", path, err)
 	}
+	sample, err := sampleOf(&s)
+	if err != nil {
+		return FilesystemSample{}, fmt.Errorf("statfs %s: %w", path, err)
+	}
+	return sample, nil
+}
+
+// sampleOf returns the figures of a filesystem, or an error if the sizes cannot be.
+func sampleOf(s *unix.Statfs_t) (f FilesystemSample, err error) {
 	if s.Frsize <= 0 {
-		return FilesystemSample{}, fmt.Errorf("statfs %s: block size %d", path, s.Frsize)
+		return f, fmt.Errorf("block size %d", s.Frsize)
 	}
 	block := uint64(s.Frsize)
-	return FilesystemSample{
-		CapacityBytes:  product(block, s.Blocks),
-		FreeBytes:      product(block, s.Bfree),
-		AvailableBytes: product(block, s.Bavail),
-		Inodes:         product(1, s.Files),
-		InodesFree:     product(1, s.Ffree),
-	}, nil
+	if f.CapacityBytes, f.FreeBytes, err = parts("filesystem", block, s.Blocks, s.Bfree); err != nil {
+		return f, err
+	}
+	free, name := s.Bfree, "free space"
+	if s.Type == unix.BTRFS_SUPER_MAGIC { // it subtracts a reserve for metadata from the free space only
+		free, name = s.Blocks, "filesystem"
+	}
+	if _, f.AvailableBytes, err = parts(name, block, free, s.Bavail); err != nil {
+		return f, err
+	}
+	f.Inodes, f.InodesFree, f.InodesErr = parts("number of inodes", 1, s.Files, s.Ffree)
+	return f, nil
 }
 
 // Resolve returns the path at which this process finds what the node's path name is, without symlinks,
@@ -72,11 +89,14 @@ func (f FS) Device(name string) (uint64, error) {
 	return s.Dev, nil
 }
 
-// product saturates at the largest int64: some network filesystems report 2^63 and more if they
-// do not know the number.
-func product(a, b uint64) int64 {
-	if high, low := bits.Mul64(a, b); high == 0 && low <= math.MaxInt64 {
-		return int64(low)
+// parts returns numbers of units of a size in bytes or inodes, or an error if they cannot be.
+func parts(name string, size, of, units uint64) (whole, part int64, err error) {
+	high, low := bits.Mul64(size, of)
+	switch {
+	case high != 0 || low > math.MaxInt64:
+		return 0, 0, fmt.Errorf("%s: %d times %d is too large", name, of, size)
+	case units > of:
+		return 0, 0, fmt.Errorf("%d of the %s with %d cannot be", units, name, of)
 	}
-	return math.MaxInt64
+	return int64(low), int64(units * size), nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/testos"
 )
@@ -80,6 +82,27 @@ func TestEachProbeIsDocumented(t *testing.T) {
 	for _, p := range probes {
 		if !strings.Contains(table, "`"+p.name+"`") {
 			t.Errorf("docs/operations.md has no row of %s", p.name)
+		}
+	}
+}
+
+// A kubelet and evictd in a container of 9 GiB, on a machine of 32, evicted at thresholds of 32.
+func TestCheckSaysWhichCgroupLimitsTheNode(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"proc/meminfo": "MemTotal: 33554432 kB\n", "proc/loadavg": "0 0 0 1/2000 9\n", "proc/sys/kernel/pid_max": "250400\n", "proc/self/status": "NSpid:\t1\n",
+		"sys/fs/cgroup/cgroup.controllers": "memory pids\n", "sys/fs/cgroup/memory.max": "9663676416\n",
+		"sys/fs/cgroup/memory.current": "1\n", "sys/fs/cgroup/memory.stat": "inactive_file 0\n",
+		"sys/fs/cgroup/pids.max": "2048\n", "sys/fs/cgroup/pids.current": "2040\n",
+	} {
+		testos.Put(t, filepath.Join(root, name), text, 0o600)
+	}
+	cfg := config.Default()
+	cfg.RootDir = root
+	all := run(t.Context(), Options{Config: &cfg, left: new(hang.Left)}, func(p probe) bool { return p.name == "capacity" })
+	for _, want := range []string{"memory.available is counted below the limit of /, 9Gi,", "pid.available is counted below the limit of /, 2048,"} {
+		if !strings.Contains(strings.Join(all.Advice(), "\n"), want) {
+			t.Errorf("%q, want %q", all.Advice(), want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 )
 
 // Capacity returns an error for thresholds above the capacity of this node, as far as the host can
@@ -43,10 +44,21 @@ func tryCapacity(ctx context.Context, n *node, f *Findings) {
 	}
 	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
 	for _, o := range reader.Observe(ctx, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}) {
+		f.limited(o)
 		for _, t := range n.thresholds {
 			if t.Signal == o.Signal && o.State == eviction.Observed {
 				f.aboveCapacity(t, o.Capacity)
 			}
+		}
+	}
+	f.limited(reader.Observe(ctx, []eviction.Signal{eviction.AllocatableMemoryAvailable})[0])
+}
+
+// limited reports a cgroup above the signal's own whose limit is the closest.
+func (f *Findings) limited(o eviction.Observation) {
+	for _, c := range o.Components {
+		if strings.HasPrefix(c.Name, figures.LimitOf) && c.Value == o.Capacity {
+			f.add(Advice, "%s is counted below the %s, %s, which is closer than the limit of the machine or of all pods", o.Signal, c.Name, amount(o.Signal, c.Value))
 		}
 	}
 }

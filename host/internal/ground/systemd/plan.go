@@ -69,7 +69,9 @@ func Plan(ctx context.Context, fs nodefs.FS, endpoint string) ([]Unit, error) {
 		return nil, fmt.Errorf("%w: want a node that systemd has booted", err)
 	}
 	h, err := fs.MemoryHierarchy()
-	node, unread := fs.ReadNodeMemory(nodefs.MemoryRules{})
+	machine := fs.MachineMemory(nodefs.MemoryRules{})
+	defer machine.Close()
+	node, unread := machine.Read(&nodefs.Buffer{})
 	switch {
 	case err != nil || unread != nil:
 		return nil, cmp.Or(err, unread)
@@ -90,7 +92,7 @@ func Plan(ctx context.Context, fs nodefs.FS, endpoint string) ([]Unit, error) {
 		}
 		services = append(services, evictd)
 	}
-	return figures(h, append(services, Unit{Cgroup: runtime, WantBytes: runtimeFloor}), node.LimitBytes)
+	return figures(h, append(services, Unit{Cgroup: runtime, WantBytes: runtimeFloor}), node.TotalBytes)
 }
 
 // figures fills in the figures of services on a node with so many bytes, and adds the slices above.

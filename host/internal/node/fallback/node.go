@@ -53,15 +53,22 @@ type podReader func(*eviction.Pod, *nodefs.Buffer) eviction.Measurement
 
 func (n node) podMemory() (podReader, error) {
 	return n.pods(nodefs.FS.MemoryHierarchy, func(h nodefs.Hierarchy, naming *nodefs.Naming) podReader {
-		from := h.PodMemory(naming).KeepingNone()
-		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement { return figures.PodMemory(from, pod, b) }
+		from, gauge := h.PodMemory(naming).KeepingNone(), n.fs.MachineMemory(nodefs.MemoryRules{})
+		defer gauge.Close()
+		machine, _ := gauge.Read(&nodefs.Buffer{}) // else any amount can be
+		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
+			return figures.PodMemory(from, pod, machine.Whole(), b)
+		}
 	})
 }
 
 func (n node) podTasks() (podReader, error) {
 	return n.pods(nodefs.FS.PIDsHierarchy, func(h nodefs.Hierarchy, naming *nodefs.Naming) podReader {
 		from := h.PodTasks(naming).KeepingNone()
-		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement { return figures.PodTasks(from, pod, b) }
+		s, _ := n.fs.ReadPIDs(naming)
+		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
+			return figures.PodTasks(from, pod, s.Whole(), b)
+		}
 	})
 }
 

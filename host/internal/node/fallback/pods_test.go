@@ -57,6 +57,28 @@ func TestPodsAreMeasuredAsThePluginsDo(t *testing.T) {
 	}
 }
 
+// The host ranked a pod first that used more than the machine has.
+func TestPodsWithFiguresThatCannotBeAreNotMeasured(t *testing.T) {
+	facts := madeUp(t)
+	pods := podsOn(t, facts)
+	for name, text := range map[string]string{
+		"memory/kubepods/burstable/poda/memory.usage_in_bytes": fmt.Sprintln(1 << 50),
+		"pids/kubepods/podb/pids.current":                      "5000000\n",
+	} {
+		testos.Put(t, filepath.Join(facts.RootDir, "sys/fs/cgroup", name), text, 0o644)
+	}
+	r := New(facts)
+	for s, want := range map[eviction.Signal]string{eviction.MemoryAvailable: "gone ", eviction.PIDAvailable: "a gone "} {
+		got := ""
+		for _, m := range r.Measure(t.Context(), s, pods) {
+			got += m.UID + " "
+		}
+		if got != want {
+			t.Errorf("%s: %q are measured, want %q", s, got, want)
+		}
+	}
+}
+
 func TestACgroupThatHangsDelaysNoPod(t *testing.T) {
 	facts := madeUp(t)
 	pods := podsOn(t, facts)

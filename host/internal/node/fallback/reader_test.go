@@ -116,6 +116,36 @@ func TestAllPodsTogether(t *testing.T) {
 	}
 }
 
+// The limits of a tenant's cgroup and of a container were reached, and all signals had plenty.
+func TestTheHostSeesLimitsAboveTheCgroupOfAllPods(t *testing.T) {
+	facts := madeUp(t)
+	facts.CgroupRoot = "/tenant"
+	for name, text := range map[string]string{
+		"memory/memory.limit_in_bytes": fmt.Sprintln(int64(5) << 30), "pids/tasks": "", "pids/pids.max": "2048\n", "pids/pids.current": "2040\n",
+		"memory/tenant/memory.limit_in_bytes": fmt.Sprintln(int64(2) << 30), "memory/tenant/memory.usage_in_bytes": fmt.Sprintln(int64(1) << 30), "memory/tenant/memory.stat": "total_inactive_file 0\n",
+		"memory/tenant/kubepods/memory.limit_in_bytes": "9223372036854771712\n", "memory/tenant/kubepods/memory.usage_in_bytes": "1\n", "memory/tenant/kubepods/memory.stat": "total_inactive_file 0\n",
+		"pids/tenant/kubepods/pids.max": "max\n", "pids/tenant/kubepods/pids.current": "30\n",
+	} {
+		testos.Put(t, filepath.Join(facts.RootDir, "sys/fs/cgroup", name), text, 0o644)
+	}
+	for s, o := range observe(t, New(facts), eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable) {
+		want := map[eviction.Signal][]any{
+			eviction.MemoryAvailable:            {3 << 30, 5 << 30, "limit of /"},
+			eviction.AllocatableMemoryAvailable: {1 << 30, 2 << 30, "limit of /tenant"},
+			eviction.PIDAvailable:               {8, 2048, "limit of /"},
+		}[s]
+		limit := ""
+		for _, c := range o.Components {
+			if c.Value == o.Capacity {
+				limit = c.Name
+			}
+		}
+		if got := fmt.Sprint(o.Available, o.Capacity, limit); got != fmt.Sprint(want...) {
+			t.Errorf("%s: %s, want %v", s, got, want)
+		}
+	}
+}
+
 func TestWhatCannotBeReadIsUnknownWithTheReason(t *testing.T) {
 	facts := eviction.NodeFacts{RootDir: t.TempDir(), CgroupDriver: "cgroupfs", KubeletRootDir: "/var/lib/kubelet"}
 	r := New(facts)

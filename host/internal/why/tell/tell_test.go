@@ -71,6 +71,12 @@ func TestAnExplanationIsTrue(t *testing.T) {
 			hard(r)
 			r.Thresholds[1].MinReclaim, r.Observations[0].Available = "500Mi", 1100<<20
 		}, "available, to hold until its minimum reclaim is there, met since 12:00:20", "below it"},
+		{"a limit above the pods", func(r *decision.Decision) {
+			r.Observations[0].Components = map[string]int64{"limit of /tenant": r.Observations[0].Capacity}
+		}, "available, the limit of /tenant", "limit of /,"},
+		{"a limit that is not the closest", func(r *decision.Decision) {
+			r.Observations[0].Components = map[string]int64{"limit of /tenant": 1}
+		}, "available", "/tenant"},
 		{"a ranker that writes to the terminal", func(r *decision.Decision) {
 			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
 		}, "idle", "\x1b"},

@@ -14,6 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 )
 
 const (
@@ -162,18 +163,23 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	}
 	text, hard := p.String(), ", below it since "
 	if o := w.r.Observation(t.Signal); o != nil {
-		figures := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+		available := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+		for name, v := range o.Components {
+			if strings.HasPrefix(name, figures.LimitOf) && v == o.Capacity {
+				available += ", the " + name
+			}
+		}
 		amount := p.Amount(o.Capacity)
 		switch more := o.Available - amount.Value(); {
 		case o.State != decision.StateObserved:
-			figures, hard = ": the signal was "+o.State, ", met since "
+			available, hard = ": the signal was "+o.State, ", met since "
 		case amount.CmpInt64(o.Available) > 0:
 		case t.Since == nil:
-			figures += ", " + w.amount(o.Signal, more) + " more than that"
+			available += ", " + w.amount(o.Signal, more) + " more than that"
 		default:
 			hard = ", to hold until its minimum reclaim is there, met since "
 		}
-		text += figures
+		text += available
 	}
 	switch {
 	case t.Since == nil:

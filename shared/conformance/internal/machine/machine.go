@@ -38,12 +38,12 @@ var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObse
 }}
 
 // capacities returns the machine's capacities by the kubelet's formulas, for memory and tasks:
-// only the vendor knows which disk a signal is about. It omits what cannot be read, and tasks
-// if the limit of all pods is the closer one, since a plugin may ignore that limit.
+// only the vendor knows which disk a signal is about. It omits what cannot be read, and what
+// a cgroup limits closer than the machine does, since a plugin may ignore that limit.
 func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
 	all := map[eviction.Signal]int64{}
 	fs := nodefs.FS{Root: "/"}
-	if m, err := fs.ReadNodeMemory(nodefs.MemoryRules{Capped: true}); err == nil && m.Limited {
+	if m, err := fs.ReadNodeMemory(nodefs.MemoryRules{Capped: true}); err == nil && m.LimitOf == "" {
 		all[eviction.MemoryAvailable] = m.CapacityBytes
 	}
 	if naming, err := fs.Naming(node.CgroupRoot, node.CgroupDriver); err == nil {
