@@ -10,8 +10,10 @@ import (
 // (pkg/apis/core/v1/defaults.go:SetDefaults_Pod). Every reader of pods that are not from the API server
 // calls it: they may be written by hand.
 func SetDefaults(pod *v1.Pod) {
-	if pod.Spec.TerminationGracePeriodSeconds == nil {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace == nil {
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(v1.DefaultTerminationGracePeriodSeconds))
+	} else if *grace < 0 {
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	}
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -38,12 +40,13 @@ func defaultPodRequests(pod *v1.Pod) {
 		return
 	}
 	ofContainers := resource.AggregateContainerRequests(pod, resource.PodResourcesOptions{})
-	for _, from := range []v1.ResourceList{ofContainers, r.Limits} {
-		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-			if q, ok := from[name]; ok {
-				request(r, name, q)
-			}
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if q, ok := ofContainers[name]; ok {
+			request(r, name, q)
 		}
+	}
+	for name, limit := range r.Limits {
+		request(r, name, limit)
 	}
 }
 
