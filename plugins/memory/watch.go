@@ -81,7 +81,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if n.hierarchy.Version == nodefs.V1 {
-		a = newAlarm(func() (string, error) { return n.cgroupDir(s) }, rings)
+		a = newAlarm(func() (string, error) { return n.cgroupDir(s) }, rings, n.silent[s])
 		running.Go(func() {
 			defer stop() // in case of a panic
 			a.run(ctx)
