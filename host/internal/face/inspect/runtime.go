@@ -27,6 +27,7 @@ import (
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // callTimeout bounds a call to the container runtime on its local socket.
@@ -166,6 +167,10 @@ func tryPodDirs(_ context.Context, n *node, f *Findings) {
 
 // tryCgroups checks the cgroups of the running pods, like the daemon each minute.
 func tryCgroups(ctx context.Context, n *node, f *Findings) {
+	if missing := n.missingControllers(); len(missing) > 0 { // then not cgroupRoot is wrong
+		f.addAll(Error, missing...)
+		return
+	}
 	watch := parts.WatchCgroups(n.c, n.running, cgroups.Options{
 		Tell: func(context.Context, string) error { return nil }, Tally: func(int) {}, Log: slog.New(slog.DiscardHandler),
 		Running: func(context.Context) (running []cgroups.Pod, err error) {
@@ -187,6 +192,16 @@ func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	} else if problem := watch.Status().Problem; problem != "" {
 		f.add(Warning, "cgroupRoot: %q: %s", n.c.CgroupRoot, problem)
 	}
+}
+
+// missingControllers returns an error for each controller that the kernel does not have.
+func (n *node) missingControllers() (all []error) {
+	for _, find := range []func(nodefs.FS) (nodefs.Hierarchy, error){nodefs.FS.MemoryHierarchy, nodefs.FS.PIDsHierarchy} {
+		if _, err := find(n.fs); errors.As(err, new(nodefs.MissingController)) {
+			all = append(all, err)
+		}
+	}
+	return all
 }
 
 // tryKubeletPods finds pods that a kubelet has from its API server, and that have no manifest on

@@ -117,7 +117,10 @@ func tryPlugins(ctx context.Context, n *node, f *Findings) {
 			n.tryObserve(ctx, s, f)
 		}
 	})
-	f.addAll(Error, errs...)
+	missing := n.missingControllers()
+	f.addAll(Error, slices.DeleteFunc(errs, func(err error) bool { // another probe reports that
+		return err != nil && slices.ContainsFunc(missing, func(m error) bool { return strings.Contains(err.Error(), m.Error()) })
+	})...)
 }
 
 // tryObserve performs the observing part of a pass.
