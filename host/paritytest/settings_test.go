@@ -433,7 +433,7 @@ func TestASettingThatTheKubeletLeavesOut(t *testing.T) {
 		}
 		loaded = append(loaded, k)
 	}
-	if got := loaded[0].Config.Beside(&loaded[1].Config); got != nil {
+	if got := loaded[1].Beside(&loaded[0].Config); got != nil {
 		t.Errorf("left out, and as the kubelet defaults it: %+v", got)
 	}
 }

@@ -41,7 +41,7 @@ type node struct {
 	allocatable  *nodefs.MemoryGauge
 	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
 	pollInterval time.Duration
-	// silent is that of the plugin.
+	// silent belongs to the plugin.
 	silent map[eviction.Signal]*atomic.Bool
 }
 

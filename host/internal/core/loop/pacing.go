@@ -61,7 +61,7 @@ func (oneVictim) mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold
 		first, _ := c.choice.First()
 		return l.victims.Relief.Chosen(t, l.observer.Last(t.Signal), first, c.choice.Total(p.pin, l.observer.Thresholds.Layout, t.Signal))
 	}
-	if l.victims.Pretending(func(s eviction.Signal) bool { return l.conditionOf(s) == t.Definition().Condition }) {
+	if l.victims.Pretending(func(s eviction.Signal) bool { return l.observer.Thresholds.Condition(s) == t.Definition().Condition }) {
 		return false
 	}
 	o := l.observer.Last(t.Signal)
@@ -111,12 +111,6 @@ func (kubelet) evicted(*Loop, eviction.Condition) {}
 func (kubelet) await() victim.Await { return victim.AwaitKubelet }
 
 func (kubelet) limitPause(*limitCheck, time.Duration) time.Duration { return 0 }
-
-// conditionOf returns the condition of a signal with a threshold.
-func (l *Loop) conditionOf(s eviction.Signal) eviction.Condition {
-	t, _ := l.observer.Thresholds.Of(s)
-	return t.Definition().Condition
-}
 
 // measureAgain measures the current usage of t's victims that are still terminating.
 func measureAgain(ctx context.Context, l *Loop, p *pass, t policy.Threshold, uids []string) {

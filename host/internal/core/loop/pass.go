@@ -148,7 +148,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	logThresholds(l.options.Log, p, before, l.state)
 	l.victims.EndPretence(func(v *victim.Victim) bool { // a later pressure is another one
 		return !v.Limit && !slices.ContainsFunc(l.observer.Thresholds.InForce(), func(t policy.Threshold) bool {
-			return t.Definition().Condition == l.conditionOf(v.Signal) && l.state.Observed(t)
+			return t.Definition().Condition == l.observer.Thresholds.Condition(v.Signal) && l.state.Observed(t)
 		})
 	})
 	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, l.settings.pacer().waits(&p.assessment), l.observer.Last)

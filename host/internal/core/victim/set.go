@@ -370,7 +370,7 @@ func (s *Set) EndPretence(of func(*Victim) bool) {
 // Pretending reports whether a victim of a dry run, for one of these signals, delays the next one,
 // like a terminating pod. It frees nothing, so no relief is expected of it.
 func (s *Set) Pretending(of func(eviction.Signal) bool) bool {
-	return s.any(func(v *Victim) bool { return v.ending() && v.pretends() && of(v.Signal) })
+	return s.any(func(v *Victim) bool { return v.ending() && v.DryRun && !v.Limit && of(v.Signal) })
 }
 
 // Leaving returns the terminating pods by uid. A pod that a threshold would have evicted in a dry run
@@ -378,7 +378,7 @@ func (s *Set) Pretending(of func(eviction.Signal) bool) bool {
 func (s *Set) Leaving() map[string]bool {
 	leaving := map[string]bool{}
 	for _, v := range s.victims {
-		leaving[v.UID] = leaving[v.UID] || v.ending() && !v.pretends()
+		leaving[v.UID] = leaving[v.UID] || v.ending() && (!v.DryRun || v.Limit)
 	}
 	return leaving
 }

@@ -163,9 +163,6 @@ func (v *Victim) EndedAt() time.Time { return v.endedAt }
 
 func (v *Victim) ending() bool { return v.endedAt.IsZero() }
 
-// pretends reports whether v is a victim of a threshold in a dry run.
-func (v *Victim) pretends() bool { return v.DryRun && !v.Limit }
-
 // matters reports whether anything still depends on v.
 func (v *Victim) matters(now time.Time) bool {
 	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor

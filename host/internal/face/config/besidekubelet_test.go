@@ -25,7 +25,7 @@ func besideKubelet(t *testing.T, own []string, kubelet string) map[string]beside
 		t.Fatal(err)
 	}
 	all := map[string]beside.Finding{}
-	for _, f := range slices.Concat(beside.Compare(ours, k.Thresholds, beside.Node{}), c.Beside(&k.Config)) {
+	for _, f := range slices.Concat(beside.Compare(ours, k.Thresholds, beside.Node{}), k.Beside(&c)) {
 		all[f.Signal] = f
 	}
 	return all

@@ -49,31 +49,27 @@ func LoadKubelet(file, dir string) (Kubelet, error) {
 	return Kubelet{Thresholds: thresholds, Reserved: reserved, Config: c}, report(errs)
 }
 
-// Beside returns a finding for each key that both configurations have, with different values. A text
-// says where something of the node is, and must be the same. Keys of thresholds are left out:
-// beside.Compare compares these by signal.
-func (c *Config) Beside(kubelet *Config) (all []beside.Finding) {
-	gates := *kubelet
+// Beside returns a finding for each key that c has too, with another value. A text says where something
+// of the node is, and must be the same. Thresholds are left out: beside.Compare has them by signal.
+func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
+	gates := k.Config
 	gates.Compatibility, gates.KubeletVersion = c.Compatibility, c.KubeletVersion
 	sameGates := !slices.ContainsFunc(features, func(name string) bool { return c.Feature(name) != gates.Feature(name) })
 	for _, f := range tables[reflect.TypeFor[Config]()] {
 		if f.kubelet == "" || f.beside == "signals" || f.name == "featureGates" && sameGates {
 			continue
 		}
-		ours, theirs := f.shown(c), f.shown(kubelet)
+		shown := func(c *Config) string { // without the brackets of lists and mappings
+			return strings.Trim(strings.TrimPrefix(text(f.in(reflect.ValueOf(c).Elem()).Interface()), "map["), "[]")
+		}
+		ours, theirs := shown(c), shown(&k.Config)
 		given := ours != "" && theirs != ""
-		if ours == theirs || place(ours, c.RootDir) == place(theirs, "/") || f.beside == "detected" && !given {
+		inherited := f.name == "imageEndpoint" && c.ImageEndpoint == c.RuntimeEndpoint && k.Config.ImageEndpoint == k.Config.RuntimeEndpoint
+		if ours == theirs || place(ours, c.RootDir) == place(theirs, "/") || f.beside == "detected" && !given || inherited {
 			continue
 		}
-		finding := beside.Finding{
-			Signal: f.kubelet, About: beside.Setting, Fix: given && f.typ.Kind() == reflect.String,
-			Text: fmt.Sprintf("evictd has %s, the kubelet %s", cmp.Or(ours, "none"), cmp.Or(theirs, "none")),
-		}
-		if finding.Fix {
-			// Without an imageServiceEndpoint the runtime's counts, on both sides.
-			if f.name == "imageEndpoint" && c.ImageEndpoint == c.RuntimeEndpoint && kubelet.ImageEndpoint == kubelet.RuntimeEndpoint {
-				continue
-			}
+		finding := beside.Finding{Signal: f.kubelet, About: beside.Setting, Text: fmt.Sprintf("evictd has %s, the kubelet %s", cmp.Or(ours, "none"), cmp.Or(theirs, "none"))}
+		if finding.Fix = given && f.typ.Kind() == reflect.String; finding.Fix {
 			finding.Text += ": " + f.name + " must name the same as the kubelet's " + f.kubelet
 		}
 		all = append(all, finding)
@@ -81,19 +77,10 @@ func (c *Config) Beside(kubelet *Config) (all []beside.Finding) {
 	return all
 }
 
-// shown returns the field's value in c, without the brackets of lists and mappings.
-func (f field) shown(c *Config) string {
-	return strings.Trim(strings.TrimPrefix(text(f.in(reflect.ValueOf(c).Elem()).Interface()), "map["), "[]")
-}
-
-// place returns the place on the node that a text names, seen from rootDir: /var/run is a link to
-// /run everywhere.
+// place returns the place on the node that a text names, seen from rootDir.
 func place(text, rootDir string) string {
 	path := strings.TrimPrefix(strings.TrimPrefix(text, "unix://"), strings.TrimSuffix(rootDir, "/"))
-	if rest, ok := strings.CutPrefix(path, "/var/run/"); ok {
-		return "/run/" + rest
-	}
-	return path
+	return strings.Replace(path, "/var/run/", "/run/", 1) // a link everywhere
 }
 
 // unwrap extracts the configuration from a response of /configz. Before about v1.30 it lacks

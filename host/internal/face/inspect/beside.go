@@ -49,7 +49,7 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	if falls != nil && c.StateDir != "" {
 		node.Falls = falls(c.StateDir)
 	}
-	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), c.Beside(&kubelet.Config)...)
+	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), kubelet.Beside(c)...)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
 	if !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative {
 		settings.CgroupsPerQOS = true

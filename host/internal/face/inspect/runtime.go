@@ -167,8 +167,8 @@ func tryPodDirs(_ context.Context, n *node, f *Findings) {
 
 // tryCgroups checks the cgroups of the running pods, like the daemon each minute.
 func tryCgroups(ctx context.Context, n *node, f *Findings) {
-	if missing := n.missingControllers(); len(missing) > 0 { // then not cgroupRoot is wrong
-		f.addAll(Error, missing...)
+	if _, err := n.fs.MemoryHierarchy(); errors.As(err, new(nodefs.MissingController)) { // then not cgroupRoot is wrong
+		f.addAll(Error, err)
 		return
 	}
 	watch := parts.WatchCgroups(n.c, n.running, cgroups.Options{
@@ -192,16 +192,6 @@ func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	} else if problem := watch.Status().Problem; problem != "" {
 		f.add(Warning, "cgroupRoot: %q: %s", n.c.CgroupRoot, problem)
 	}
-}
-
-// missingControllers returns an error for each controller that the kernel does not have.
-func (n *node) missingControllers() (all []error) {
-	for _, find := range []func(nodefs.FS) (nodefs.Hierarchy, error){nodefs.FS.MemoryHierarchy, nodefs.FS.PIDsHierarchy} {
-		if _, err := find(n.fs); errors.As(err, new(nodefs.MissingController)) {
-			all = append(all, err)
-		}
-	}
-	return all
 }
 
 // tryKubeletPods finds pods that a kubelet has from its API server, and that have no manifest on

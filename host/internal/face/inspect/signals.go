@@ -24,6 +24,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // Capacity returns an error for thresholds above the capacity of this node, as far as the host can
@@ -117,9 +118,8 @@ func tryPlugins(ctx context.Context, n *node, f *Findings) {
 			n.tryObserve(ctx, s, f)
 		}
 	})
-	missing := n.missingControllers()
-	f.addAll(Error, slices.DeleteFunc(errs, func(err error) bool { // another probe reports that
-		return err != nil && slices.ContainsFunc(missing, func(m error) bool { return strings.Contains(err.Error(), m.Error()) })
+	f.addAll(Error, slices.DeleteFunc(errs, func(err error) bool { // tryCgroups reports that
+		return err != nil && strings.Contains(err.Error(), nodefs.MissingController("memory").Error())
 	})...)
 }
 

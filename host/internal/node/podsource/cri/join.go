@@ -114,8 +114,9 @@ func (j *join) list(listed map[string]listedPod, asked time.Time) {
 }
 
 // result returns the manifests by uid and all problems, in the order of file names, those of static
-// pods first. all reports that every manifest is used and no file of a running pod is gone. Of several manifests with one uid the first that matches the pod counts, or the first
-// one while nothing is known of the pod.
+// pods first. Of several manifests with one uid the first that matches the pod counts, or the first
+// one while nothing is known of the pod. all reports that every manifest is used, and that no file of
+// a running pod is gone.
 func (j *join) result() (byUID map[string]*manifest, problems []pods.Problem, all bool) {
 	byUID, problems = j.static.result()
 	if j.unread != nil {
