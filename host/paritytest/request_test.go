@@ -9,14 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	resourcehelper "k8s.io/component-helpers/resource"
 	v1resource "k8s.io/kubernetes/pkg/api/v1/resource"
+	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/features"
 
 	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
 	"github.com/evictd/evictd/host/internal/core/pods"
@@ -151,3 +157,37 @@ type unsaved struct{}
 
 func (unsaved) SavePods([]byte) error     { return nil }
 func (unsaved) LoadPods() ([]byte, error) { return nil, nil }
+
+// What a pod requests that no API server has seen is what the API server would have made of it.
+func TestRequestsAreDefaultedAsByTheAPIServer(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.PodLevelResourcesFixDefaulting, false) // else they are not in one function
+	random := rand.New(rand.NewPCG(1, 2))
+	names := []v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU, v1.ResourceEphemeralStorage, "hugepages-2Mi", "example.com/gpu"}
+	for i := range 2000 {
+		p := randomPod(random, fmt.Sprint("uid-", i))
+		for _, containers := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+			for j := range containers {
+				containers[j].Resources.Limits = requests(random, names...)
+			}
+		}
+		if p.Spec.Resources != nil { // with requests of huge pages no limit of the containers becomes the pod's
+			p.Spec.Resources.Limits = requests(random, v1.ResourceMemory, v1.ResourceCPU)
+			p.Spec.Resources.Requests["hugepages-2Mi"] = quantity.MustParse("2Mi")
+		}
+		if random.IntN(2) == 0 {
+			p.Spec.TerminationGracePeriodSeconds = new(int64(random.IntN(4) - 2))
+		}
+		want := p.DeepCopy()
+		corev1.SetObjectDefaults_Pod(want)
+		pods.SetDefaults(p)
+		relevant := func(p *v1.Pod) (out []any) {
+			for _, c := range append(p.Spec.Containers, p.Spec.InitContainers...) {
+				out = append(out, c.Resources)
+			}
+			return append(out, p.Spec.Resources, p.Spec.TerminationGracePeriodSeconds)
+		}
+		if diff := cmp.Diff(relevant(want), relevant(p), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("pod %d (-API server +evictd):\n%s", i, diff)
+		}
+	}
+}

@@ -411,3 +411,29 @@ func TestDropInsAreMergedAsByTheKubelet(t *testing.T) {
 		}
 	}
 }
+
+// What a kubelet's file leaves out has the value that the kubelet gives it.
+func TestASettingThatTheKubeletLeavesOut(t *testing.T) {
+	versioned := &v1beta1.KubeletConfiguration{}
+	conversion.SetDefaults_KubeletConfiguration(versioned)
+	versioned.APIVersion, versioned.Kind = v1beta1.SchemeGroupVersion.String(), "KubeletConfiguration"
+	all, err := yaml.Marshal(versioned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loaded []config.Kubelet
+	for _, text := range []string{"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n", string(all)} {
+		file := filepath.Join(t.TempDir(), "kubelet.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k, err := config.LoadKubelet(file, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded = append(loaded, k)
+	}
+	if got := loaded[1].Beside(&loaded[0].Config); got != nil {
+		t.Errorf("left out, and as the kubelet defaults it: %+v", got)
+	}
+}

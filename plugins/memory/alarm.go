@@ -39,6 +39,8 @@ type alarm struct {
 	rings chan<- string
 	// armed is the level in force, 0 for none.
 	armed atomic.Int64
+	// silent outlives the alarm: the log says once that there are no notifications, until there are.
+	silent *atomic.Bool
 
 	// The watcher's last request; only the watcher uses these fields.
 	asked   int64
@@ -52,8 +54,8 @@ type wanted struct {
 	level   int64
 }
 
-func newAlarm(dir func(string) (string, error), rings chan<- string) *alarm {
-	return &alarm{dir: dir, want: make(chan wanted, 1), rings: rings}
+func newAlarm(dir func(string) (string, error), rings chan<- string, silent *atomic.Bool) *alarm {
+	return &alarm{dir: dir, want: make(chan wanted, 1), rings: rings, silent: silent}
 }
 
 // follow requests a new level if the last one no longer serves. Only the watcher calls it.
@@ -88,7 +90,6 @@ func (a *alarm) ready() bool { return a.asked != 0 && a.armed.Load() == a.asked 
 func (a *alarm) run(ctx context.Context) {
 	var current *registration
 	defer func() { current.close() }()
-	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,13 +99,15 @@ func (a *alarm) run(ctx context.Context) {
 			current.close()
 			current = next
 			level := w.level
-			if err != nil {
+			switch {
+			case err != nil:
 				level = 0
-				if !failing {
+				if !a.silent.Swap(true) {
 					slog.Warn("memory cgroup gives no notifications, polling instead", "error", err)
 				}
+			case level != 0:
+				a.silent.Store(false)
 			}
-			failing = err != nil
 			a.armed.Store(level)
 			a.ring()
 		}

@@ -2,9 +2,13 @@ package memory
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/leaks"
 	"github.com/evictd/evictd/test/harness/testos"
 )
 
@@ -436,4 +441,65 @@ func writeTree(t *testing.T, root string, files map[string]string) {
 		path := filepath.Join(root, name)
 		testos.Put(t, path, content, 0o644)
 	}
+}
+
+// After a reload the former descriptors were open until the garbage collector ran: 1,226 for 620.
+func TestReloadsLeaveDescriptorsOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	f := facts(t, "node-v2")
+	p := configured(t, f)
+	use := func() leaks.Count {
+		observeBoth(t, p)
+		if got := measure(t, p, eviction.DetailPod, eviction.Pod{UID: podUID, QoSClass: "Burstable"}); len(got) != 1 || got[0].State != eviction.Measured {
+			t.Fatalf("measured %+v, want the pod, so that its files are open", got)
+		}
+		return leaks.Now(t)
+	}
+	before := use()
+	for range 10 {
+		if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: f}); err != nil {
+			t.Fatal(err)
+		}
+		use()
+	}
+	if now := use(); now.Files > before.Files {
+		t.Errorf("%d descriptors after reloads, want %d as before", now.Files, before.Files)
+	}
+}
+
+// The same warning came with each start of the watch and each eviction, 148 times.
+func TestThatThereAreNoNotificationsIsSaidAgain(t *testing.T) {
+	var log strings.Builder
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	dir, silent := t.TempDir(), new(atomic.Bool)
+	for _, name := range []string{"memory.usage_in_bytes", "cgroup.event_control"} {
+		testos.WriteFile(t, filepath.Join(dir, name), "", 0o600)
+	}
+	levels := func(err error, levels ...int64) { // of a watch
+		ctx, cancel := context.WithCancel(t.Context())
+		rings := make(chan string, 1)
+		a := newAlarm(func(string) (string, error) { return dir, err }, rings, silent)
+		var running sync.WaitGroup
+		running.Go(func() { a.run(ctx) })
+		for _, level := range levels {
+			a.want <- wanted{level: level}
+			<-rings // when it is set, or cannot be
+		}
+		cancel()
+		running.Wait()
+	}
+	wants := func(when string, want int) {
+		t.Helper()
+		if got := strings.Count(log.String(), "memory cgroup gives no notifications"); got != want {
+			t.Errorf("%s: said %d times, want %d:\n%s", when, got, want, &log)
+		}
+	}
+	levels(errors.New("no such file"), 1<<20, 0, 2<<20, 0, 3<<20)
+	wants("levels come and go", 1)
+	levels(errors.New("no such file"), 1<<20)
+	wants("another watch", 1)
+	levels(nil, 1<<20)
+	levels(errors.New("no such file"), 1<<20, 2<<20)
+	wants("it had worked meanwhile", 2)
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/sdk/summary"
@@ -24,8 +25,8 @@ type config struct {
 	PollInterval string `json:"pollInterval"`
 }
 
-// node holds the sources of one configuration. The garbage collector closes its descriptors
-// after it has been replaced and no call uses it any more.
+// node holds the sources of one configuration. Its descriptors are closed after it has been replaced
+// and no call uses it any more.
 type node struct {
 	// summary, if not nil, replaces all native figures. The machine is still watched if possible,
 	// since a summary does not notify when memory runs out.
@@ -41,6 +42,18 @@ type node struct {
 	allocatable  *nodefs.MemoryGauge
 	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
 	pollInterval time.Duration
+	// silent belongs to the plugin.
+	silent map[eviction.Signal]*atomic.Bool
+}
+
+func (n *node) close() {
+	n.total.Close()
+	n.allocatable.Close()
+	n.pods.Close()
+	n.machine.Close()
+	if n.summary != nil {
+		n.summary.Close()
+	}
 }
 
 func (c config) pollInterval() (time.Duration, error) {

@@ -201,7 +201,7 @@ func TestAFigureThatVanishesMeetsNothing(t *testing.T) {
 }
 
 func TestTheLevelIsSetAgainOnlyWhenItIsOff(t *testing.T) {
-	a := newAlarm(nil, nil)
+	a := newAlarm(nil, nil, nil)
 	now := time.Unix(1000, 0)
 	limitOf := ""
 	asks := func(level, usage int64) bool {

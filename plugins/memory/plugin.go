@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary"
@@ -21,7 +22,7 @@ import (
 
 // New returns the memory plugin.
 func New() sdk.Plugin {
-	p := new(plugin)
+	p := &plugin{silent: map[eviction.Signal]*atomic.Bool{eviction.MemoryAvailable: {}, eviction.AllocatableMemoryAvailable: {}}}
 	return sdk.Plugin{
 		Name:       "memory",
 		Version:    "1",
@@ -38,6 +39,8 @@ func New() sdk.Plugin {
 // begins until it ends.
 type plugin struct {
 	current sdk.Current[*node]
+	// silent: the log says that the signal's cgroup gives no notifications.
+	silent map[eviction.Signal]*atomic.Bool
 }
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
@@ -65,13 +68,12 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		allocatable:  hierarchy.AllPodsMemory(naming),
 		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,
+		silent:       p.silent,
 	}
-	var closed func()
 	if facts.SummarySocket != "" {
 		next.summary = &summary.Source{Socket: facts.SummarySocket}
-		closed = next.summary.Close
 	}
-	p.current.Set(next, closed)
+	p.current.Set(next, next.close)
 	return nil
 }
 

@@ -91,7 +91,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 			}
 			cgroup, err := n.cgroup(s)
 			return n.hierarchy.Path(cgroup), err
-		}, rings)
+		}, rings, n.silent[s])
 		running.Go(func() {
 			defer stop() // in case of a panic
 			a.run(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/leaks"
 	"github.com/evictd/evictd/test/harness/testos"
 )
 
@@ -257,5 +259,31 @@ func TestFromTheNodeToASummaryAndBack(t *testing.T) {
 		if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available != step.want {
 			t.Errorf("observed %+v, %v, want %d available", reply, err, step.want)
 		}
+	}
+}
+
+// After a reload the former descriptors were open until the garbage collector ran.
+func TestReloadsLeaveDescriptorsOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	f := facts(t, "node-v2")
+	p := native(t, f)
+	use := func() leaks.Count {
+		if _, err := observe(t, p, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := measure(t, p, eviction.Pod{UID: podUID, QoSClass: "Burstable"}); len(got) != 1 || got[0].State != eviction.Measured {
+			t.Fatalf("measured %+v, want the pod, so that its files are open", got)
+		}
+		return leaks.Now(t)
+	}
+	before := use()
+	for range 10 {
+		if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: f}); err != nil {
+			t.Fatal(err)
+		}
+		use()
+	}
+	if now := use(); now.Files > before.Files {
+		t.Errorf("%d descriptors after reloads, want %d as before", now.Files, before.Files)
 	}
 }

@@ -62,7 +62,8 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	if err := errors.Join(namespaceErr, namingErr, hierarchyErr); err != nil {
 		return err
 	}
-	p.current.Set(&node{gauge: fs.PIDs(naming), pods: hierarchy.PodTasks(naming)}, nil)
+	next := &node{gauge: fs.PIDs(naming), pods: hierarchy.PodTasks(naming)}
+	p.current.Set(next, func() { next.gauge.Close(); next.pods.Close() })
 	return nil
 }
 
@@ -74,8 +75,8 @@ type config struct {
 	NestedNode bool `json:"nestedNode"`
 }
 
-// node holds the sources of one configuration. The garbage collector closes its descriptors
-// after it has been replaced and no call uses it any more.
+// node holds the sources of one configuration. Its descriptors are closed after it has been replaced
+// and no call uses it any more.
 type node struct {
 	// summary, if not nil, replaces all native sources.
 	summary *summary.Source

@@ -68,7 +68,34 @@ func (f FS) hierarchy(c controller) (Hierarchy, error) {
 		}
 		errs = append(errs, err)
 	}
+	if f.kernelLacks(c.name) {
+		return Hierarchy{}, MissingController(c.name)
+	}
 	return Hierarchy{}, fmt.Errorf("no cgroup hierarchy with a %s controller: %w", c.name, errors.Join(errs...))
+}
+
+// A MissingController is a cgroup controller that the kernel was built or started without.
+type MissingController string
+
+// Error implements error.
+func (c MissingController) Error() string {
+	return fmt.Sprintf("the kernel has no %[1]s cgroup controller: add cgroup_enable=%[1]s to its command line", string(c))
+}
+
+// kernelLacks reports whether the kernel says that a controller is off, or does not list it.
+func (f FS) kernelLacks(controller string) bool {
+	file, err := f.Open("/proc/cgroups")
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	content, err := file.Read(&Buffer{})
+	for line := range bytes.Lines(content) {
+		if fields := bytes.Fields(line); len(fields) == 4 && string(fields[0]) == controller {
+			return string(fields[3]) == "0"
+		}
+	}
+	return err == nil
 }
 
 func (h Hierarchy) serves(c controller) error {

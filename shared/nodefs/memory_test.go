@@ -74,6 +74,39 @@ func TestNodeWithoutMemoryControllerNamesWhatWasTried(t *testing.T) {
 	}
 }
 
+// A kernel without the memory controller (raspberrypi) made evictd blame cgroupRoot, in four lines.
+func TestAKernelWithoutAControllerIsBlamedOnTheConfiguration(t *testing.T) {
+	const head = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
+	const lacks = "the kernel has no memory cgroup controller: add cgroup_enable=memory to its command line"
+	for name, c := range map[string]struct{ cgroups, want string }{
+		"off":                       {head + "cpu\t0\t80\t1\nmemory\t0\t80\t0\n", lacks},
+		"not built":                 {head + "cpu\t0\t80\t1\npids\t0\t80\t1\n", lacks},
+		"on, but not given to us":   {head + "memory\t0\t80\t1\n", "cgroup.controllers does not list memory"},
+		"a kernel without the file": {"", "cgroup.controllers does not list memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			write(t, root, "sys/fs/cgroup/cgroup.controllers", "cpu pids\n")
+			if c.cgroups != "" {
+				write(t, root, "proc/cgroups", c.cgroups)
+			}
+			f := FS{Root: root}
+			_, err := f.MemoryHierarchy()
+			_, all := f.ReadNodeMemory(MemoryRules{})
+			for _, err := range []error{err, all} {
+				if err == nil || !strings.Contains(err.Error(), c.want) || c.want == lacks && err.Error() != lacks {
+					t.Errorf("error %v, want %q", err, c.want)
+				}
+			}
+		})
+	}
+	root := t.TempDir()
+	write(t, root, "proc/cgroups", head)
+	if _, err := (FS{Root: root}).PIDsHierarchy(); err == nil || err.Error() != strings.ReplaceAll(lacks, "memory", "pids") {
+		t.Errorf("pids: %v", err)
+	}
+}
+
 func TestNodeMemory(t *testing.T) {
 	for name, want := range map[string]MemoryUse{
 		"node-v1":     {UsageBytes: 690917376, InactiveFileBytes: 143720448},

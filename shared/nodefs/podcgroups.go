@@ -122,6 +122,16 @@ func (p *PodCgroups[T]) Kept() int {
 	return len(p.kept)
 }
 
+// Close closes the files. A later read opens them again.
+func (p *PodCgroups[T]) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.kept {
+		c.Close()
+	}
+	clear(p.kept)
+}
+
 // keep keeps c open for the pod and returns true, unless another is kept or the limit reached.
 func (p *PodCgroups[T]) keep(uid string, c podCgroup[T]) bool {
 	p.mu.Lock()

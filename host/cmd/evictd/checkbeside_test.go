@@ -16,20 +16,21 @@ var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata in
 
 const kubeletsFile = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
+containerRuntimeEndpoint: RUNTIME
 kubeReserved: {memory: 500Mi, cpu: 100m}
 evictionHard: {memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}
 `
 
 // The same of a kubelet, as its /configz answers.
-const configz = `{"kubeletconfig": {"kubeReserved": {"memory": "500Mi", "cpu": "100m"}, "failCgroupV1": false, "evictionHard":
+const configz = `{"kubeletconfig": {"kubeReserved": {"memory": "500Mi", "cpu": "100m"}, "failCgroupV1": false, "containerRuntimeEndpoint": "RUNTIME", "evictionHard":
 	{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}}}`
 
-// beside runs check beside a kubelet, on a node of which nothing can be read.
+// beside runs check beside a kubelet, on a node of which nothing can be read. RUNTIME is its socket.
 func beside(t *testing.T, kubelet string, more ...string) (got result, file string) {
 	t.Helper()
 	n := newNode(t)
 	file = filepath.Join(n.dir, "kubelet.yaml")
-	testos.WriteFile(t, file, kubelet, 0o600)
+	testos.WriteFile(t, file, strings.ReplaceAll(kubelet, "RUNTIME", "unix://"+n.socket), 0o600)
 	n.runtime.SetImageDir("/") // of the root directory
 	return n.check(t, append([]string{"--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file}, more...)...), file
 }
@@ -86,6 +87,15 @@ func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
 		if got.Code != 0 || strings.Contains(got.Errors, want) != without || strings.Contains(got.Out, "\ncgroupsPerQOS: true\n") != without {
 			t.Errorf("cgroupsPerQOS %s: exit code %d, %s%s", name, got.Code, got.Errors, got.Out)
 		}
+	}
+}
+
+// A kubelet that writes logs elsewhere got exit 0 and no line: its pods had no logs.
+func TestCheckSaysNothingOfAKubeletsOtherDirectory(t *testing.T) {
+	got, _ := beside(t, kubeletsFile+"podLogsDir: /logs\n", ownThresholds...)
+	const want = "evictd has /var/log/pods, the kubelet /logs: podLogsDir must name the same as the kubelet's podLogsDir\n"
+	if !strings.Contains(got.Errors, "evictd: warning: besideKubelet: podLogsDir: setting: "+want) || !regexp.MustCompile("podLogsDir +setting +fix +"+want).MatchString(got.Out) {
+		t.Errorf("%s%s", got.Errors, got.Out)
 	}
 }
 

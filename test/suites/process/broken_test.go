@@ -187,8 +187,9 @@ var brokenNodes = map[string]brokenNode{
 		w.disks()
 		w.config["evictionHard"] = map[string]string{"nodefs.available": "900Pi"}
 	}, `evictionHard["nodefs.available"]: "900Pi": is above the capacity of this node, `, false},
-	"a root directory that is none": {func(w *world) { w.config["rootDir"] = w.dir("empty") }, "no cgroup hierarchy with a memory controller: open ", true},
-	"no kubeconfig":                 {func(w *world) { w.kubeconfig("x"); w.config["kubeconfig"] = "/nonexistent" }, `kubeconfig: "/nonexistent": `, false},
+	"a root directory that is none":          {func(w *world) { w.config["rootDir"] = w.dir("empty") }, "no cgroup hierarchy with a memory controller: open ", true},
+	"a kernel without the memory controller": {withoutMemory, noMemory, true},
+	"no kubeconfig":                          {func(w *world) { w.kubeconfig("x"); w.config["kubeconfig"] = "/nonexistent" }, `kubeconfig: "/nonexistent": `, false},
 	"a pipe in place of a kubeconfig": {func(w *world) {
 		w.kubeconfig("x")
 		pipe := filepath.Join(w.dir("files"), "pipe")
@@ -199,6 +200,38 @@ var brokenNodes = map[string]brokenNode{
 	"a summary that is not there": {func(w *world) {
 		w.config["source"], w.config["summary"] = "summary", map[string]any{"address": "file:///nonexistent/summary.json"}
 	}, "/nonexistent/summary.json: no such file or directory", true},
+}
+
+const noMemory = "the kernel has no memory cgroup controller: add cgroup_enable=memory to its command line"
+
+// withoutMemory turns the memory controller off: no pod has a cgroup that evictd could find.
+func withoutMemory(w *world) {
+	root := w.dir("raspberry")
+	for file, content := range map[string]string{
+		"proc/cgroups": "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t0\t80\t0\npids\t0\t80\t1\n",
+		"proc/meminfo": "MemTotal: 4000000 kB\nMemAvailable: 2000000 kB\n", "sys/fs/cgroup/cgroup.controllers": "cpu pids\n",
+	} {
+		w.dir(filepath.Dir(filepath.Join("raspberry", file)))
+		if err := os.WriteFile(filepath.Join(root, file), []byte(content), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.runtime.Add(fakecri.Pod{UID: "uid-pi", Namespace: "default", Name: "pi", Containers: []fakecri.Container{{Name: "main"}}})
+	w.config["rootDir"] = root
+}
+
+// check said in four lines that cgroupRoot is wrong where the kernel has no memory controller.
+func TestCheckBlamesCgroupRootForTheKernel(t *testing.T) {
+	w := newWorld(t)
+	withoutMemory(w)
+	d := w.start()
+	code, said := check(t, d.ConfigFile)
+	if code != 1 || strings.Count(said, noMemory) != 1 || strings.Contains(said, "cgroupRoot") {
+		t.Errorf("exit code %d and\n%s, want 1 and once %q", code, said, noMemory)
+	}
+	if log := d.LogText(); strings.Contains(log, "cgroupRoot") {
+		t.Errorf("run blames cgroupRoot:\n%s", log)
+	}
 }
 
 // check or run were content with a node on which evictd does not start, or cannot do its work.

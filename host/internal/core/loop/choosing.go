@@ -48,10 +48,10 @@ func newChoosing(l *Loop, p *pass, n demand) action {
 
 // request returns the request for a victim of t.
 func request(l *Loop, t policy.Threshold, o eviction.Observation, at eviction.PassView) choose.Request {
-	ending := l.victims.Ending()
+	leaving := l.victims.Leaving()
 	return choose.Request{
 		Threshold: t, Observation: o, Layout: l.observer.Thresholds.Layout, At: at,
-		Ending: func(uid string) bool { return ending[uid] != nil }, Veto: l.settings.RankVeto.standsFor(t), List: l.chooser.List,
+		Ending: func(uid string) bool { return leaving[uid] }, Veto: l.settings.RankVeto.standsFor(t), List: l.chooser.List,
 	}
 }
 
@@ -90,8 +90,8 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 		p.incomplete = true
 		return nil
 	}
-	ending := l.victims.Ending()
-	choice.Drop(func(uid string) bool { return ending[uid] != nil || later && l.victims.EndedSince(uid, c.began) })
+	leaving := l.victims.Leaving()
+	choice.Drop(func(uid string) bool { return leaving[uid] || later && l.victims.EndedSince(uid, c.began) })
 	p.choice = *choice
 	now := time.Now()
 	for _, t := range c.actionable { // like the kubelet after ranking
@@ -100,7 +100,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 		}
 	}
 	if len(choice.Order) == 0 {
-		p.nobody = choice.WhyNobody(l.victims.IsEnding)
+		p.nobody = choice.WhyNobody(func(uid string) bool { return leaving[uid] })
 		level := slog.LevelWarn
 		if now := l.status.now(); t.Hard() && now.evictable == 0 && len(now.Unmanaged) > 0 {
 			level = slog.LevelError

@@ -175,7 +175,7 @@ func (l *Loop) lookAtAll() {
 func (l *Loop) configure(s Settings) {
 	l.settings = s
 	if !s.DryRun {
-		l.victims.EndPretence()
+		l.victims.EndPretence(func(*victim.Victim) bool { return true })
 	}
 	gone := l.observer.Configure(s.Config)
 	l.status.change(func(next *Snapshot) {

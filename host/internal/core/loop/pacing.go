@@ -61,7 +61,7 @@ func (oneVictim) mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold
 		first, _ := c.choice.First()
 		return l.victims.Relief.Chosen(t, l.observer.Last(t.Signal), first, c.choice.Total(p.pin, l.observer.Thresholds.Layout, t.Signal))
 	}
-	if l.victims.Pretending() {
+	if l.victims.Pretending(func(s eviction.Signal) bool { return l.observer.Thresholds.Condition(s) == t.Definition().Condition }) {
 		return false
 	}
 	o := l.observer.Last(t.Signal)

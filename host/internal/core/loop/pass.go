@@ -146,6 +146,11 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	p.concluded = true
 	p.view = p.seenAs(newDecision(l, p.seen.Thresholds, p.seen.Observations, &p.assessment, p.now))
 	logThresholds(l.options.Log, p, before, l.state)
+	l.victims.EndPretence(func(v *victim.Victim) bool { // a later pressure is another one
+		return !v.Limit && !slices.ContainsFunc(l.observer.Thresholds.InForce(), func(t policy.Threshold) bool {
+			return t.Definition().Condition == l.observer.Thresholds.Condition(v.Signal) && l.state.Observed(t)
+		})
+	})
 	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, l.settings.pacer().waits(&p.assessment), l.observer.Last)
 	l.noteConditions(p.assessment)
 	// Before the first kill: as in the kubelet, its victim's place must not be taken.

@@ -50,6 +50,12 @@ func (t *Thresholds) Of(s eviction.Signal) (policy.Threshold, bool) {
 	return t.inForce[i], true
 }
 
+// Condition returns the condition of s, "" if s has no threshold.
+func (t *Thresholds) Condition(s eviction.Signal) eviction.Condition {
+	u, _ := t.Of(s)
+	return u.Definition().Condition
+}
+
 // configure puts c in force and returns the signals that no longer have a threshold.
 func (t *Thresholds) configure(c Config) (gone []eviction.Signal) {
 	former := t.configured

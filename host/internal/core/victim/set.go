@@ -358,19 +358,29 @@ func (s *Set) EndedSince(uid string, then time.Time) bool {
 	return s.any(func(v *Victim) bool { return v.UID == uid && !v.ending() && !v.endedAt.Before(then) })
 }
 
-// EndPretence ends all victims of a dry run, so that they no longer delay evictions.
-func (s *Set) EndPretence() {
-	for _, v := range s.Ending() {
-		if v.DryRun {
+// EndPretence ends those victims of a dry run, so that they no longer delay decisions.
+func (s *Set) EndPretence(of func(*Victim) bool) {
+	for _, v := range s.victims {
+		if v.DryRun && v.ending() && of(v) {
 			s.remove(v)
 		}
 	}
 }
 
-// Pretending reports whether a victim of a dry run delays the next one, like a terminating pod. It
-// frees nothing, so no relief is expected of it.
-func (s *Set) Pretending() bool {
-	return s.any(func(v *Victim) bool { return v.ending() && !v.Limit && v.DryRun })
+// Pretending reports whether a victim of a dry run, for one of these signals, delays the next one,
+// like a terminating pod. It frees nothing, so no relief is expected of it.
+func (s *Set) Pretending(of func(eviction.Signal) bool) bool {
+	return s.any(func(v *Victim) bool { return v.ending() && v.DryRun && !v.Limit && of(v.Signal) })
+}
+
+// Leaving returns the terminating pods by uid. A pod that a threshold would have evicted in a dry run
+// stays a candidate under other pressures.
+func (s *Set) Leaving() map[string]bool {
+	leaving := map[string]bool{}
+	for _, v := range s.victims {
+		leaving[v.UID] = leaving[v.UID] || v.ending() && (!v.DryRun || v.Limit)
+	}
+	return leaving
 }
 
 // Phases returns the phases of all pods, and which of them were victims.

@@ -25,15 +25,16 @@ const (
 	Allocatable = "allocatable"
 	Restart     = "kubelet restart"
 	Cgroups     = "cgroups"
+	Setting     = "setting"
 )
 
 // A Finding is a consequence of the combination of both configurations.
 type Finding struct {
-	// Signal names the signal, or the condition if it concerns several signals.
+	// Signal names the signal, the condition if it concerns several signals, or the kubelet's key.
 	Signal string `json:"signal"`
-	// About is one of First, Condition, Allocatable, Restart and Cgroups.
+	// About is one of First, Condition, Allocatable, Restart, Cgroups and Setting.
 	About string `json:"about"`
-	// Fix: the kubelet's settings should be changed to Settings.
+	// Fix: the kubelet's settings should be changed to Settings, or with Setting those of one side.
 	Fix  bool   `json:"fix,omitempty"`
 	Text string `json:"text"`
 }

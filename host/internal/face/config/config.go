@@ -59,7 +59,7 @@ type Config struct {
 	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
 	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
 	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
-	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
+	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" beside:"detected" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
 	ListenAddress      string          `json:"listenAddress" is:"address" default:"127.0.0.1:10269" reload:"no" flag:"IP:port of /healthz, /metrics and /status"`
 	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no" flag:"certificate of listenAddress (default none on the loopback device, else a self-signed one)"`
 	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no" flag:"private key of tlsCertFile"`
@@ -73,15 +73,15 @@ type Config struct {
 	Source             string          `json:"source" oneof:"native summary" default:"native" reload:"no" flag:"where figures come from: native, or summary for the kubelet's"`
 	Summary            Summary         `json:"summary" is:"summary" reload:"no"`
 
-	EvictionHard                     map[string]string `json:"evictionHard" kubelet:"evictionHard" is:"hard" pairs:"<" flag:"hard thresholds, such as memory.available<1Gi,nodefs.available<10%"`
-	EvictionSoft                     map[string]string `json:"evictionSoft" kubelet:"evictionSoft" is:"soft" pairs:"<" flag:"soft thresholds, such as memory.available<1.5Gi"`
-	EvictionSoftGracePeriod          map[string]string `json:"evictionSoftGracePeriod" kubelet:"evictionSoftGracePeriod" is:"graces" flag:"grace periods of soft thresholds, such as memory.available=1m30s"`
+	EvictionHard                     map[string]string `json:"evictionHard" kubelet:"evictionHard" beside:"signals" is:"hard" pairs:"<" flag:"hard thresholds, such as memory.available<1Gi,nodefs.available<10%"`
+	EvictionSoft                     map[string]string `json:"evictionSoft" kubelet:"evictionSoft" beside:"signals" is:"soft" pairs:"<" flag:"soft thresholds, such as memory.available<1.5Gi"`
+	EvictionSoftGracePeriod          map[string]string `json:"evictionSoftGracePeriod" kubelet:"evictionSoftGracePeriod" beside:"signals" is:"graces" flag:"grace periods of soft thresholds, such as memory.available=1m30s"`
 	EvictionMinimumReclaim           map[string]string `json:"evictionMinimumReclaim" kubelet:"evictionMinimumReclaim" is:"reclaim" flag:"what to free beyond a threshold, such as memory.available=0Mi"`
 	EvictionMaxPodGracePeriod        int32             `json:"evictionMaxPodGracePeriod" kubelet:"evictionMaxPodGracePeriod" is:"seconds" flag:"longest grace period of pods under soft thresholds, in seconds"`
 	EvictionPressureTransitionPeriod metav1.Duration   `json:"evictionPressureTransitionPeriod" kubelet:"evictionPressureTransitionPeriod" is:"period" default:"5m0s" flag:"how long a node condition outlasts its pressure"`
-	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings" kubelet:"mergeDefaultEvictionSettings"`
+	MergeDefaultEvictionSettings     bool              `json:"mergeDefaultEvictionSettings" kubelet:"mergeDefaultEvictionSettings" beside:"signals"`
 	EnforceNodeAllocatable           []string          `json:"enforceNodeAllocatable" kubelet:"enforceNodeAllocatable" is:"allocatables" default:"pods" flag:"with pods in it, hard memory thresholds hold for all pods together too"`
-	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" default:"true" flag:"let the kernel wake evictd when memory runs short"`
+	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" kubelets:"false" default:"true" flag:"let the kernel wake evictd when memory runs short"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
 	// Compatibility is the Kubernetes version whose kubelet decides the same way; see Kubernetes.
 	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37" default:"auto" reload:"no" flag:"version of Kubernetes whose kubelet decides alike: 1.35, 1.36, 1.37, or auto for that of the node's kubelet"`

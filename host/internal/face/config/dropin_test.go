@@ -142,8 +142,8 @@ func TestAFileThatIsGivenTwiceIsAnError(t *testing.T) {
 func TestWhatAKubeletKeepsFromPodsIsInItsDropIns(t *testing.T) {
 	file := writeKubelet(t, "kubeReserved: {memory: 1Gi, cpu: 70m}\nsystemReserved: {memory: 100Mi}\n")
 	k, err := LoadKubelet(file, writeDropIns(t, map[string]string{"a.conf": "kubeReserved: {memory: 2Gi}\ncgroupsPerQOS: false"}))
-	if err != nil || k.Reserved.Memory.String() != "2148Mi" || k.CgroupsPerQOS {
-		t.Errorf("%s are reserved, cgroupsPerQOS is %v (%v), want 2148Mi and false", &k.Reserved.Memory, k.CgroupsPerQOS, err)
+	if err != nil || k.Reserved.Memory.String() != "2148Mi" || k.Config.CgroupsPerQOS {
+		t.Errorf("%s are reserved, cgroupsPerQOS is %v (%v), want 2148Mi and false", &k.Reserved.Memory, k.Config.CgroupsPerQOS, err)
 	}
 	file = writeKubelet(t, "memoryManagerPolicy: Static\nsystemReserved: {memory: 1Gi, ephemeral-storage: 2Gi}\nkubeReserved: {ephemeral-storage: 1Gi, memory: 24Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 600Mi}}, {numaNode: 1, limits: {memory: 524Mi, hugepages-2Mi: 1Gi}}]\n")
 	k, err = LoadKubelet(file, "")

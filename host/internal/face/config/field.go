@@ -24,12 +24,16 @@ import (
 //	pairs    the separator of key and value on the command line, default "="
 //	reload   "no" if it cannot change while evictd runs
 //	kubelet  its name in a KubeletConfiguration
+//	kubelets the kubelet's default, if that is another one
+//	beside   how check compares it with the kubelet's: "signals" by signal, "detected" only where
+//	         both are given; without this tag by value, with the defaults
 type field struct {
-	name, usage, def, separator, kubelet string
-	kind                                 kind
-	fixed                                bool
-	typ                                  reflect.Type
-	index                                int
+	name, usage, def, separator string
+	kubelet, kubelets, beside   string
+	kind                        kind
+	fixed                       bool
+	typ                         reflect.Type
+	index                       int
 }
 
 // tables holds the fields of all structs of a configuration.
@@ -48,6 +52,7 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		row := field{
 			usage: f.Tag.Get("flag"), def: f.Tag.Get("default"), separator: cmp.Or(f.Tag.Get("pairs"), "="), kubelet: f.Tag.Get("kubelet"),
+			kubelets: f.Tag.Get("kubelets"), beside: f.Tag.Get("beside"),
 			fixed: f.Tag.Get("reload") == "no", typ: f.Type, index: f.Index[0],
 		}
 		row.name, _, _ = strings.Cut(f.Tag.Get("json"), ",")

@@ -1,9 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -18,25 +22,65 @@ import (
 type Kubelet struct {
 	Thresholds []policy.Threshold
 	Reserved   beside.Reserved
-	// CgroupsPerQOS: pods have cgroups.
-	CgroupsPerQOS bool
+	// Config holds the keys that evictd's configuration has too, with the kubelet's defaults.
+	Config Config
 }
 
 // LoadKubelet reads the file of a kubelet, or a response of its /configz, and the drop-ins in dir,
 // either of which may be "". The error joins all problems, one per line.
 func LoadKubelet(file, dir string) (Kubelet, error) {
 	c := blank()
+	for _, f := range kubeletFields() {
+		if f.kubelets != "" {
+			f.parse(f.in(reflect.ValueOf(&c).Elem()), f.kubelets)
+		}
+	}
 	doc, ls, errs, err := kubeletFiles{file: file, dir: dir, configz: true}.lay(&c)
 	if err != nil {
 		return Kubelet{}, err
 	}
 	mergeHard(&c)
+	_ = complete(&c, func() (string, error) { return "", nil }) // the file has no name of a node
 	thresholds, err := c.Thresholds()
 	reserved, more := reserves(doc)
 	for _, err := range append(split(err), more...) {
 		errs = append(errs, ls.blame(err))
 	}
-	return Kubelet{Thresholds: thresholds, Reserved: reserved, CgroupsPerQOS: c.CgroupsPerQOS}, report(errs)
+	return Kubelet{Thresholds: thresholds, Reserved: reserved, Config: c}, report(errs)
+}
+
+// Beside returns a finding for each key that c has too, with another value. A text says where something
+// of the node is, and must be the same. Thresholds are left out: beside.Compare has them by signal.
+func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
+	gates := k.Config
+	gates.Compatibility, gates.KubeletVersion = c.Compatibility, c.KubeletVersion
+	sameGates := !slices.ContainsFunc(features, func(name string) bool { return c.Feature(name) != gates.Feature(name) })
+	for _, f := range tables[reflect.TypeFor[Config]()] {
+		if f.kubelet == "" || f.beside == "signals" || f.name == "featureGates" && sameGates {
+			continue
+		}
+		shown := func(c *Config) string { // without the brackets of lists and mappings
+			return strings.Trim(strings.TrimPrefix(text(f.in(reflect.ValueOf(c).Elem()).Interface()), "map["), "[]")
+		}
+		ours, theirs := shown(c), shown(&k.Config)
+		given := ours != "" && theirs != ""
+		inherited := f.name == "imageEndpoint" && c.ImageEndpoint == c.RuntimeEndpoint && k.Config.ImageEndpoint == k.Config.RuntimeEndpoint
+		if ours == theirs || place(ours, c.RootDir) == place(theirs, "/") || f.beside == "detected" && !given || inherited {
+			continue
+		}
+		finding := beside.Finding{Signal: f.kubelet, About: beside.Setting, Text: fmt.Sprintf("evictd has %s, the kubelet %s", cmp.Or(ours, "none"), cmp.Or(theirs, "none"))}
+		if finding.Fix = given && f.typ.Kind() == reflect.String; finding.Fix {
+			finding.Text += ": " + f.name + " must name the same as the kubelet's " + f.kubelet
+		}
+		all = append(all, finding)
+	}
+	return all
+}
+
+// place returns the place on the node that a text names, seen from rootDir.
+func place(text, rootDir string) string {
+	path := strings.TrimPrefix(strings.TrimPrefix(text, "unix://"), strings.TrimSuffix(rootDir, "/"))
+	return strings.Replace(path, "/var/run/", "/run/", 1) // a link everywhere
 }
 
 // unwrap extracts the configuration from a response of /configz. Before about v1.30 it lacks

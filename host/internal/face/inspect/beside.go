@@ -49,9 +49,9 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	if falls != nil && c.StateDir != "" {
 		node.Falls = falls(c.StateDir)
 	}
-	findings := beside.Compare(thresholds, kubelet.Thresholds, node)
+	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), kubelet.Beside(c)...)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
-	if !kubelet.CgroupsPerQOS && c.Source == config.SourceNative {
+	if !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative {
 		settings.CgroupsPerQOS = true
 		findings = append(findings, beside.Finding{Signal: string(eviction.MemoryAvailable), About: beside.Cgroups, Fix: true, Text: "cgroupsPerQOS is false: " + config.WithoutPodCgroups})
 	}

@@ -27,6 +27,7 @@ import (
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // callTimeout bounds a call to the container runtime on its local socket.
@@ -166,6 +167,10 @@ func tryPodDirs(_ context.Context, n *node, f *Findings) {
 
 // tryCgroups checks the cgroups of the running pods, like the daemon each minute.
 func tryCgroups(ctx context.Context, n *node, f *Findings) {
+	if _, err := n.fs.MemoryHierarchy(); errors.As(err, new(nodefs.MissingController)) { // then not cgroupRoot is wrong
+		f.addAll(Error, err)
+		return
+	}
 	watch := parts.WatchCgroups(n.c, n.running, cgroups.Options{
 		Tell: func(context.Context, string) error { return nil }, Tally: func(int) {}, Log: slog.New(slog.DiscardHandler),
 		Running: func(context.Context) (running []cgroups.Pod, err error) {

@@ -25,6 +25,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // Capacity returns an error for thresholds above the capacity of this node, as far as the host can
@@ -129,7 +130,9 @@ func tryPlugins(ctx context.Context, n *node, f *Findings) {
 			n.tryObserve(ctx, s, f)
 		}
 	})
-	f.addAll(Error, errs...)
+	f.addAll(Error, slices.DeleteFunc(errs, func(err error) bool { // tryCgroups reports that
+		return err != nil && strings.Contains(err.Error(), nodefs.MissingController("memory").Error())
+	})...)
 }
 
 // tryObserve performs the observing part of a pass.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -158,6 +160,9 @@ func (w *Watch) misplaced(ctx context.Context, driver string) (running int, lost
 	}
 	lost, err = w.Node.Misplaced(driver, pods)
 	if err != nil || len(lost) == 0 {
+		return len(pods), nil, err
+	}
+	if _, err := w.Node.FS.MemoryHierarchy(); errors.As(err, new(nodefs.MissingController)) {
 		return len(pods), nil, err
 	}
 	if pods, err = w.Running(ctx); err != nil {

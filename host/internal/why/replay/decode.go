@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
@@ -160,6 +161,8 @@ func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
 	strict, err := kjson.UnmarshalStrict(raw, v.Addr().Interface())
 	if err != nil {
 		strict = append(strict, err)
+	} else if pod, ok := reflect.TypeAssert[*v1.Pod](v); ok {
+		pods.SetDefaults(pod)
 	}
 	for _, err := range strict {
 		d.add(path, "%s: %v: want %s", shown(raw), err, form(v.Type()))

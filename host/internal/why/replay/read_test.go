@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/cost"
 	"github.com/evictd/evictd/test/harness/testos"
 )
@@ -225,4 +228,36 @@ func FuzzDecode(f *testing.F) {
 		}
 		_ = trace.Scenario.tell(&Difference{Step: len(trace.Scenario.Steps)})
 	})
+}
+
+// Pods with limits and without requests had no requests in a replay: another pod was evicted than by the daemon.
+func TestAReplayEvictsAnotherPodThanTheDaemon(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec            string
+		memory, storage int64
+		class           eviction.QoSClass
+	}{
+		"limits of a container":       {"{containers: [{name: c, resources: {limits: {memory: 1Mi, cpu: 1, ephemeral-storage: 3Mi}}}]}", 1 << 20, 3 << 20, "Guaranteed"},
+		"a request of one's own":      {"{containers: [{name: c, resources: {requests: {memory: 1Mi}, limits: {memory: 2Mi}}}]}", 1 << 20, 0, "Burstable"},
+		"limits of an init container": {"{initContainers: [{name: i, resources: {limits: {memory: 2Mi}}}], containers: [{name: c, resources: {limits: {memory: 1Mi}}}]}", 2 << 20, 0, "Burstable"},
+		"limits of a sidecar":         {"{initContainers: [{name: i, restartPolicy: Always, resources: {limits: {memory: 2Mi}}}], containers: [{name: c, resources: {limits: {memory: 1Mi}}}]}", 3 << 20, 0, "Burstable"},
+		"limits of the pod":           {"{resources: {limits: {memory: 4Mi, cpu: 1}}, containers: [{name: c}]}", 4 << 20, 0, "Guaranteed"},
+		"limits of both":              {"{resources: {limits: {memory: 4Mi}}, containers: [{name: c, resources: {limits: {memory: 1Mi, hugepages-2Mi: 2Mi}}}]}", 1 << 20, 0, "Burstable"},
+		"huge pages":                  {"{containers: [{name: c, resources: {limits: {hugepages-2Mi: 2Mi}}}]}", 0, 0, "BestEffort"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := "[{metadata: {name: a, uid: a}, spec: " + c.spec + "}]"
+			other := strings.ReplaceAll(pod, "a, uid: a", "b, uid: b")
+			s := scenario(t, "pods: "+pod+"\nsteps: [{summary: {}, updatePods: "+pod+", addPods: "+other+", admit: "+other+"}]")
+			rules := pods.Rules{PodLevelResources: true}
+			for where, all := range map[string][]*v1.Pod{"pods": s.Pods, "updatePods": s.Steps[0].UpdatePods, "addPods": s.Steps[0].AddPods, "admit": s.Steps[0].Admit} {
+				for _, p := range all {
+					memory, storage := rules.Request(p, v1.ResourceMemory), rules.Request(p, v1.ResourceEphemeralStorage)
+					if class := rules.QoSClass(p); memory != c.memory || storage != c.storage || class != c.class {
+						t.Errorf("%s: requests %d and %d, class %s, want %d and %d, %s", where, memory, storage, class, c.memory, c.storage, c.class)
+					}
+				}
+			}
+		})
+	}
 }

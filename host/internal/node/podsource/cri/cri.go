@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -45,22 +46,26 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		listed     criclient.Listing
 		errListing error
 	)
+	asked := time.Now()
 	listing.Go(func() { listed, errListing = c.runtime.Pods(ctx) })
 	c.manifests.refresh()
 	listing.Wait()
 	if errListing != nil {
-		_, problems, _ := c.manifests.of(nil)
+		_, problems := c.manifests.last()
 		return pods.Snapshot{Problems: c.manifests.reported(problems)}, errListing
 	}
-	return c.snapshot(listed), nil
+	return c.snapshot(listed, asked), nil
 }
 
-// snapshot joins listed pods with their manifests.
-func (c *Source) snapshot(listed criclient.Listing) pods.Snapshot {
+// snapshot joins pods, listed at asked, with their manifests.
+func (c *Source) snapshot(listed criclient.Listing, asked time.Time) pods.Snapshot {
+	for _, s := range listed.Stale {
+		asked = asked.Add(-s.Age)
+	}
 	all := running.Of(listed.Pods)
 	known := identities(all)
-	manifests, problems, named := c.manifests.of(known)
-	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Stale: listed.Stale, Recheck: pods.Rechecker(listed.Check, c.snapshot)}
+	manifests, problems, allUsed, named := c.manifests.of(known, asked)
+	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Stale: listed.Stale, Recheck: pods.Rechecker(listed.Check, func(l criclient.Listing) pods.Snapshot { return c.snapshot(l, asked) })}
 	for _, p := range all {
 		if !p.Active {
 			continue
@@ -71,7 +76,7 @@ func (c *Source) snapshot(listed criclient.Listing) pods.Snapshot {
 			out.Pods = append(out.Pods, p.Unknown())
 		}
 	}
-	used := allUsed(problems) && listed.Stale == nil
+	used := allUsed && listed.Stale == nil
 	ended, unknown := c.ended(listed.Pods, known, manifests, used)
 	out.Ended, out.Complete = ended, used && named && !unknown && allKnown(out.Pods)
 	return out

@@ -10,10 +10,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/component-helpers/resource"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
@@ -48,7 +47,7 @@ func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) 
 		return nil, nil, err
 	}
 	warnings = append(append(warnings, strict...), negative(pod)...)
-	setDefaults(pod)
+	pods.SetDefaults(pod)
 	return pod, printable.ClipAll(warnings, maxWarnings), nil
 }
 
@@ -131,55 +130,4 @@ func checkName(field, value, want string) error {
 		return fmt.Errorf("%s %q has characters that no name in Kubernetes has", field, printable.Shown(value))
 	}
 	return nil
-}
-
-// setDefaults applies the API server's defaults that affect decisions: manifests in a directory may
-// be written by hand.
-func setDefaults(pod *v1.Pod) {
-	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		pod.Spec.TerminationGracePeriodSeconds = new(int64(v1.DefaultTerminationGracePeriodSeconds))
-	}
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			// A resource with a limit and no request gets the limit as request.
-			r := &containers[i].Resources
-			for name, limit := range r.Limits {
-				request(r, name, limit)
-			}
-		}
-	}
-	defaultPodRequests(pod)
-	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.VolumeSource == (v1.VolumeSource{}) {
-			v.EmptyDir = &v1.EmptyDirVolumeSource{}
-		}
-	}
-}
-
-// defaultPodRequests completes the requests of a pod with limits at pod level: from its containers'
-// requests if any, else from the limit.
-func defaultPodRequests(pod *v1.Pod) {
-	r := pod.Spec.Resources
-	if r == nil || len(r.Limits) == 0 {
-		return
-	}
-	ofContainers := resource.AggregateContainerRequests(pod, resource.PodResourcesOptions{})
-	for _, from := range []v1.ResourceList{ofContainers, r.Limits} {
-		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-			if q, ok := from[name]; ok {
-				request(r, name, q)
-			}
-		}
-	}
-}
-
-// request sets the request of r for a resource that has none.
-func request(r *v1.ResourceRequirements, name v1.ResourceName, q apiresource.Quantity) {
-	if _, ok := r.Requests[name]; ok {
-		return
-	}
-	if r.Requests == nil {
-		r.Requests = v1.ResourceList{}
-	}
-	r.Requests[name] = q.DeepCopy()
 }

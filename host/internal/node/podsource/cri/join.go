@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -28,6 +29,18 @@ type manifest struct {
 }
 
 func (m *manifest) identity() identity { return identity{m.row.UID, m.api.Namespace, m.api.Name} }
+
+// A goneManifest is one whose file is gone.
+type goneManifest struct {
+	*manifest
+	since time.Time
+}
+
+// lost reports whether the pod should have ended by the time of a listing that has it: a pod that is
+// removed may lose its file first, and then has its grace period. The second one is for the runtime.
+func (g goneManifest) lost(asked time.Time) bool {
+	return asked.Sub(g.since) >= 2*time.Duration(*g.api.Spec.TerminationGracePeriodSeconds)*time.Second
+}
 
 // An identity matches a pod with its manifest. The namespace of a manifest may be empty.
 type identity struct{ uid, namespace, name string }
@@ -64,21 +77,22 @@ type join struct {
 	// unread is why the whole directory could not be read.
 	unread error
 	// former holds manifests without a file, until a listing shows that their pods do not run.
-	former map[identity]*manifest
-	// listed holds the pods of the last listing.
+	former map[identity]goneManifest
+	// listed holds the pods of the last listing, which was asked for at asked.
 	listed map[string]listedPod
+	asked  time.Time
 	// static joins the static pods, which take precedence.
 	static staticJoin
 }
 
-// update replaces the files.
-func (j *join) update(files map[string]*manifestFile, unread error) {
+// update replaces the files by those of now.
+func (j *join) update(files map[string]*manifestFile, unread error, now time.Time) {
 	for name, f := range j.files {
 		if now := files[name]; f.manifest == nil || now != nil && now.manifest == f.manifest {
 			continue
 		}
 		if len(j.former) < maxFormer {
-			j.former[f.manifest.identity()] = f.manifest
+			j.former[f.manifest.identity()] = goneManifest{f.manifest, now}
 		}
 	}
 	j.files, j.unread = files, unread
@@ -93,17 +107,18 @@ func (j *join) update(files map[string]*manifestFile, unread error) {
 }
 
 // list replaces the listed pods.
-func (j *join) list(listed map[string]listedPod) {
-	j.listed = listed
-	j.static.list(listed)
-	maps.DeleteFunc(j.former, func(i identity, _ *manifest) bool { return !listed[i.uid].active })
+func (j *join) list(listed map[string]listedPod, asked time.Time) {
+	j.listed, j.asked = listed, asked
+	j.static.list(listed, asked)
+	maps.DeleteFunc(j.former, func(i identity, _ goneManifest) bool { return !listed[i.uid].active })
 }
 
 // result returns the manifests by uid and all problems, in the order of file names, those of static
 // pods first. Of several manifests with one uid the first that matches the pod counts, or the first
-// one while nothing is known of the pod.
-func (j *join) result() (map[string]*manifest, []pods.Problem) {
-	byUID, problems := j.static.result()
+// one while nothing is known of the pod. all reports that every manifest is used, and that no file of
+// a running pod is gone.
+func (j *join) result() (byUID map[string]*manifest, problems []pods.Problem, all bool) {
+	byUID, problems = j.static.result()
 	if j.unread != nil {
 		problems = append(problems, pods.Problem{File: j.dir, Err: j.unread})
 	}
@@ -122,10 +137,11 @@ func (j *join) result() (map[string]*manifest, []pods.Problem) {
 		}
 		byUID[f.manifest.row.UID] = f.manifest
 	}
-	if lost := j.useFormer(byUID); len(lost) > 0 {
+	gone, lost := j.useFormer(byUID)
+	if len(lost) > 0 {
 		problems = append(problems, pods.Problem{File: j.dir, Err: lostManifests(lost)})
 	}
-	return byUID, problems
+	return byUID, problems, allUsed(problems) && gone+len(j.static.gone) == 0
 }
 
 // contradicts returns why m is not used. A manifest with the right uid and another name describes
@@ -146,18 +162,21 @@ func (j *join) contradicts(m, first *manifest) error {
 	}
 }
 
-// useFormer adds running pods that no longer have a file to byUID, and returns their names. A pod
-// does not change while it runs, and a directory that is not mounted looks empty.
-func (j *join) useFormer(byUID map[string]*manifest) []string {
-	var names []string
+// useFormer adds running pods that no longer have a file to byUID. It returns their number, and the
+// names of those that should have ended. A pod does not change while it runs, and a directory that is
+// not mounted looks empty.
+func (j *join) useFormer(byUID map[string]*manifest) (gone int, lost []string) {
 	for i, former := range j.former {
-		if pod := j.listed[i.uid]; pod.active && byUID[i.uid] == nil && pod.fits(former) {
-			byUID[i.uid] = former
-			names = append(names, pod.namespace+"/"+pod.name)
+		if pod := j.listed[i.uid]; pod.active && byUID[i.uid] == nil && pod.fits(former.manifest) {
+			byUID[i.uid] = former.manifest
+			gone++
+			if former.lost(j.asked) {
+				lost = append(lost, pod.namespace+"/"+pod.name)
+			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(lost)
+	return gone, lost
 }
 
 func lostManifests(names []string) error {

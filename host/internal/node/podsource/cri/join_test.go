@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -70,7 +71,7 @@ func TestPodsThatRunKeepTheManifestsThatAreGone(t *testing.T) {
 	dir, s := t.TempDir(), fakecri.New()
 	for _, name := range []string{"a", "b", "c"} {
 		s.Add(fakecri.Pod{UID: name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "c"}}})
-		put(t, dir, name+".yaml", podYAML(name, name, "spec: {priority: 7}"))
+		put(t, dir, name+".yaml", podYAML(name, name, "spec: {priority: 7, terminationGracePeriodSeconds: 0}"))
 	}
 	s.Add(fakecri.Pod{UID: "d", Namespace: "default", Name: "d", NotReady: true})
 	put(t, dir, "d.yaml", podYAML("d", "d"))
@@ -96,11 +97,51 @@ func TestPodsThatRunKeepTheManifestsThatAreGone(t *testing.T) {
 	}
 	const still = "; what was read before is still used"
 	check("abc", dir+": 3 running pods have lost their manifest (default/a, default/b, default/c)"+still)
-	put(t, dir, "a.yaml", podYAML("a", "a", "spec: {priority: 7}"))
+	put(t, dir, "a.yaml", podYAML("a", "a", "spec: {priority: 7, terminationGracePeriodSeconds: 0}"))
 	s.Remove("b")
 	check("ac", dir+": 1 running pod has lost its manifest (default/c)"+still)
 	s.Remove("c")
 	check("a")
 	s.Add(fakecri.Pod{UID: "c", Namespace: "default", Name: "c", Containers: []fakecri.Container{{Name: "c"}}})
 	check("a")
+}
+
+// A pod that was removed, its file first or last, was said to have lost its manifest, by a listing up to a minute old.
+func TestAPodThatIsRemovedHasLostItsManifest(t *testing.T) {
+	for name, static := range map[string]bool{"of the runtime": false, "static": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newKubeletNode(t)
+			dir, file := n.dir, filepath.Join(n.dir, "a.yaml")
+			n.Add(fakecri.Pod{UID: "a", Namespace: "default", Name: "a", Containers: []fakecri.Container{{Name: "c"}}})
+			put(t, dir, "a.yaml", podYAML("a", "a"))
+			word := dir + ": 1 running pod has lost its manifest (default/a); what was read before is still used"
+			if static {
+				testos.Remove(t, file)
+				dir, file = n.static, filepath.Join(n.static, "etcd.yaml")
+				n.Remove("a")
+				n.Add(staticPod("a", "etcd"))
+				put(t, dir, "etcd.yaml", staticYAML("etcd"))
+				word = dir + ": 1 running pod has lost its manifest (kube-system/etcd-node-1); what was read before is still used"
+			}
+			wantProblems(t, "before", listing(t, n.source).Problems)
+			testos.Remove(t, file)
+			wantProblems(t, "of the files", n.source.Problems())
+			ending := listing(t, n.source)
+			wantProblems(t, "of a listing within its grace period", ending.Problems)
+			if len(ending.Pods) != 1 || !ending.Pods[0].HasManifest || ending.Complete {
+				t.Errorf("pods %+v, complete: %v, want the manifest as before, and no word about other pods", ending.Pods, ending.Complete)
+			}
+			listed := n.source.manifests.joined.listed
+			for after, want := range map[time.Duration][]string{59 * time.Second: nil, time.Minute + time.Second: {word}} {
+				_, problems, all, _ := n.source.manifests.of(listed, time.Now().Add(after))
+				wantProblems(t, "of a listing after "+after.String(), problems, want...)
+				if all {
+					t.Error("every manifest is used, want that one is gone")
+				}
+			}
+			n.Remove("a")
+			wantProblems(t, "when it is gone", listing(t, n.source).Problems)
+			wantProblems(t, "of the files, when it is gone", n.source.Problems())
+		})
+	}
 }

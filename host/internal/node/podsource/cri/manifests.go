@@ -57,7 +57,7 @@ type place struct {
 // NewManifests returns the manifests in dir, which need not exist yet. rules determines what they
 // request.
 func NewManifests(dir string, rules pods.Rules) *Manifests {
-	return &Manifests{dir: dir, rules: rules, joined: join{dir: dir, former: map[identity]*manifest{}, static: staticJoin{pods: map[string]*manifest{}}}}
+	return &Manifests{dir: dir, rules: rules, joined: join{dir: dir, former: map[identity]goneManifest{}, static: staticJoin{pods: map[string]*manifest{}}}}
 }
 
 // WithStatic adds the static pods that the kubelet of a node of this name reads from a directory,
@@ -87,7 +87,14 @@ func (m *Manifests) reported(problems []pods.Problem) []pods.Problem {
 // list reads the files and joins them with the pods of the last listing.
 func (m *Manifests) list() (map[string]*manifest, []pods.Problem) {
 	m.refresh()
-	manifests, problems, _ := m.of(nil)
+	return m.last()
+}
+
+// last joins the files that were read last with the pods of the last listing.
+func (m *Manifests) last() (map[string]*manifest, []pods.Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	manifests, problems, _ := m.joined.result()
 	return manifests, problems
 }
 
@@ -102,24 +109,22 @@ func (m *Manifests) refresh() {
 	timer := time.AfterFunc(lookTimeout, func() { close(late) })
 	defer timer.Stop()
 	files, err := m.look(late, place{path: m.dir}, m.joined.files)
-	m.joined.update(files, err)
+	m.joined.update(files, err, time.Now())
 	if m.static.path != "" {
 		files, err = m.look(late, m.static, m.joined.static.files)
 		m.joined.static.update(files, err)
 	}
 }
 
-// of returns the manifests of the given pods, by default of the last listing, and of pods that only
-// have a file, with all problems. named reports that they are complete, with no static pod of
-// unknown uid.
-func (m *Manifests) of(listed map[string]listedPod) (manifests map[string]*manifest, problems []pods.Problem, named bool) {
+// of returns the manifests of the pods of a listing that was asked for at asked, and of pods that only
+// have a file, with all problems. all is that of join.result. named reports that the manifests are
+// complete, with no static pod of unknown uid.
+func (m *Manifests) of(listed map[string]listedPod, asked time.Time) (manifests map[string]*manifest, problems []pods.Problem, all, named bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if listed != nil {
-		m.joined.list(listed)
-	}
-	manifests, problems = m.joined.result()
-	return manifests, problems, m.joined.static.absent == 0
+	m.joined.list(listed, asked)
+	manifests, problems, all = m.joined.result()
+	return manifests, problems, all, m.joined.static.absent == 0
 }
 
 // look returns the files as they are now, as far as that is known before late. It never modifies

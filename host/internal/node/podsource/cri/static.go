@@ -1,10 +1,12 @@
 package cri
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,7 +67,9 @@ type staticJoin struct {
 	pods map[string]*manifest
 	// listed holds all pods of the last listing.
 	listed map[string]listedPod
-	// lost names running pods whose manifest is gone.
+	// gone holds the manifests, by uid, of running pods whose file is gone; lost names those that should
+	// have ended.
+	gone map[string]goneManifest
 	lost []string
 	// absent counts the manifests without a uid whose pods are not in the runtime.
 	absent int
@@ -83,8 +87,8 @@ func (j *staticJoin) update(files map[string]*manifestFile, unread error) {
 
 // list replaces the listed pods. The remains of a pod that a newer one has replaced get no
 // manifest.
-func (j *staticJoin) list(listed map[string]listedPod) {
-	former := j.pods
+func (j *staticJoin) list(listed map[string]listedPod, asked time.Time) {
+	former, gone := j.pods, j.gone
 	j.listed = listed
 	running := map[fullName]bool{} // each listed static pod
 	for uid, pod := range listed {
@@ -92,25 +96,36 @@ func (j *staticJoin) list(listed map[string]listedPod) {
 			running[pod.fullName()] = running[pod.fullName()] || pod.active
 		}
 	}
-	j.pods, j.lost, j.absent = map[string]*manifest{}, nil, 0
+	j.pods, j.gone, j.lost, j.absent = map[string]*manifest{}, map[string]goneManifest{}, nil, 0
 	for uid, pod := range listed {
 		if !pod.static && former[uid] == nil || !pod.active && running[pod.fullName()] {
 			continue
 		}
-		m, lost := j.of(uid, pod, former[uid])
+		m, without := j.of(uid, pod, former[uid])
 		if m != nil {
 			j.pods[uid] = m
 		}
-		if lost {
-			j.lost = append(j.lost, pod.namespace+"/"+pod.name)
+		if without {
+			j.gone[uid] = goneManifest{m, cmp.Or(gone[uid].since, asked)}
 		}
 	}
-	slices.Sort(j.lost)
+	j.lost = lost(j.gone, asked)
 	for n, m := range j.named {
 		if _, there := running[n]; m.row.UID == "" && !there {
 			j.absent++
 		}
 	}
+}
+
+// lost returns the names of the pods that should have ended, in order.
+func lost(gone map[string]goneManifest, asked time.Time) (names []string) {
+	for _, g := range gone {
+		if g.lost(asked) {
+			names = append(names, g.api.Namespace+"/"+g.api.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // of returns the manifest of a static pod, nil if there is none, and whether its file is gone while

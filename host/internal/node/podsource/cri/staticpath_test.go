@@ -119,7 +119,7 @@ func TestAStaticPodThatChangesIsAnotherPod(t *testing.T) {
 	put(t, n.static, "etcd.yaml", staticYAML("etcd", "spec: {priority: 5}"))
 	n.Add(staticPod("old", "etcd"))
 	wantStatic(t, listing(t, n.source), "old", 5)
-	put(t, n.static, "etcd.yaml", staticYAML("etcd", "spec: {priority: 66}"))
+	put(t, n.static, "etcd.yaml", staticYAML("etcd", "spec: {priority: 66, terminationGracePeriodSeconds: 0}"))
 	wantStatic(t, listing(t, n.source), "old", 5)
 	n.Add(staticPod("new", "etcd"))
 	got := listing(t, n.source)
