@@ -2,7 +2,7 @@ package eviction
 
 import "fmt"
 
-// A Whole is what an amount is a part of, such as the memory of the machine or a filesystem.
+// A Whole contains an amount: the memory of the machine, a filesystem.
 type Whole struct {
 	Name string
 	// Size is 0 if it is not known: then any amount can be.

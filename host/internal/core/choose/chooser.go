@@ -209,7 +209,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
 	started := time.Now()
-	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget, r.whole(pin)}
+	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget, c.whole(pin, &r)}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
 	if c.measureOn(ctx, how, m, out.Candidates) {
@@ -269,13 +269,17 @@ func (c *Chooser) noFigures(m *measured, s eviction.Signal) error {
 	return errNoFigures
 }
 
-// whole returns what the use of the signal by a pod is a part of, if the built-in plugin observes it: a
-// custom observer may have a unit of its own. A limit that was lowered below the use counts as that.
-func (r *Request) whole(pin *registry.Pin) eviction.Whole {
+// whole returns what contains a pod's use of the signal: the machine's by the host itself, else the
+// capacity if the built-in plugin observes it, since a custom observer may have a unit of its own. A
+// limit that was lowered below the use counts as that.
+func (c *Chooser) whole(pin *registry.Pin, r *Request) (whole eviction.Whole) {
 	s, o := r.Threshold.Signal, r.Observation
+	if c.Fallback != nil {
+		whole = c.Fallback.Whole(s)
+	}
 	observers := pin.Serving(r.Layout, s, eviction.CanObserve)
-	if _, builtin := eviction.Builtin(s); !builtin || s == eviction.AllocatableMemoryAvailable || o.State != eviction.Observed || len(observers) == 0 || !observers[0].Builtin() {
-		return eviction.Whole{}
+	if _, builtin := eviction.Builtin(s); whole.Size > 0 || !builtin || s == eviction.AllocatableMemoryAvailable || o.State != eviction.Observed || len(observers) == 0 || !observers[0].Builtin() {
+		return whole
 	}
 	return eviction.Whole{Name: "the capacity of " + string(s), Size: max(o.Capacity, o.Capacity-o.Available)}
 }
@@ -374,7 +378,7 @@ func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out 
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
 	defer cancel()
-	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget, r.whole(pin)}
+	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget, c.whole(pin, &r)}
 	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known

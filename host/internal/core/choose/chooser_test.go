@@ -53,6 +53,9 @@ func (p *plugin) Rank(_ context.Context, r eviction.RankRequest) ([]eviction.Ran
 // Reads implements observe.Fallback: the host reads what pods use, and nothing else.
 func (p *plugin) Reads(eviction.Signal) bool { return false }
 
+// Whole implements observe.Fallback.
+func (p *plugin) Whole(eviction.Signal) (w eviction.Whole) { return w }
+
 // Observe implements observe.Fallback.
 func (p *plugin) Observe(context.Context, []eviction.Signal) []eviction.Observation { return nil }
 

@@ -25,7 +25,7 @@ type Measuring struct {
 	Signal    eviction.Signal
 	Detail    eviction.Detail
 	Budget    *observe.Budget
-	// Whole is what the use of Signal is a part of: a larger figure is unknown.
+	// Whole contains the use of Signal: a larger figure is unknown.
 	Whole eviction.Whole
 }
 
@@ -39,7 +39,7 @@ func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.
 type measured struct {
 	mu  sync.Mutex
 	got map[string]eviction.Measurement
-	// whole is what their use of signal is a part of. why is why pods are unknown.
+	// whole contains their use of signal. why has the reasons of unknown pods.
 	signal eviction.Signal
 	whole  eviction.Whole
 	why    map[string]string

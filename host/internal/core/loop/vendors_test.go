@@ -355,6 +355,9 @@ func (n *node) readByHand(stands bool) *byHand {
 // Reads implements observe.Fallback.
 func (b *byHand) Reads(s eviction.Signal) bool { return s == eviction.MemoryAvailable }
 
+// Whole implements observe.Fallback.
+func (b *byHand) Whole(eviction.Signal) (w eviction.Whole) { return w }
+
 // Observe implements observe.Fallback.
 func (b *byHand) Observe(_ context.Context, signals []eviction.Signal) []eviction.Observation {
 	b.node.mu.Lock()

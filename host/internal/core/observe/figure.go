@@ -28,6 +28,8 @@ type Fallback interface {
 	Observe(ctx context.Context, signals []eviction.Signal) []eviction.Observation
 	// Measure returns the usage of s of the pods that it can read, likewise.
 	Measure(ctx context.Context, s eviction.Signal, pods []eviction.Pod) []eviction.Measurement
+	// Whole returns what contains all use of s, as far as it can read that at once.
+	Whole(s eviction.Signal) eviction.Whole
 }
 
 // receive adds the figures of one plugin to the searches.

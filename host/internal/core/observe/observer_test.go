@@ -28,14 +28,21 @@ type plugin struct {
 func (p *plugin) Observe(_ context.Context, r eviction.ObserveRequest) (reply eviction.ObserveReply, err error) {
 	for _, s := range r.Signals {
 		if n, known := p.figures[s]; known {
-			reply.Observations = append(reply.Observations, eviction.Observation{Signal: s, State: eviction.Observed, Available: n, Capacity: 8, Time: time.Now()})
+			reply.Observations = append(reply.Observations, eviction.Observation{Signal: s, State: eviction.Observed, Available: n, Capacity: max(8, n), Time: time.Now()})
 		}
 	}
 	return reply, p.err
 }
 
-// A host reads memory.available by itself: 3.
+// A host reads memory.available by itself: 3 of 8.
 type host struct{}
+
+func (host) Whole(s eviction.Signal) eviction.Whole {
+	if s != eviction.MemoryAvailable {
+		return eviction.Whole{}
+	}
+	return eviction.Whole{Name: "the machine's memory", Size: 8}
+}
 
 func (host) Reads(s eviction.Signal) bool { return s == eviction.MemoryAvailable }
 
@@ -107,6 +114,9 @@ func TestWhoseFigureCounts(t *testing.T) {
 		"and the next one's if it has none":                {disk, []*plugin{of("acme", "", 7), of("disk", disk, 4)}, "4 by disk"},
 		"and if it fails":                                  {disk, []*plugin{{name: "acme", err: errors.New("broken")}, of("disk", disk, 4)}, "4 by disk"},
 		"nobody's where none is":                           {disk, []*plugin{of("acme", "", 7)}, decision.StateUnknown},
+		"no more than the machine has":                     {memory, []*plugin{of("acme", memory, 9)}, decision.StateUnknown},
+		"which hides no shortage":                          {memory, []*plugin{of("acme", memory, 9), of("memory", memory, 4)}, "4 by memory"},
+		"a custom plugin's of a disk of its own":           {disk, []*plugin{of("acme", disk, 9)}, "9 by acme"},
 		"the host's beside a custom one without the other": {memory, []*plugin{of("acme", memory, 7)}, "3 by " + HostItself},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -197,11 +198,23 @@ func (o *Observer) call(ctx context.Context, r Request, q question) answer {
 		case i < 0:
 			out[n].Err = leftOut
 		default:
-			out[n] = o.rejectStale(reply.Observations[i])
+			out[n] = o.rejectStale(o.rejectImpossible(p, reply.Observations[i]))
 		}
 		out[n].Signal = s.signal
 	}
 	return answer{q, out, reply.Layout, err}
+}
+
+// rejectImpossible marks an observation of more than the machine has as unknown. The built-in plugins
+// check what they read of the machine themselves.
+func (o *Observer) rejectImpossible(p *registry.Instance, of eviction.Observation) eviction.Observation {
+	if o.Fallback == nil || of.State != eviction.Observed || p.Builtin() && o.SourceStands == 0 {
+		return of
+	}
+	if err := o.Fallback.Whole(of.Signal).Check(of.Capacity); err != nil {
+		return eviction.Observation{Signal: of.Signal, Err: fmt.Sprintf("%v: capacity %v", eviction.ErrInvalidReply, err)}
+	}
+	return of
 }
 
 // rejectStale marks an observation with an impossible sample time as unknown.

@@ -48,16 +48,22 @@ func (n node) pids(o eviction.Observation) eviction.Observation {
 	return figures.PIDs(o, s, err)
 }
 
+// machine returns the machine's memory, of which any amount can be if it cannot be read.
+func (n node) machine() eviction.Whole {
+	gauge := n.fs.MachineMemory(nodefs.MemoryRules{})
+	defer gauge.Close()
+	machine, _ := gauge.Read(&nodefs.Buffer{})
+	return machine.Whole()
+}
+
 // A podReader reads a figure of one pod.
 type podReader func(*eviction.Pod, *nodefs.Buffer) eviction.Measurement
 
 func (n node) podMemory() (podReader, error) {
 	return n.pods(nodefs.FS.MemoryHierarchy, func(h nodefs.Hierarchy, naming *nodefs.Naming) podReader {
-		from, gauge := h.PodMemory(naming).KeepingNone(), n.fs.MachineMemory(nodefs.MemoryRules{})
-		defer gauge.Close()
-		machine, _ := gauge.Read(&nodefs.Buffer{}) // else any amount can be
+		from, machine := h.PodMemory(naming).KeepingNone(), n.machine()
 		return func(pod *eviction.Pod, b *nodefs.Buffer) eviction.Measurement {
-			return figures.PodMemory(from, pod, machine.Whole(), b)
+			return figures.PodMemory(from, pod, machine, b)
 		}
 	})
 }

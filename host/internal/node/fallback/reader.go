@@ -16,6 +16,7 @@ const deadline = 500 * time.Millisecond
 
 // A Reader reads the figures of one node. It is safe for concurrent use.
 type Reader struct {
+	node    node
 	fs      nodefs.FS
 	sources map[eviction.Signal]source
 	meters  map[eviction.Signal]meter
@@ -40,7 +41,7 @@ func New(facts eviction.NodeFacts) *Reader {
 	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
 	disk := source{hang.NewSlot(), "the filesystem of " + n.fs.Path(facts.KubeletRootDir), n.disk}
 	memory := meter{hang.NewSlot(), n.podMemory}
-	return &Reader{fs: n.fs, sources: map[eviction.Signal]source{
+	return &Reader{node: n, fs: n.fs, sources: map[eviction.Signal]source{
 		eviction.MemoryAvailable:            {hang.NewSlot(), "the node's memory", n.memory},
 		eviction.AllocatableMemoryAvailable: {hang.NewSlot(), "the memory of all pods", n.allocatable},
 		eviction.NodeFsAvailable:            disk,
@@ -57,6 +58,20 @@ func New(facts eviction.NodeFacts) *Reader {
 func (r *Reader) Reads(s eviction.Signal) bool {
 	_, reads := r.sources[s]
 	return reads
+}
+
+// Whole returns the machine's memory or the tasks that it can have, for signals of these.
+func (r *Reader) Whole(s eviction.Signal) (whole eviction.Whole) {
+	switch b, _ := eviction.Builtin(s); b.Condition {
+	case eviction.MemoryPressure:
+		whole = r.node.machine()
+	case eviction.PIDPressure:
+		if naming, err := r.fs.Naming(r.node.facts.CgroupRoot, r.node.facts.CgroupDriver); err == nil {
+			tasks, _ := r.fs.ReadPIDs(naming) // else any amount can be
+			whole = tasks.Whole()
+		}
+	}
+	return whole
 }
 
 // Read reads one of those signals now, without a time limit.

@@ -118,7 +118,7 @@ func (b *books) refused(yes bool, now time.Time) bool {
 // A book is that of one signal.
 type book struct {
 	pods map[string]entry // by UID
-	// rest is what was in use beside the pods when each was fully known. used is what was in use
+	// rest was in use beside the pods when each was fully known. used was in use
 	// before a part of the rest was removed, 0 if nothing was.
 	rest, used int64
 }

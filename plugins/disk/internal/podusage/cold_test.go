@@ -16,7 +16,7 @@ import (
 
 // chosen measures pods as the host does, for half a minute, again those that may hold more than
 // the first, and returns the first one.
-func (n *node) chosen(rows []eviction.Pod) (first string, took time.Duration) {
+func chosen(n *node, rows []eviction.Pod) (first string, took time.Duration) {
 	n.t.Helper()
 	began, last := time.Now(), map[string]eviction.Measurement{}
 	for open := rows; len(open) > 0 && time.Since(began) < 30*time.Second; {
@@ -58,7 +58,7 @@ func TestAHundredSmallPodsMakeNoInnocentPodGo(t *testing.T) {
 		innocent := n.add("innocent", []eviction.Volume{emptyDir("v")}, fakecri.Container{Name: "c"})
 		owner := n.add("owner", nil, fakecri.Container{Name: "c", LayerBytes: 400 << 20})
 		d.chunks["v"], n.used = 20, 30<<30
-		if first, took := n.chosen(append(rows, innocent, owner)); first != "owner" || took > 30*time.Second {
+		if first, took := chosen(n, append(rows, innocent, owner)); first != "owner" || took > 30*time.Second {
 			t.Errorf("%s goes after %v, want the owner", first, took)
 		}
 	})
@@ -96,7 +96,7 @@ func TestTheOwnerGoesOnAColdNodeWithMillionsOfFiles(t *testing.T) {
 		if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
 			t.Fatal(err)
 		}
-		first, took := n.chosen(rows)
+		first, took := chosen(n, rows)
 		t.Logf("round %d: %s goes after %v", round, first, took.Round(10*time.Millisecond))
 		if first != owner.UID {
 			t.Errorf("%s goes, want %s, which holds 400 MiB", first, owner.UID)

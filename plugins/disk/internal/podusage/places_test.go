@@ -53,7 +53,7 @@ var podPlaces = []string{
 }
 
 // plant makes a file of a random size in a place of a pod and returns the size that is allocated.
-func (n *node) plant(random *rand.Rand, place, uid string, number int) int64 {
+func plant(n *node, random *rand.Rand, place, uid string, number int) int64 {
 	n.t.Helper()
 	name := strings.NewReplacer("UID", uid, "FILE", fmt.Sprint("f", number)).Replace(place)
 	target, linked := strings.CutPrefix(name, "LINK")
@@ -62,13 +62,13 @@ func (n *node) plant(random *rand.Rand, place, uid string, number int) int64 {
 		return 0
 	}
 	n.write(name, 1+random.IntN(1<<16))
-	size := n.allocated(name)
+	size := allocated(n, name)
 	if linked {
 		link := n.path(fmt.Sprintf("/logs/ns_pod-%s_%s/main/%d.log", uid, uid, number))
 		live := strings.TrimSuffix(strings.TrimSuffix(name, ".1"), ".2.gz")
 		if live != name {
 			n.write(live, 1)
-			size += n.allocated(live)
+			size += allocated(n, live)
 		}
 		n.mkdir(path.Dir(strings.TrimPrefix(link, n.root)))
 		if err := os.Symlink(live, link); err != nil {
@@ -78,7 +78,7 @@ func (n *node) plant(random *rand.Rand, place, uid string, number int) int64 {
 	return size
 }
 
-func (n *node) allocated(name string) int64 {
+func allocated(n *node, name string) int64 {
 	n.t.Helper()
 	used, err := file(n.path(name))
 	if err != nil {
@@ -123,13 +123,13 @@ func TestBytesThatAPodWritesAnywhereAreFoundAtThatPod(t *testing.T) {
 		const signal = eviction.NodeFsAvailable
 		for uid := range want { // directories of volumes
 			for _, dir := range []string{"empty-dir/data", "empty-dir/data/a", "empty-dir/data/a/b", "configmap/config", "configmap/config/..2026"} {
-				want[uid] += n.allocated("/kubelet/pods/" + uid + "/volumes/kubernetes.io~" + dir)
+				want[uid] += allocated(n, "/kubelet/pods/" + uid + "/volumes/kubernetes.io~" + dir)
 			}
 		}
 		var planted []string
 		for i := range 1 + random.IntN(6) {
 			uid, place := rows[random.IntN(3)].UID, podPlaces[random.IntN(len(podPlaces))]
-			want[uid] += n.plant(random, place, uid, round*10+i)
+			want[uid] += plant(n, random, place, uid, round*10+i)
 			planted = append(planted, uid+" "+place)
 		}
 		got, err := n.measure(t.Context(), request(eviction.DetailPod, signal, rows...))

@@ -30,7 +30,7 @@ type pod struct {
 	stats  summary.Pod
 	oldest time.Time
 	errs   []error
-	// parts are what ranks the pod.
+	// parts rank the pod.
 	parts []part
 	// rest walks the pod's directory but for the volumes.
 	rest *task
@@ -45,7 +45,7 @@ type pod struct {
 	unfinished bool
 }
 
-// A part is what a pod has on a device, 0 if that is not known.
+// A part of a pod takes space on a device, 0 if that is not known.
 type part struct {
 	kind   kind
 	device uint64
