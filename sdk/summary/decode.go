@@ -49,6 +49,8 @@ type decoder struct {
 	scanner
 
 	entries int
+	// impossible is why a figure of the current pod cannot be.
+	impossible string
 	// The entries of one pod are collected here first and then copied to a slice of their size.
 	containers []Container
 	volumes    []Volume

@@ -8,6 +8,7 @@ import (
 )
 
 func (d *decoder) pod(p *Pod) {
+	d.impossible = ""
 	for more := d.object() && d.member(); more; more = d.member() {
 		switch string(d.key) {
 		case "podRef":
@@ -26,6 +27,7 @@ func (d *decoder) pod(p *Pod) {
 			p.Volumes = slices.Clone(d.volumes)
 		}
 	}
+	p.Impossible = d.impossible
 }
 
 func (d *decoder) podRef(p *Pod) {
@@ -66,32 +68,43 @@ func (d *decoder) container(c *Container) {
 	}
 }
 
-func (d *decoder) volume(v *Volume) {
-	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "name":
-			d.str(&v.Name)
-		case "usedBytes":
-			d.unsigned(&v.UsedBytes)
-		case "inodesUsed":
-			d.unsigned(&v.InodesUsed)
-		}
-	}
-}
+func (d *decoder) volume(v *Volume) { d.filled(&v.Use, nil, &v.Name) }
 
 // use reads the usage of a filesystem, and the time of the sample if at is not nil.
 func (d *decoder) use(u *Use, at *time.Time) {
 	*u = Use{}
+	d.filled(u, at, nil)
+}
+
+// filled reads a usage, and its time or name unless that is nil. What cannot be a part of the filesystem
+// is missing. With a time it is the sum for a pod, which may have parts on several filesystems.
+func (d *decoder) filled(u *Use, at *time.Time, name *string) {
+	var capacity, inodes eviction.Figure
 	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "time":
-			if at != nil {
-				d.time(at)
-			}
-		case "usedBytes":
+		switch key := string(d.key); {
+		case key == "name" && name != nil:
+			d.str(name)
+		case key == "time" && at != nil:
+			d.time(at)
+		case key == "capacityBytes":
+			d.unsigned(&capacity)
+		case key == "inodes":
+			d.unsigned(&inodes)
+		case key == "usedBytes":
 			d.unsigned(&u.UsedBytes)
-		case "inodesUsed":
+		case key == "inodesUsed":
 			d.unsigned(&u.InodesUsed)
 		}
+	}
+	if at == nil {
+		d.part(&u.UsedBytes, eviction.Whole{Name: "the capacity of its filesystem", Size: capacity.Value})
+		d.part(&u.InodesUsed, eviction.Whole{Name: "the inodes of its filesystem", Size: inodes.Value})
+	}
+}
+
+// part removes a figure that cannot be a part of whole, and notes why.
+func (d *decoder) part(f *eviction.Figure, whole eviction.Whole) {
+	if err := whole.Check(f.Value); err != nil {
+		*f, d.impossible = eviction.Figure{}, err.Error()
 	}
 }

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -19,6 +20,10 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 			usageOf = append(usageOf, usageFor(signal, layout))
 		}
 	}
+	disks := slices.ContainsFunc(signals, func(s eviction.Signal) bool {
+		b, _ := eviction.Builtin(s)
+		return b.Condition == eviction.DiskPressure
+	})
 	timeOf := timeFor(signals)
 	usages := make([]eviction.SignalUsage, 0, len(req.Pods)*len(signals))
 	for i := range req.Pods {
@@ -26,6 +31,10 @@ func (s *Summary) Measure(req eviction.MeasureRequest, layout eviction.Layout, e
 		pod := s.Pod(row.UID)
 		if pod == nil {
 			emit(eviction.Measurement{UID: row.UID, State: eviction.NoStats})
+			continue
+		}
+		if pod.Impossible != "" && disks {
+			emit(eviction.Measurement{UID: row.UID, Err: "the summary says " + pod.Impossible})
 			continue
 		}
 		from := len(usages)

@@ -162,3 +162,31 @@ func BenchmarkMeasure(b *testing.B) {
 		})
 	}
 }
+
+// A layer of 1Pi on a filesystem of 8Gi made its pod go first.
+func TestAUsageBeyondItsFilesystemIsUnknown(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod     string
+		unknown bool
+	}{
+		"a layer":                         {`"containers":[{"name":"c","rootfs":{"usedBytes":1125899906842624,"capacityBytes":8589934592}}]`, true},
+		"a log, with the capacity before": {`"containers":[{"name":"c","logs":{"capacityBytes":8,"usedBytes":9}}]`, true},
+		"inodes of a volume":              {`"volume":[{"name":"v","inodes":10,"inodesUsed":11}]`, true},
+		"bytes of a volume":               {`"volume":[{"usedBytes":18446744073709551615,"name":"v"}]`, true},
+		"all of it":                       {`"containers":[{"name":"c","rootfs":{"usedBytes":8,"capacityBytes":8,"inodes":3,"inodesUsed":3}}]`, false},
+		"a filesystem without inodes":     {`"containers":[{"name":"c","rootfs":{"usedBytes":8,"capacityBytes":8,"inodes":0,"inodesUsed":3}}]`, false},
+		"the sum of several filesystems":  {`"ephemeral-storage":{"usedBytes":9,"capacityBytes":8}`, false},
+	} {
+		s, err := Decode([]byte(`{"node":{},"pods":[{"podRef":{"uid":"other"},"volume":[{"name":"v","usedBytes":9,"capacityBytes":8}]},{"podRef":{"uid":"u"},"memory":{"workingSetBytes":7},` + c.pod + `}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for signal, unknown := range map[eviction.Signal]bool{eviction.NodeFsAvailable: c.unknown, eviction.MemoryAvailable: false} {
+			s.Measure(eviction.MeasureRequest{Signals: []eviction.Signal{signal}, Pods: []eviction.Pod{{UID: "u"}}}, eviction.LayoutShared, func(m eviction.Measurement) {
+				if got := m.State == eviction.MeasurementUnknown; got != unknown || got != (m.Err != "") {
+					t.Errorf("%s, %s: %+v, want unknown: %v", name, signal, m, unknown)
+				}
+			})
+		}
+	}
+}

@@ -75,6 +75,8 @@ type Pod struct {
 	// Containers and Volumes are in the source's order.
 	Containers []Container
 	Volumes    []Volume
+	// Impossible is why a figure of its filesystems is missing that cannot be, "" if there is none.
+	Impossible string
 }
 
 // Container is the section about one container.

@@ -176,6 +176,7 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 		p.addHosts()
 	}
 	p.addDeleted(ctx)
+	p.errs = append(p.errs, p.misplaced())
 	if err := errors.Join(p.errs...); err != nil {
 		m.Err = err.Error()
 		return m
@@ -305,6 +306,20 @@ func (p *pod) addVolumes() {
 // unknown records that the walk of a volume is not finished.
 func (p *pod) unknown(l look) {
 	p.hidden.Volumes, p.unfinished = p.hidden.Volumes || l.partial, p.unfinished || l.partial
+}
+
+// misplaced returns an error if the kubelet's directory of a pod that runs does not exist: kubeletRootDir
+// is wrong or was unmounted, and the pod's volumes may hold any amount.
+func (p *pod) misplaced() error {
+	local := func(v eviction.Volume) bool { return p.call.meter.places.volume(p.row, &v) != "" }
+	if !p.call.looks.Volumes || !p.row.Running || !slices.ContainsFunc(p.row.Volumes, local) {
+		return nil
+	}
+	dir := p.call.meter.places.pod(p.row)
+	if there, err := p.call.meter.places.exists(dir); there || err != nil {
+		return err
+	}
+	return fmt.Errorf("%s does not exist", dir)
 }
 
 // addHosts adds the file that containers see as /etc/hosts.

@@ -263,3 +263,28 @@ func TestWhatIsKnownOfAPod(t *testing.T) {
 		})
 	}
 }
+
+// The disk below kubeletRootDir was unmounted, or the kubelet's root was elsewhere: pods were measured as
+// their logs alone, and one with 1 MiB of log went.
+func TestAPodWithoutItsDirectoryIsUnknownAndNotSmall(t *testing.T) {
+	for name, c := range map[string]struct {
+		volumes []eviction.Volume
+		running bool
+		want    eviction.MeasurementState
+	}{
+		"an emptyDir":                  {[]eviction.Volume{emptyDir("v")}, true, eviction.MeasurementUnknown},
+		"a token":                      {[]eviction.Volume{{Name: "token", Kind: "projected"}}, true, eviction.MeasurementUnknown},
+		"a pod that has not begun":     {[]eviction.Volume{emptyDir("v")}, false, eviction.Measured},
+		"nothing that has to be there": {[]eviction.Volume{{Name: "host", Kind: "hostPath"}}, true, eviction.Measured},
+	} {
+		n := newNode(t)
+		row := n.add("u", c.volumes, fakecri.Container{Name: "c"})
+		row.Running = c.running
+		n.write("/logs/ns_pod-u_u/c/0.log", 1<<20)
+		testos.Remove(t, n.path("/kubelet/pods"))
+		m := n.one(eviction.DetailPod, eviction.NodeFsAvailable, row)
+		if m.State != c.want || (m.State == eviction.MeasurementUnknown) != strings.Contains(m.Err, "/kubelet/pods/u does not exist") {
+			t.Errorf("%s: %+v, want state %d", name, m, c.want)
+		}
+	}
+}
