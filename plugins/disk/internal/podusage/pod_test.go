@@ -281,7 +281,9 @@ func TestAPodWithoutItsDirectoryIsUnknownAndNotSmall(t *testing.T) {
 		row := n.add("u", c.volumes, fakecri.Container{Name: "c"})
 		row.Running = c.running
 		n.write("/logs/ns_pod-u_u/c/0.log", 1<<20)
-		testos.Remove(t, n.path("/kubelet/pods"))
+		if err := os.RemoveAll(n.path("/kubelet/pods")); err != nil {
+			t.Fatal(err)
+		}
 		m := n.one(eviction.DetailPod, eviction.NodeFsAvailable, row)
 		if m.State != c.want || (m.State == eviction.MeasurementUnknown) != strings.Contains(m.Err, "/kubelet/pods/u does not exist") {
 			t.Errorf("%s: %+v, want state %d", name, m, c.want)
