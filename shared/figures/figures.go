@@ -82,8 +82,14 @@ func PIDs(o eviction.Observation, s nodefs.PIDSample, err error) eviction.Observ
 	return o
 }
 
-// MostComponents is the maximum number of components of a filesystem's observation.
-const MostComponents = 4
+// MostComponents is the maximum number of components of a filesystem's observation, with Images.
+const MostComponents = 5
+
+// Images is the component with the use of images on their filesystem, Used that with all use.
+const (
+	Images = "images"
+	Used   = "used"
+)
 
 // Filesystem adds to o what was read of its filesystem; the component name, if not empty, comes
 // first. If the filesystem counts no inodes (btrfs) or has no size, the signal is absent; the
@@ -112,11 +118,11 @@ func Filesystem(o eviction.Observation, name string, s nodefs.FilesystemSample, 
 		o.Components = append(o.Components, eviction.Component{Name: name, Value: capacity})
 	}
 	if inodes {
-		o.Components = append(o.Components, eviction.Component{Name: "used", Value: s.Inodes - s.InodesFree})
+		o.Components = append(o.Components, eviction.Component{Name: Used, Value: s.Inodes - s.InodesFree})
 		return o
 	}
 	o.Components = append(o.Components,
-		eviction.Component{Name: "used", Value: s.CapacityBytes - s.FreeBytes},
+		eviction.Component{Name: Used, Value: s.CapacityBytes - s.FreeBytes},
 		eviction.Component{Name: "free", Value: s.FreeBytes},
 		eviction.Component{Name: "reserved", Value: max(0, s.FreeBytes-s.AvailableBytes)})
 	return o

@@ -77,6 +77,16 @@ func TestAnExplanationIsTrue(t *testing.T) {
 		{"a limit that is not the closest", func(r *decision.Decision) {
 			r.Observations[0].Components = map[string]int64{"limit of /tenant": 1}
 		}, "available", "/tenant"},
+		{"a disk whose use pods do not explain", func(r *decision.Decision) {
+			r.Thresholds[1].Signal, r.Observations[0].Signal, r.Victim.Signal = eviction.NodeFsAvailable, eviction.NodeFsAvailable, "nodefs.available"
+			r.Observations[0].Components = map[string]int64{"used": 16 * gibibyte, "images": 2 * gibibyte}
+		}, "16Gi: 5Gi by pods that could go, 2Gi by images, 9Gi outside of both", "at least 10Gi"},
+		{"a lower bound of a use", func(r *decision.Decision) {
+			r.Candidates[1].AtMost = 30 * gibibyte
+		}, "  at least 3Gi  ", "a request for memory"},
+		{"files that share their blocks", func(r *decision.Decision) {
+			r.Victim.Signal, r.Outcome.Released = "nodefs.available", new(int64(16<<20))
+		}, "16Mi came back of 3Gi that it used: other files may share its blocks", "uses at least"},
 		{"a ranker that writes to the terminal", func(r *decision.Decision) {
 			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
 		}, "idle", "\x1b"},

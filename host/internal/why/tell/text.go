@@ -229,6 +229,7 @@ func (w *text) whyIt() {
 			w.line("order", "%s", line)
 		}
 	}
+	w.inUse()
 	if left := len(r.Candidates) - len(r.Order); left > 0 && len(r.Candidates) > 0 {
 		w.line("left out", "%d by the ranker, which may spare pods (rankVeto: %s)", left, r.RankVeto)
 	}
@@ -239,6 +240,22 @@ func (w *text) whyIt() {
 		}
 		w.line("could not go", "%s: %s", p.Pod, p.Rule)
 	}
+}
+
+// inUse says how much of what is in use on a filesystem pods and images have. The rest is at least the
+// difference: the runtime may count writable layers with the images.
+func (w *text) inUse() {
+	signal, pods := w.signal(), int64(0)
+	o := w.r.Observation(signal)
+	if o == nil || o.Components[figures.Used] == 0 || len(w.r.Candidates) == 0 {
+		return
+	}
+	for i := range w.r.Candidates {
+		pods += w.r.Candidates[i].Usage
+	}
+	used, images := o.Components[figures.Used], o.Components[figures.Images]
+	rest := max(0, used-pods-images)
+	w.line("in use", "%s: %s by pods that could go, %s by images, %s outside of both", w.amount(signal, used), w.amount(signal, pods), w.amount(signal, images), w.amount(signal, rest))
 }
 
 // signal returns the signal of the threshold acted on, empty if there is none.
@@ -310,6 +327,9 @@ func (w *text) followed() {
 		released := w.amount(eviction.Signal(w.r.Head().Signal), *o.Released) + " came back"
 		if v := w.r.Victim; v != nil && v.Promised != nil {
 			released += " of " + w.amount(eviction.Signal(v.Signal), *v.Promised) + " that it used"
+			if b, _ := eviction.Builtin(eviction.Signal(v.Signal)); b.Condition == eviction.DiskPressure && *o.Released < *v.Promised/2 {
+				released += ": other files may share its blocks, or a process holds its files"
+			}
 		}
 		parts = append(parts, released)
 	}

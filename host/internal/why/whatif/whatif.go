@@ -104,6 +104,7 @@ func (s *situation) changes(victim int) []variable {
 	var all []variable
 	if s.record.Ranker == nil || !s.record.Ranker.Custom {
 		switch {
+		case s.record.Candidates[victim].AtMost > 0: // its use is a lower bound
 		case builtin && d.Condition == eviction.MemoryPressure:
 			all = append(all, variable{Request, "memory", pod.MemoryRequestBytes, mostRequest, func(s *situation, v int64) { s.candidates[victim].Pod.MemoryRequestBytes = v }})
 		case builtin && d.Condition == eviction.DiskPressure:

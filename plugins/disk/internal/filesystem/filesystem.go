@@ -82,7 +82,11 @@ func (f *Filesystems) Observe(ctx context.Context, signals []eviction.Signal) ([
 	components := make([]eviction.Component, figures.MostComponents*len(signals))
 	for _, s := range signals {
 		if of := all.of(s); of != nil {
-			observations = append(observations, of.observation(s, components[:0:figures.MostComponents]))
+			o := of.observation(s, components[:0:figures.MostComponents])
+			if of.err == nil && all.image.err == nil && of.on(all.image, false) {
+				named.addImages(&o)
+			}
+			observations = append(observations, o)
 			components = components[figures.MostComponents:]
 		}
 	}

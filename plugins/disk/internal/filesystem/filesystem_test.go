@@ -3,6 +3,8 @@ package filesystem
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -371,6 +373,33 @@ func TestObservationOfASample(t *testing.T) {
 	s.room = nodefs.FilesystemSample{CapacityBytes: 1000, Inodes: 40}
 	if got := s.observation(eviction.NodeFsAvailable, nil); got.State != eviction.Observed || got.Available != 0 {
 		t.Errorf("bytes of a full disk: %+v, want observed with nothing left", got)
+	}
+}
+
+func TestImagesHaveAShareOfWhatIsInUse(t *testing.T) {
+	for name, c := range map[string]struct {
+		said directories
+		want string
+	}{
+		"as the runtime says":      {directories{imageBytes: 700, imageInodes: 3}, "700 3"},
+		"not more than is in use":  {directories{imageBytes: 751, imageInodes: 11}, "- -"},
+		"an amount that overflows": {directories{imageBytes: math.MaxUint64, imageInodes: math.MaxUint64}, "- -"},
+		"nothing":                  {directories{}, "- -"},
+	} {
+		s := sample{room: nodefs.FilesystemSample{CapacityBytes: 1000, FreeBytes: 300, AvailableBytes: 250, Inodes: 40, InodesFree: 30}}
+		var got []string
+		for _, signal := range []eviction.Signal{eviction.ImageFsAvailable, eviction.ImageFsInodesFree} {
+			o := s.observation(signal, nil)
+			c.said.addImages(&o)
+			text := "-"
+			if last := o.Components[len(o.Components)-1]; last.Name == "images" {
+				text = fmt.Sprint(last.Value)
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %s", name, got, c.want)
+		}
 	}
 }
 

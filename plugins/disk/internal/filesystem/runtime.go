@@ -36,6 +36,9 @@ type ImageFilesystems interface {
 type directories struct {
 	images     string
 	containers string
+	// imageBytes and imageInodes are used by images, as the runtime reports it: containerd includes
+	// writable layers.
+	imageBytes, imageInodes uint64
 }
 
 // runtime finds the runtime's directories.
@@ -78,7 +81,8 @@ func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
 	if containers == "" {
 		containers = images
 	}
-	return directories{images: images, containers: containers}, nil
+	first := reply.GetImageFilesystems()[0]
+	return directories{images, containers, first.GetUsedBytes().GetValue(), first.GetInodesUsed().GetValue()}, nil
 }
 
 var errNoImages = errors.New("the runtime names no directory of images")

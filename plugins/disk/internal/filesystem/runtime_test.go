@@ -33,10 +33,10 @@ func TestDirectoriesOf(t *testing.T) {
 		in   *runtimeapi.ImageFsInfoResponse
 		want directories
 	}{
-		"only images, as containerd says it": {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at("/a")}, directories{"/a", "/a"}},
-		"both":                               {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at("/a"), ContainerFilesystems: at("/b")}, directories{"/a", "/b"}},
-		"the first of several":               {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: append(at("/a"), at("/b")...)}, directories{"/a", "/a"}},
-		"writable layers without a name":     {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at("/a"), ContainerFilesystems: []*runtimeapi.FilesystemUsage{{}}}, directories{"/a", "/a"}},
+		"only images, as containerd says it": {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at("/a")}, directories{images: "/a", containers: "/a"}},
+		"both":                               {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at("/a"), ContainerFilesystems: at("/b")}, directories{images: "/a", containers: "/b"}},
+		"the first of several":               {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: append(at("/a"), at("/b")...)}, directories{images: "/a", containers: "/a"}},
+		"writable layers without a name":     {&runtimeapi.ImageFsInfoResponse{ImageFilesystems: at("/a"), ContainerFilesystems: []*runtimeapi.FilesystemUsage{{}}}, directories{images: "/a", containers: "/a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := directoriesOf(c.in); got != c.want || err != nil {
