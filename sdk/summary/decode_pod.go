@@ -16,7 +16,7 @@ func (d *decoder) pod(p *Pod) {
 		case "memory":
 			d.memory(&p.Memory)
 		case "ephemeral-storage":
-			d.use(&p.EphemeralStorage, &p.EphemeralStorageTime)
+			d.use(&p.EphemeralStorage, &p.EphemeralStorageTime, nil)
 		case "process_stats":
 			d.figure("process_count", &p.Processes)
 		case "containers":
@@ -61,24 +61,19 @@ func (d *decoder) container(c *Container) {
 		case "memory":
 			d.figure("workingSetBytes", &c.WorkingSetBytes)
 		case "rootfs":
-			d.use(&c.Rootfs, nil)
+			d.use(&c.Rootfs, nil, nil)
 		case "logs":
-			d.use(&c.Logs, nil)
+			d.use(&c.Logs, nil, nil)
 		}
 	}
 }
 
-func (d *decoder) volume(v *Volume) { d.filled(&v.Use, nil, &v.Name) }
+func (d *decoder) volume(v *Volume) { d.use(&v.Use, nil, &v.Name) }
 
-// use reads the usage of a filesystem, and the time of the sample if at is not nil.
-func (d *decoder) use(u *Use, at *time.Time) {
+// use reads the usage of a filesystem, and its time or name unless that is nil. What cannot be a part of
+// the filesystem is missing. With a time it is the sum for a pod, which may be on several filesystems.
+func (d *decoder) use(u *Use, at *time.Time, name *string) {
 	*u = Use{}
-	d.filled(u, at, nil)
-}
-
-// filled reads a usage, and its time or name unless that is nil. What cannot be a part of the filesystem
-// is missing. With a time it is the sum for a pod, which may have parts on several filesystems.
-func (d *decoder) filled(u *Use, at *time.Time, name *string) {
 	var capacity, inodes eviction.Figure
 	for more := d.object() && d.member(); more; more = d.member() {
 		switch key := string(d.key); {
@@ -96,15 +91,14 @@ func (d *decoder) filled(u *Use, at *time.Time, name *string) {
 			d.unsigned(&u.InodesUsed)
 		}
 	}
-	if at == nil {
-		d.part(&u.UsedBytes, eviction.Whole{Name: "the capacity of its filesystem", Size: capacity.Value})
-		d.part(&u.InodesUsed, eviction.Whole{Name: "the inodes of its filesystem", Size: inodes.Value})
+	if at != nil {
+		return
 	}
-}
-
-// part removes a figure that cannot be a part of whole, and notes why.
-func (d *decoder) part(f *eviction.Figure, whole eviction.Whole) {
-	if err := whole.Check(f.Value); err != nil {
-		*f, d.impossible = eviction.Figure{}, err.Error()
+	bytes, files := eviction.Whole{Name: "the capacity of its filesystem", Size: capacity.Value}, eviction.Whole{Name: "the inodes of its filesystem", Size: inodes.Value}
+	if err := bytes.Check(u.UsedBytes.Value); err != nil {
+		u.UsedBytes, d.impossible = eviction.Figure{}, err.Error()
+	}
+	if err := files.Check(u.InodesUsed.Value); err != nil {
+		u.InodesUsed, d.impossible = eviction.Figure{}, err.Error()
 	}
 }
