@@ -51,7 +51,8 @@ func openLimits[T any](h Hierarchy, cgroup, file string, open func(cgroup string
 	}
 }
 
-// closest returns own or, if it leaves less, one of the limits. own has the use of the first cgroup.
+// closest returns own or, if it leaves less, one of the limits. own has the use of the first cgroup. An
+// ancestor's limit counts below whole, which is the machine's.
 // used returns how much of a limit is used, or an error if that cannot be a part of whole.
 func (all limits[T]) closest(b *Buffer, own bound[T], whole eviction.Whole, used func(T, eviction.Whole) (int64, error)) (bound[T], error) {
 	least := own
@@ -61,16 +62,16 @@ func (all limits[T]) closest(b *Buffer, own bound[T], whole eviction.Whole, used
 		if next.max, next.limited, err = l.read(b); err != nil {
 			return own, err
 		}
-		if !next.limited {
+		if i > 0 || l.cgroup == "/" {
+			next.of = l.cgroup
+		}
+		if !next.limited || next.of != "" && whole.Size > 0 && next.max >= whole.Size {
 			continue
 		}
 		if i > 0 {
 			if next.use, err = l.use.Read(b); err != nil {
 				return own, err
 			}
-		}
-		if i > 0 || l.cgroup == "/" {
-			next.of = l.cgroup
 		}
 		use, err := used(next.use, whole)
 		if err != nil {

@@ -112,6 +112,7 @@ func TestPodsBelowACgroupWithALimitHaveWhatIsLeftOfIt(t *testing.T) {
 		"a smaller one with more":     {limited{}, limited{number(20 * gib), 19 * gib}, limited{number(5 * gib), 3 * gib}, gib, 20 * gib, "/a/tenant"},
 		"one of the container":        {limited{number(9 * gib), 8900 * mib}, limited{number(4 * gib), 3 * gib}, none, 316 * mib, 9 * gib, "/"},
 		"the tenant uses more":        {limited{}, limited{number(4 * gib), 5 * gib}, limited{number(5 * gib), 3 * gib}, 0, 4 * gib, "/a/tenant"},
+		"as much as the machine has":  {limited{number(32 * gib), 8 * gib}, limited{number(64 * gib), 3900 * mib}, none, -1, 0, ""},
 		"the root is without a limit": {limited{"max", 8 * gib}, limited{number(4 * gib), 3900 * mib}, none, 196 * mib, 4 * gib, "/a/tenant"},
 	} {
 		onBothVersions(t, name, func(t *testing.T, n limitedNode) {
