@@ -39,7 +39,7 @@ func Decode(data []byte) (*Trace, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &top); err != nil {
 		return nil, fmt.Errorf("not a trace or scenario: %w", err)
 	}
-	var d decoder
+	d := decoder{recorded: len(top["decisions"]) > 0}
 	trace := &Trace{Scenario: blank()}
 	if _, whole := top["scenario"]; whole {
 		d.value("", data, reflect.ValueOf(trace).Elem())
@@ -77,7 +77,11 @@ func blank() *Scenario {
 }
 
 // decoder decodes a document field by field, so that one wrong value does not hide another.
-type decoder struct{ problems }
+type decoder struct {
+	problems
+	// recorded: the pods are as the recorded manager had them, without defaults of an API server.
+	recorded bool
+}
 
 // value decodes raw into v. Null leaves v unchanged.
 func (d *decoder) value(path string, raw json.RawMessage, v reflect.Value) {
@@ -161,7 +165,7 @@ func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
 	strict, err := kjson.UnmarshalStrict(raw, v.Addr().Interface())
 	if err != nil {
 		strict = append(strict, err)
-	} else if pod, ok := reflect.TypeAssert[*v1.Pod](v); ok {
+	} else if pod, ok := reflect.TypeAssert[*v1.Pod](v); ok && !d.recorded {
 		pods.SetDefaults(pod)
 	}
 	for _, err := range strict {
