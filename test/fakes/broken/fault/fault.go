@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"syscall"
 )
 
 // A Call is a call of the contract.
@@ -82,5 +83,9 @@ func Install(program, to string, f Fault) error {
 		return fmt.Errorf("fault of %d bytes, want at most %d", len(text), TrailerBytes)
 	}
 	trailer := append(text, bytes.Repeat([]byte(" "), TrailerBytes-len(text))...)
+	// A child that is forked meanwhile would keep the file open for writing, and its start would fail
+	// with "text file busy".
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(to, append(content, trailer...), 0o755)
 }
