@@ -44,9 +44,9 @@ func (s *sample) observation(signal eviction.Signal, room []eviction.Component) 
 
 // addImages adds the use of images to an observation of their filesystem, if it can be.
 func (n *directories) addImages(o *eviction.Observation) {
-	use := int64(n.imageBytes) //nolint:gosec // negative if it cannot be
+	use := int64(n.imageBytes) // negative if it cannot be
 	if b, _ := eviction.Builtin(o.Signal); b.Unit == eviction.UnitInodes {
-		use = int64(n.imageInodes) //nolint:gosec // likewise
+		use = int64(n.imageInodes)
 	}
 	if whole := (eviction.Whole{Size: o.Capacity - o.Available}); use != 0 && o.State == eviction.Observed && whole.Check(use) == nil {
 		o.Components = append(o.Components, eviction.Component{Name: figures.Images, Value: use})

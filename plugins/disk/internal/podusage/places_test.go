@@ -123,7 +123,7 @@ func TestBytesThatAPodWritesAnywhereAreFoundAtThatPod(t *testing.T) {
 		const signal = eviction.NodeFsAvailable
 		for uid := range want { // directories of volumes
 			for _, dir := range []string{"empty-dir/data", "empty-dir/data/a", "empty-dir/data/a/b", "configmap/config", "configmap/config/..2026"} {
-				want[uid] += allocated(n, "/kubelet/pods/" + uid + "/volumes/kubernetes.io~" + dir)
+				want[uid] += allocated(n, "/kubelet/pods/"+uid+"/volumes/kubernetes.io~"+dir)
 			}
 		}
 		var planted []string
@@ -177,8 +177,10 @@ func TestALayerCountsOnTheFilesystemThatTheRuntimeNames(t *testing.T) {
 		return c, true
 	}
 	n.runtime.Add(fakecri.Pod{UID: "u", Namespace: "ns", Name: "pod-u", Containers: []fakecri.Container{
-		{Name: "usual", LayerBytes: 1000, LayerDir: other}, {Name: "kata", LayerBytes: 20_000, LayerDir: here},
-		{Name: "ended", LayerBytes: 300_000, LayerDir: here, Exited: true}, {Name: "unnamed", LayerBytes: 4_000_000},
+		{Name: "usual", LayerBytes: 1000, LayerDir: other},
+		{Name: "kata", LayerBytes: 20_000, LayerDir: here},
+		{Name: "ended", LayerBytes: 300_000, LayerDir: here, Exited: true},
+		{Name: "unnamed", LayerBytes: 4_000_000},
 	}})
 	row := eviction.Pod{UID: "u", Namespace: "ns", Name: "pod-u"}
 	for s, want := range map[eviction.Signal]int64{eviction.NodeFsAvailable: 320_000, eviction.ImageFsAvailable: 4_001_000} {

@@ -213,8 +213,8 @@ func (c *container) takeLast(last []*runtimeapi.ContainerStats) {
 }
 
 func amount(v *runtimeapi.UInt64Value, size int64) eviction.Figure {
-	if whole := (eviction.Whole{Size: cmp.Or(size, eviction.AnyNode.Size)}); v == nil || whole.Check(int64(v.GetValue())) != nil { //nolint:gosec // negative beyond int64
+	if whole := (eviction.Whole{Size: cmp.Or(size, eviction.AnyNode.Size)}); v == nil || whole.Check(int64(v.GetValue())) != nil { // negative beyond int64
 		return eviction.Figure{}
 	}
-	return eviction.Some(int64(v.GetValue())) //nolint:gosec // checked
+	return eviction.Some(int64(v.GetValue()))
 }
