@@ -62,14 +62,14 @@ func (r *Reader) Reads(s eviction.Signal) bool {
 
 // Whole returns the machine's memory or the tasks that it can have, for signals of these.
 func (r *Reader) Whole(s eviction.Signal) (whole eviction.Whole) {
-	switch b, _ := eviction.Builtin(s); {
-	case b.Condition == eviction.MemoryPressure:
-		whole = r.node.machine()
-	case b.Condition == eviction.PIDPressure:
-		if naming, err := r.fs.Naming(r.node.facts.CgroupRoot, r.node.facts.CgroupDriver); err == nil {
-			tasks, _ := r.fs.ReadPIDs(naming) // else any amount can be
-			whole = tasks.Whole()
-		}
+	b, _ := eviction.Builtin(s)
+	if b.Condition == eviction.MemoryPressure {
+		return r.node.machine()
+	}
+	naming, err := r.fs.Naming(r.node.facts.CgroupRoot, r.node.facts.CgroupDriver)
+	if b.Condition == eviction.PIDPressure && err == nil {
+		tasks, _ := r.fs.ReadPIDs(naming) // else any amount can be
+		whole = tasks.Whole()
 	}
 	return whole
 }

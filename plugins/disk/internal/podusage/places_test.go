@@ -189,3 +189,29 @@ func TestALayerCountsOnTheFilesystemThatTheRuntimeNames(t *testing.T) {
 		}
 	}
 }
+
+// The log of a docker container is a link in the pod's directory, which counted 0: another pod went.
+func TestALogThatALinkNamesIsThePods(t *testing.T) {
+	n := newNode(t)
+	row, other := n.add("u", nil, fakecri.Container{Name: "c"}), n.add("other", nil, fakecri.Container{Name: "c"})
+	n.write("/mnt/docker/containers/id/id-json.log", 1<<20)
+	n.write("/mnt/docker/containers/id/id-json.log.1", 1<<20)
+	n.write("/mnt/docker/containers/id/id-json.logs", 1<<22) // of another name
+	n.write("/logs/ns_pod-other_other/c/0.log", 1<<18)
+	link := "/logs/ns_pod-u_u/c/"
+	n.mkdir("/var/lib")
+	for name, target := range map[string]string{
+		"/var/lib/docker": "/mnt/docker", link + "0.log": "/var/lib/docker/containers/id/id-json.log",
+		link + "again.log": "../c/0.log", link + "gone.log": "/var/lib/docker/gone", link + "loop.log": "loop.log", link + "out.log": "/../../../../../../etc/passwd",
+	} {
+		if err := os.Symlink(target, n.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := allocated(n, "/mnt/docker/containers/id/id-json.log") + allocated(n, "/mnt/docker/containers/id/id-json.log.1")
+	got, err := n.measure(t.Context(), request(eviction.DetailPod, eviction.NodeFsAvailable, row, other))
+	if m := got["u"]; err != nil || m.UsageFor(eviction.NodeFsAvailable) != want {
+		t.Errorf("%+v, %v, want %d", m, err, want)
+	}
+	wantOrder(t, got, "u other", other, row)
+}
