@@ -25,7 +25,7 @@ const blockSize = 512
 // directory itself nor its subdirectories count, whose names it returns as dirs. Symlinks count as
 // links. The error wraps fs.ErrNotExist if the directory does not exist.
 func files(name string) (used walk.Usage, dirs []string, err error) {
-	seen := make(map[uint64]bool)
+	seen := make(map[inode]bool)
 	err = eachEntry(name, func(fd int, e fs.DirEntry) error {
 		if e.IsDir() {
 			dirs = append(dirs, e.Name())
@@ -69,7 +69,7 @@ const mostLevels = 4
 // addLogs adds all files below a pod's directory of logs, and the files that links there name, with
 // their rotated ones: docker keeps a log in its own directory. It ignores what cannot be read.
 func (p *pod) addLogs(dir string) {
-	seen, own := make(map[uint64]bool), walk.Usage{}
+	seen, own := make(map[inode]bool), walk.Usage{}
 	links := p.addFiles(&own, dir, seen, mostLevels)
 	p.add(logs, 0, own)
 	for _, link := range links {
@@ -78,7 +78,7 @@ func (p *pod) addLogs(dir string) {
 }
 
 // addFiles adds all files below a directory of the node and returns the symlinks.
-func (p *pod) addFiles(used *walk.Usage, dir string, seen map[uint64]bool, levels int) (links []string) {
+func (p *pod) addFiles(used *walk.Usage, dir string, seen map[inode]bool, levels int) (links []string) {
 	_ = eachEntry(p.call.meter.places.fs.Path(dir), func(fd int, e fs.DirEntry) error {
 		switch at := path.Join(dir, e.Name()); {
 		case !e.IsDir():
@@ -95,7 +95,7 @@ func (p *pod) addFiles(used *walk.Usage, dir string, seen map[uint64]bool, level
 }
 
 // addLinked adds the file that a link names on the node, and its rotated ones beside it.
-func (p *pod) addLinked(link string, seen map[uint64]bool) {
+func (p *pod) addLinked(link string, seen map[inode]bool) {
 	name, err := p.call.meter.places.fs.Resolve(link)
 	if err != nil {
 		return
@@ -111,21 +111,23 @@ func (p *pod) addLinked(link string, seen map[uint64]bool) {
 	p.add(logs, device, used)
 }
 
-// count adds a file in dir to used, unless it is gone, for example by log rotation, or its inode
-// is in seen, which has the inodes with several links.
-func count(used *walk.Usage, dir int, name string, seen map[uint64]bool) error {
+// An inode is that of a file on a device.
+type inode struct{ device, number uint64 }
+
+// count adds a file in dir to used, unless it is gone, for example by log rotation, or was seen: it has
+// several links, or a symlink names it.
+func count(used *walk.Usage, dir int, name string, seen map[inode]bool) error {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(dir, name, &stat, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, syscall.ENOENT) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	if stat.Nlink > 1 {
-		if seen[stat.Ino] {
-			return nil
-		}
-		seen[stat.Ino] = true
+	at := inode{stat.Dev, stat.Ino}
+	if seen[at] {
+		return nil
 	}
+	seen[at] = true
 	used.Bytes += stat.Blocks * blockSize
 	used.Inodes++
 	return nil
@@ -133,7 +135,7 @@ func count(used *walk.Usage, dir int, name string, seen map[uint64]bool) error {
 
 // file counts one file. A missing file takes nothing.
 func file(name string) (used walk.Usage, err error) {
-	if err := count(&used, unix.AT_FDCWD, name, map[uint64]bool{}); err != nil {
+	if err := count(&used, unix.AT_FDCWD, name, map[inode]bool{}); err != nil {
 		return walk.Usage{}, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
 	return used, nil

@@ -157,7 +157,7 @@ func (m *Meter) storeOf(ctx context.Context) func(*runtimeapi.FilesystemUsage) s
 
 // join combines the containers with the figures of their layers. The kubelet does not count containers
 // that do not run.
-func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool, of func(*runtimeapi.FilesystemUsage) store) {
+func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.ContainerStats, refused bool, storeOf func(*runtimeapi.FilesystemUsage) store) {
 	layers := make(map[string]*runtimeapi.FilesystemUsage, len(stats))
 	for _, s := range stats {
 		layers[s.GetAttributes().GetId()] = s.GetWritableLayer()
@@ -173,15 +173,15 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 		k.sandboxes[c.GetPodSandboxId()] = true
 		layer, ok := layers[c.GetId()]
 		found := container{
-			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused && !ok, store: of(layer),
+			id: c.GetId(), createdAt: c.GetCreatedAt(), refused: refused && !ok, store: storeOf(layer),
 			name: cmp.Or(c.GetLabels()[labelContainerName], c.GetMetadata().GetName()),
 		}
 		found.take(layer)
-		if to := k.ended; c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-			to[uid] = append(to[uid], found)
-		} else {
-			k.running[uid] = append(k.running[uid], found)
+		of := k.ended
+		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			of = k.running
 		}
+		of[uid] = append(of[uid], found)
 	}
 	for _, containers := range k.running {
 		slices.SortFunc(containers, func(a, b container) int {
