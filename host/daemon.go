@@ -182,15 +182,22 @@ func wantedBy(s *supervisor.Supervisor) (keys []string) {
 }
 
 // newInspection returns the repeated inspection of the node. It reports conflicts with a kubelet's
-// settings once, as an event.
+// settings, and problems of filesystems, once, as events.
 func newInspection(current func() *Config, version string, to *eventRecorder, log *slog.Logger) *inspect.Watch {
 	var reported string
+	filesystems := map[string]bool{}
 	return inspect.NewWatch(func() inspect.Options {
 		return inspect.Options{Config: current(), Version: version, Falls: store.Falls}
 	}, func(found []inspect.Lasting) {
 		if message := kubeletSettings(current().BesideKubelet, found); message != "" && message != reported && !current().DryRun {
 			reported = message
 			to.NodeEvent("Warning", "KubeletSettings", message)
+		}
+		for _, f := range found {
+			if f.Probe == inspect.Filesystems && f.Level != inspect.Advice && !filesystems[f.Text] && !current().DryRun {
+				filesystems[f.Text] = true
+				to.NodeEvent("Warning", "FilesystemProblem", f.Text)
+			}
 		}
 	}, log)
 }
