@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -144,19 +145,20 @@ func TestMountsAreLookedAtEachMinute(t *testing.T) {
 	former := probes
 	t.Cleanup(func() { probes = former })
 	synctest.Test(t, func(t *testing.T) {
-		looks, level := map[string]int{}, Warning
-		try := func(name string) func(context.Context, *node, *Findings) {
-			return func(_ context.Context, _ *node, f *Findings) {
-				if looks[name]++; name == Filesystems && looks[name] > 1 {
-					f.add(level, "read-only")
-				} else if name == "layout" {
-					f.add(Warning, "stays")
+		var often, hourly, events atomic.Int64
+		probes = []probe{
+			{Filesystems, watchOften, false, deadline, func(_ context.Context, _ *node, f *Findings) {
+				if often.Add(1) > 1 {
+					f.add(Warning, "read-only")
 				}
-			}
+			}},
+			{"layout", watchEvery, false, deadline, func(_ context.Context, _ *node, f *Findings) {
+				hourly.Add(1)
+				f.add(Warning, "stays")
+			}},
 		}
-		probes = []probe{{Filesystems, watchOften, false, deadline, try(Filesystems)}, {"layout", watchEvery, false, deadline, try("layout")}}
-		c, events := config.Default(), 0
-		w := NewWatch(func() Options { return Options{Config: &c} }, func([]Lasting) { events++ }, slog.New(slog.DiscardHandler))
+		c := config.Default()
+		w := NewWatch(func() Options { return Options{Config: &c} }, func([]Lasting) { events.Add(1) }, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -165,13 +167,13 @@ func TestMountsAreLookedAtEachMinute(t *testing.T) {
 		}()
 		time.Sleep(59*watchOften + time.Second)
 		synctest.Wait()
-		if looks[Filesystems] != 60 || looks["layout"] != 1 || len(w.Found()) != 2 || events != 2 {
-			t.Errorf("%v, found %v, %d times reported; want both kept, and the first and the new ones reported", looks, w.Found(), events)
+		if often.Load() != 60 || hourly.Load() != 1 || len(w.Found()) != 2 || events.Load() != 2 {
+			t.Errorf("%d and %d looks, found %v, %d times reported; want both kept, and the first and the new ones reported", often.Load(), hourly.Load(), w.Found(), events.Load())
 		}
 		time.Sleep(watchOften)
 		synctest.Wait()
-		if looks["layout"] != 2 || len(w.Found()) != 2 {
-			t.Errorf("%v after an hour, found %v", looks, w.Found())
+		if hourly.Load() != 2 || len(w.Found()) != 2 {
+			t.Errorf("%d looks after an hour, found %v", hourly.Load(), w.Found())
 		}
 		stop()
 		<-done
