@@ -110,11 +110,16 @@ func TestPodsWithoutADirectoryInTheKubeletsAreSaid(t *testing.T) {
 func TestAPodThatEndsMeanwhileIsNotSaidToLackADirectory(t *testing.T) {
 	cfg, s := places(t)
 	cfg.Mode = config.ModeKubernetes
-	s.Add(fakecri.Pod{UID: "a", Namespace: "ns", Name: "a", Containers: []fakecri.Container{{Name: "c"}}})
+	for _, uid := range []string{"a", "b"} {
+		s.Add(fakecri.Pod{UID: uid, Namespace: "ns", Name: uid, Containers: []fakecri.Container{{Name: "c"}}})
+	}
+	for _, dir := range []string{"/var/lib/kubelet/pods/b", "/var/log/pods/ns_b_b"} {
+		testos.MkdirAll(t, cfg.RootDir+dir, 0o755)
+	}
 	n := newNode(t.Context(), Options{Config: cfg})
 	defer n.close()
 	listed, err := n.active(t.Context())
-	if err != nil || len(listed) != 1 {
+	if err != nil || len(listed) != 2 {
 		t.Fatalf("%v, %v", listed, err)
 	}
 	for _, want := range []int{1, 0} {
@@ -144,6 +149,11 @@ func TestAdviceIsNoErrorOfADaemon(t *testing.T) {
 func TestMountsAreLookedAtEachMinute(t *testing.T) {
 	former := probes
 	t.Cleanup(func() { probes = former })
+	for _, p := range probes {
+		if want := p.name == Filesystems || p.name == "kubelet's directories"; (p.daemon == watchOften) != want {
+			t.Errorf("%s is repeated each %v", p.name, p.daemon)
+		}
+	}
 	synctest.Test(t, func(t *testing.T) {
 		var often, hourly, events atomic.Int64
 		probes = []probe{
