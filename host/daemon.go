@@ -181,18 +181,31 @@ func wantedBy(s *supervisor.Supervisor) (keys []string) {
 	return keys
 }
 
-// newInspection returns the repeated inspection of the node. It reports conflicts with a kubelet's
-// settings once, as an event.
+// newInspection returns the repeated inspection of the node.
 func newInspection(current func() *Config, version string, to *eventRecorder, log *slog.Logger) *inspect.Watch {
-	var reported string
 	return inspect.NewWatch(func() inspect.Options {
 		return inspect.Options{Config: current(), Version: version, Falls: store.Falls}
-	}, func(found []inspect.Lasting) {
-		if message := kubeletSettings(current().BesideKubelet, found); message != "" && message != reported && !current().DryRun {
-			reported = message
-			to.NodeEvent("Warning", "KubeletSettings", message)
+	}, findingEvents(current, to), log)
+}
+
+// findingEvents returns a function that reports conflicts with a kubelet's settings, and problems of
+// filesystems, once, as events.
+func findingEvents(current func() *Config, to *eventRecorder) func([]inspect.Lasting) {
+	reported := map[string]bool{}
+	report := func(reason, message string) {
+		if message != "" && !reported[message] && !current().DryRun {
+			reported[message] = true
+			to.NodeEvent("Warning", reason, message)
 		}
-	}, log)
+	}
+	return func(found []inspect.Lasting) {
+		report("KubeletSettings", kubeletSettings(current().BesideKubelet, found))
+		for _, f := range found {
+			if f.Probe == inspect.Filesystems && f.Level != inspect.Advice {
+				report("FilesystemProblem", f.Text)
+			}
+		}
+	}
 }
 
 // kubeletSettings returns the message of the event about kubelet settings in a file that conflict

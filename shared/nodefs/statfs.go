@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,6 +89,24 @@ func (f FS) Device(name string) (uint64, error) {
 		return 0, fileError("stat", path, err)
 	}
 	return s.Dev, nil
+}
+
+// Mount returns the mount that the node's path name is on. Before Linux 5.8 it has the Device alone.
+// It may hang like Statfs.
+func (f FS) Mount(name string) (Mount, error) {
+	path := f.Path(name)
+	var s unix.Statx_t
+	if err := retryInterrupted(func() error { return unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &s) }); err != nil {
+		return Mount{}, fileError("statx", path, err)
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	id := strconv.FormatUint(s.Mnt_id, 10) + " "
+	for line := range strings.Lines(string(table)) {
+		if m, ok := ParseMount(line); ok && strings.HasPrefix(line, id) {
+			return m, nil
+		}
+	}
+	return Mount{Device: unix.Mkdev(s.Dev_major, s.Dev_minor)}, err
 }
 
 // parts returns numbers of units of a size in bytes or inodes, or an error if they cannot be.

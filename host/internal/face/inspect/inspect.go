@@ -44,6 +44,8 @@ type Finding struct {
 	Text  string `json:"text"`
 }
 
+func (f Finding) isError() bool { return f.Level == Fatal || f.Level == Error }
+
 // Findings are in the order of the probes.
 type Findings []Finding
 
@@ -63,7 +65,7 @@ func (f *Findings) addAll(l Level, errs ...error) {
 // Errors returns the texts of fatal findings and errors.
 func (f Findings) Errors() (errs []error) {
 	for _, one := range f {
-		if one.Level != Warning && one.Level != Advice {
+		if one.isError() {
 			errs = append(errs, errors.New(one.Text))
 		}
 	}
@@ -99,14 +101,16 @@ type Options struct {
 
 	// left holds the probes of former inspections that still hang: they are not repeated meanwhile.
 	left *hang.Left
+	// begun has the filesystem of each directory at the first inspection.
+	begun map[string]string
 }
 
 // A probe checks one prerequisite of the daemon.
 type probe struct {
 	name string
-	// daemon: the daemon repeats it. It notices other problems by itself, in each pass and by
-	// watching plugins, cgroups and pods.
-	daemon bool
+	// daemon is the interval at which the daemon repeats it, 0 if it does not. It notices other problems
+	// by itself, in each pass and by watching plugins, cgroups and pods.
+	daemon time.Duration
 	// once: not repeated after a run without findings, because it sends a write to the API server,
 	// though only as a dry run.
 	once     bool
@@ -114,35 +118,39 @@ type probe struct {
 	try      func(ctx context.Context, n *node, f *Findings)
 }
 
-// KubeletConfiguration is the name of the probe that compares both configurations.
-const KubeletConfiguration = "kubelet's configuration"
+// The probes whose findings are events too.
+const (
+	KubeletConfiguration = "kubelet's configuration"
+	Filesystems          = "filesystems"
+)
 
 var probes = []probe{
-	{"run directory", false, false, deadline, tryRunDir},
-	{"state directory", true, false, deadline, tryStateDir},
-	{"listen address", false, false, deadline, tryListen},
-	{"plugin directory", true, false, deadline, tryPluginDir},
-	{"container runtime", true, false, 2 * deadline, tryRuntime},
-	{"layout of the filesystems", true, false, deadline, tryLayout},
-	{"capacity", true, false, deadline, tryCapacity},
-	{"kubelet's directories", true, false, deadline, tryPodDirs},
-	{"cgroups", false, false, deadline, tryCgroups},
-	{"plugins", false, false, deadline, tryPluginFiles},
-	{"plugins' figures", false, false, time.Minute, tryPlugins},
-	{"API server", true, true, apiTimeout + deadline, tryAPI},
-	{"pod manifests", false, false, deadline, tryManifests},
-	{"pods of a kubelet", true, false, deadline, tryKubeletPods},
-	{"summary", false, false, deadline, trySummary},
-	{KubeletConfiguration, true, false, 2 * deadline, tryBeside},
-	{"CPU", true, false, deadline, tryCPU},
-	{"locked memory", true, false, deadline, tryLockedMemory},
-	{"protected memory", false, false, deadline, tryProtection},
-	{"protected cache", true, false, deadline, tryProtectedCache},
+	{"run directory", 0, false, deadline, tryRunDir},
+	{"state directory", watchEvery, false, deadline, tryStateDir},
+	{"listen address", 0, false, deadline, tryListen},
+	{"plugin directory", watchEvery, false, deadline, tryPluginDir},
+	{"container runtime", watchEvery, false, 2 * deadline, tryRuntime},
+	{"layout of the filesystems", watchEvery, false, deadline, tryLayout},
+	{"capacity", watchEvery, false, deadline, tryCapacity},
+	{"kubelet's directories", watchOften, false, deadline, tryPodDirs},
+	{Filesystems, watchOften, false, deadline, tryFilesystems},
+	{"cgroups", 0, false, deadline, tryCgroups},
+	{"plugins", 0, false, deadline, tryPluginFiles},
+	{"plugins' figures", 0, false, time.Minute, tryPlugins},
+	{"API server", watchEvery, true, apiTimeout + deadline, tryAPI},
+	{"pod manifests", 0, false, deadline, tryManifests},
+	{"pods of a kubelet", watchEvery, false, deadline, tryKubeletPods},
+	{"summary", 0, false, deadline, trySummary},
+	{KubeletConfiguration, watchEvery, false, 2 * deadline, tryBeside},
+	{"CPU", watchEvery, false, deadline, tryCPU},
+	{"locked memory", watchEvery, false, deadline, tryLockedMemory},
+	{"protected memory", 0, false, deadline, tryProtection},
+	{"protected cache", watchEvery, false, deadline, tryProtectedCache},
 }
 
 // Run runs all probes in parallel.
 func Run(ctx context.Context, o Options) Findings {
-	o.left = new(hang.Left)
+	o.left, o.begun = new(hang.Left), map[string]string{}
 	return run(ctx, o, func(probe) bool { return true })
 }
 
@@ -181,7 +189,7 @@ func (p probe) run(ctx context.Context, n *node) Findings {
 	case ctx.Err() != nil:
 		return Findings{{Level: Error, Text: fmt.Sprintf("%s: %v", p.name, ctx.Err())}}
 	case err != nil:
-		return Findings{{Level: Error, Text: fmt.Sprintf("%s: no answer within %v: %v; want filesystems that answer", p.name, p.deadline, err)}}
+		found.add(Error, "%s: no answer within %v: %v; want filesystems that answer", p.name, p.deadline, err)
 	}
 	return found
 }

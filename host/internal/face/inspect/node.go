@@ -14,12 +14,14 @@ import (
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
+	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -35,12 +37,13 @@ type node struct {
 	// running and images are nil if the endpoint is invalid, which the configuration reports.
 	running, images *grpc.ClientConn
 
-	// layout determines the layout of the filesystems.
-	layout func() (eviction.Layout, error)
+	// layout determines the layout of the filesystems, and imageDirs.
+	layout    func() (eviction.Layout, error)
+	imageDirs []string
 	// driver finds the cgroup driver of this node.
 	driver func() cgroups.Found
-	// pods lists the pods of the runtime.
-	pods func() ([]*criclient.Pod, error)
+	// active lists the pods that run, with their manifests.
+	active func(ctx context.Context) ([]pods.Pod, error)
 }
 
 func newNode(ctx context.Context, o Options) *node {
@@ -48,15 +51,17 @@ func newNode(ctx context.Context, o Options) *node {
 	n.thresholds, _ = n.c.Thresholds() // an invalid configuration is not inspected
 	n.running, _ = criclient.Dial(n.c.RuntimeEndpoint)
 	n.images, _ = criclient.Dial(n.c.ImageEndpoint)
-	n.layout = sync.OnceValues(func() (eviction.Layout, error) {
-		return criclient.Layout(ctx, runtimeapi.NewImageServiceClient(n.images), n.fs, n.c.KubeletRootDir)
+	n.layout = sync.OnceValues(func() (l eviction.Layout, err error) {
+		l, n.imageDirs, err = criclient.Layout(ctx, runtimeapi.NewImageServiceClient(n.images), n.fs, n.c.KubeletRootDir)
+		return l, err
 	})
 	n.driver = sync.OnceValue(func() cgroups.Found { return parts.Cgroups(n.c, n.running).Find(ctx) })
-	n.pods = sync.OnceValues(func() ([]*criclient.Pod, error) {
+	n.active = func(ctx context.Context) ([]pods.Pod, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		return criclient.List(ctx, n.runtime())
-	})
+		active, err := podcri.New(criclient.NewLister(n.runtime(), nil), parts.Manifests(n.c, nil)).Active(ctx)
+		return active.Pods, err
+	}
 	return n
 }
 

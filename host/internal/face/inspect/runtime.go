@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
-	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	podrunning "github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -135,36 +133,6 @@ func tryLayout(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-// tryPodDirs checks the directories in which the disk plugin measures pods.
-func tryPodDirs(_ context.Context, n *node, f *Findings) {
-	if !n.hasThreshold(onFilesystem(eviction.NodeFs)) || n.c.Source == config.SourceSummary {
-		return
-	}
-	if err := isDir(n.kubeletDir()); err != nil {
-		f.add(n.diskLevel(eviction.NodeFs), "kubeletRootDir: %q: %v, want the directory of the pods' directories: nodefs is its filesystem, and without it no disk signal is observed", n.c.KubeletRootDir, err)
-		return
-	}
-	pods, err := n.pods()
-	if err != nil || n.c.Mode != config.ModeKubernetes { // without a kubelet pods need no directory
-		return
-	}
-	running, missing := 0, 0
-	for _, p := range pods {
-		if p.Running() {
-			running++
-			if _, err := os.Stat(filepath.Join(parts.PodsDir(n.c), p.UID)); errors.Is(err, fs.ErrNotExist) {
-				missing++
-			}
-		}
-	}
-	if missing > 0 && missing == running {
-		f.add(Error, "kubeletRootDir: %q: none of the %d running pods has its directory below pods/ there: what they use of disks is unknown; want the kubelet's --root-dir", n.c.KubeletRootDir, running)
-	}
-	if err := isDir(filepath.Join(n.c.RootDir, n.c.PodLogsDir)); err != nil && running > 0 {
-		f.add(Error, "podLogsDir: %q: %v: the size of pods' logs is unknown; want the kubelet's podLogsDir", n.c.PodLogsDir, err)
-	}
-}
-
 // tryCgroups checks the cgroups of the running pods, like the daemon each minute.
 func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	if _, err := n.fs.MemoryHierarchy(); errors.As(err, new(nodefs.MissingController)) { // then not cgroupRoot is wrong
@@ -173,14 +141,11 @@ func tryCgroups(ctx context.Context, n *node, f *Findings) {
 	}
 	watch := parts.WatchCgroups(n.c, n.running, cgroups.Options{
 		Tell: func(context.Context, string) error { return nil }, Tally: func(int) {}, Log: slog.New(slog.DiscardHandler),
-		Running: func(context.Context) (running []cgroups.Pod, err error) {
-			pods, err := n.pods()
-			if err != nil { // another probe reports that
-				return nil, nil //nolint:nilerr // see above
-			}
-			for _, p := range podrunning.Of(pods) {
-				if p.Running() {
-					running = append(running, cgroups.Pod{UID: p.UID, Name: p.Namespace + "/" + p.Name, Containers: p.Left()})
+		Running: func(ctx context.Context) (running []cgroups.Pod, err error) {
+			active, _ := n.active(ctx) // another probe reports the error
+			for _, p := range active {
+				if p.Row.Running {
+					running = append(running, cgroups.Pod{UID: p.Row.UID, Name: p.Row.Namespace + "/" + p.Row.Name, Containers: p.ContainerIDs})
 				}
 			}
 			return running, nil
@@ -200,14 +165,12 @@ func tryKubeletPods(ctx context.Context, n *node, f *Findings) {
 	if n.c.Mode != config.ModeCRI || n.running == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	active, err := podcri.New(criclient.NewLister(n.runtime(), nil), parts.Manifests(n.c, nil)).Active(ctx)
+	active, err := n.active(ctx)
 	if err != nil { // another probe reports that
 		return
 	}
 	missing, evictable := 0, 0
-	for _, p := range active.Pods {
+	for _, p := range active {
 		switch {
 		case p.HasManifest && policy.Evictable(p.API):
 			evictable++

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// watchEvery is the interval between inspections of a Watch. After errors it is as long as the
-	// newest error has lasted, between watchAgain and watchAgainMost.
-	watchEvery     = time.Hour
-	watchAgain     = 10 * time.Second
-	watchAgainMost = time.Minute
+	// watchEvery is the interval between inspections of a Watch, watchOften that of what mounts and pods
+	// change. After errors it is as long as the newest error has lasted, between watchAgain and watchOften.
+	watchEvery = time.Hour
+	watchAgain = 10 * time.Second
+	watchOften = time.Minute
 )
 
 // A Lasting is a finding of a daemon, with its time.
@@ -37,33 +37,43 @@ type Watch struct {
 	again   chan struct{}
 	found   atomic.Pointer[[]Lasting]
 	left    hang.Left
-	// first receives the findings of the first inspection since the start or an Again.
+	begun   map[string]string
+	// first receives the findings of the first inspection since the start or an Again, and of those with
+	// a new one of filesystems.
 	first func([]Lasting)
 	// looked: Run has inspected since the start or the last Again.
 	looked bool
+	// brief: look leaves out the probes that are not repeated often. changed: it has a new finding of
+	// filesystems.
+	brief, changed bool
 }
 
 // NewWatch returns a watch without findings. options is called before each inspection; first is
 // called with the findings of the first one, and of the first one after each Again.
 func NewWatch(options func() Options, first func([]Lasting), log *slog.Logger) *Watch {
-	return &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1)}
+	return &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1), begun: map[string]string{}}
 }
 
 // Run inspects now, after each Again, and periodically until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
+	var whole time.Time // of the next inspection with all probes
 	for {
-		first, wait := !w.looked, watchEvery
-		if newest := w.look(ctx); !newest.IsZero() {
-			wait = min(max(time.Since(newest), watchAgain), watchAgainMost)
+		first, wait := !w.looked, watchOften
+		w.brief = time.Now().Before(whole)
+		switch newest := w.look(ctx); {
+		case !newest.IsZero():
+			wait, whole = min(max(time.Since(newest), watchAgain), watchOften), time.Time{}
+		case !w.brief:
+			whole = time.Now().Add(watchEvery)
 		}
-		if first && ctx.Err() == nil {
+		if (first || w.changed) && ctx.Err() == nil {
 			w.first(w.Found())
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.again:
-			w.looked = false
+			w.looked, whole = false, time.Time{}
 		case <-time.After(wait):
 		}
 	}
@@ -83,16 +93,20 @@ func (w *Watch) Again() {
 // look inspects, logs new findings, and returns the begin of the newest error.
 func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	now, former := time.Now(), w.Found()
-	var found []Lasting
-	again := func(p probe) bool {
-		return !p.once || !w.looked || slices.ContainsFunc(former, func(l Lasting) bool { return l.Probe == p.name })
-	}
+	ran := map[string]bool{}
 	o := w.options()
-	o.left = &w.left
-	for _, f := range run(ctx, o, func(p probe) bool { return p.daemon && again(p) }) {
-		if ctx.Err() != nil {
-			return newest
-		}
+	o.left, o.begun = &w.left, w.begun
+	all := run(ctx, o, func(p probe) bool {
+		due := p.daemon > 0 && (p.daemon == watchOften || !w.brief)
+		ran[p.name] = due && (!p.once || !w.looked || slices.ContainsFunc(former, func(l Lasting) bool { return l.Probe == p.name }))
+		return ran[p.name]
+	})
+	if ctx.Err() != nil {
+		return newest
+	}
+	found := slices.DeleteFunc(slices.Clone(former), func(l Lasting) bool { return ran[l.Probe] })
+	w.changed = false
+	for _, f := range all {
 		lasting := Lasting{f, now}
 		for _, l := range former { // the text may vary between inspections
 			if l.Probe == f.Probe && l.Level == f.Level {
@@ -100,14 +114,11 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 				break
 			}
 		}
-		switch known := slices.ContainsFunc(former, func(l Lasting) bool { return l.Finding == f }); {
-		case known:
-		case f.Level == Warning:
-			w.log.Warn("node or configuration is not as it should be", "finding", f.Text)
-		default:
-			w.log.Error("node or configuration is not as evictd needs it", "finding", f.Text)
+		if !slices.ContainsFunc(former, func(l Lasting) bool { return l.Finding == f }) {
+			w.changed = w.changed || f.Probe == Filesystems
+			w.report(f)
 		}
-		if f.Level != Warning && lasting.Since.After(newest) {
+		if f.isError() && lasting.Since.After(newest) {
 			newest = lasting.Since
 		}
 		found = append(found, lasting)
@@ -118,6 +129,18 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	w.found.Store(&found)
 	w.looked = true
 	return newest
+}
+
+// report logs a new finding.
+func (w *Watch) report(f Finding) {
+	switch {
+	case f.isError():
+		w.log.Error("node or configuration is not as evictd needs it", "finding", f.Text)
+	case f.Level == Warning:
+		w.log.Warn("node or configuration is not as it should be", "finding", f.Text)
+	default:
+		w.log.Info("node or configuration has a peculiarity", "finding", f.Text)
+	}
 }
 
 // Found returns the findings of the last inspection.
@@ -135,7 +158,7 @@ func (w *Watch) Found() []Lasting {
 func (w *Watch) Healthy(after time.Duration) error {
 	var errs []error
 	for _, f := range w.Found() {
-		if f.Level != Warning && time.Since(f.Since) >= after {
+		if f.isError() && time.Since(f.Since) >= after {
 			errs = append(errs, fmt.Errorf("%s (since %s)", f.Text, f.Since.UTC().Format(time.RFC3339)))
 		}
 	}

@@ -41,7 +41,7 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	former := probes
 	t.Cleanup(func() { probes = former })
 	tried, fails := 0, true
-	probes = []probe{{name: "API server", daemon: true, once: true, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) {
+	probes = []probe{{name: "API server", daemon: watchEvery, once: true, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) {
 		if tried++; fails {
 			f.add(Error, "away")
 		}
@@ -67,7 +67,7 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 func TestTheFirstFindingsAfterAReloadAreReported(t *testing.T) {
 	former := probes
 	t.Cleanup(func() { probes = former })
-	probes = []probe{{name: "kubelet", daemon: true, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) { f.add(Warning, "differs") }}}
+	probes = []probe{{name: "kubelet", daemon: watchEvery, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) { f.add(Warning, "differs") }}}
 	synctest.Test(t, func(t *testing.T) {
 		c, reported := config.Default(), 0
 		w := NewWatch(func() Options { return Options{Config: &c} }, func(found []Lasting) { reported += len(found) }, slog.New(slog.DiscardHandler))

@@ -173,32 +173,30 @@ const layoutTimeout = 2 * time.Second
 // Layout asks the runtime where images and writable layers are and compares their devices with that
 // of the kubelet's directory, like the disk plugin. It takes at most 2 s, unless a filesystem
 // hangs.
-func Layout(ctx context.Context, client runtimeapi.ImageServiceClient, root nodefs.FS, kubeletRootDir string) (eviction.Layout, error) {
+func Layout(ctx context.Context, client runtimeapi.ImageServiceClient, root nodefs.FS, kubeletRootDir string) (layout eviction.Layout, imageDirs []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
 	reply, err := client.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
 	if err != nil {
-		return 0, fmt.Errorf("ask container runtime where images are: %w", err)
+		return 0, nil, fmt.Errorf("ask container runtime where images are: %w", err)
 	}
 	images := mountpoint(reply.GetImageFilesystems())
 	if images == "" {
-		return 0, errors.New("the container runtime names no directory of images")
+		return 0, nil, errors.New("the container runtime names no directory of images")
 	}
-	containers := mountpoint(reply.GetContainerFilesystems())
-	if containers == "" {
-		containers = images // containerd omits writable layers that are with the images
-	}
+	// containerd omits writable layers that are with the images
+	imageDirs = []string{images, cmp.Or(mountpoint(reply.GetContainerFilesystems()), images)}
 	var devices [3]uint64
-	for i, dir := range []string{kubeletRootDir, images, containers} {
+	for i, dir := range append([]string{kubeletRootDir}, imageDirs...) {
 		var stat unix.Stat_t
 		if err := unix.Stat(root.Path(dir), &stat); err != nil {
-			return 0, fmt.Errorf("stat %s: %w", dir, err)
+			return 0, imageDirs, fmt.Errorf("stat %s: %w", dir, err)
 		}
 		devices[i] = stat.Dev
 	}
 	split := devices[1] != devices[2]
 	report := eviction.LayoutReport{ImageFs: split || devices[0] != devices[1], ContainerFs: split}
-	return report.Layout(), nil
+	return report.Layout(), imageDirs, nil
 }
 
 func mountpoint(of []*runtimeapi.FilesystemUsage) string {
