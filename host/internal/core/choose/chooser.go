@@ -110,6 +110,8 @@ type Request struct {
 	Ending func(uid string) bool
 	// Veto protects pods that a custom ranker leaves out.
 	Veto bool
+	// MeasureOn measures pods again that may use more than the first one. It takes time.
+	MeasureOn bool
 	// Budget bounds the wait for custom plugins.
 	Budget *observe.Budget
 	// List lists the pods.
@@ -212,7 +214,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget, c.whole(pin, &r)}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
-	if c.measureOn(ctx, how, m, out.Candidates) {
+	if r.MeasureOn && c.measureOn(ctx, how, m, out.Candidates) {
 		first = eviction.Ranking{}
 	}
 	if old := c.usage.remember(m, out.Candidates, time.Now()); old != nil {
