@@ -30,7 +30,6 @@ type runner struct {
 	blocked string
 }
 
-// all runs all checks of the group.
 func (r *runner) all(ctx context.Context) {
 	for i := range r.Checks {
 		c := &r.Checks[i]

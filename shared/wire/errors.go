@@ -53,7 +53,7 @@ func CallError(ctx context.Context, err error) error {
 		kind = eviction.ErrUnavailable
 	case codes.ResourceExhausted, codes.Internal, codes.DataLoss:
 		kind = eviction.ErrInvalidReply
-	default: // as set
+	default: // the plugin refused
 	}
 	return fmt.Errorf("%w: %s", kind, clip(text(st.Message())))
 }

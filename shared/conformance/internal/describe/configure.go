@@ -73,7 +73,6 @@ func strangeConfig(given []byte, change func(value any) any) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// same returns the value unchanged.
 func same(value any) any { return value }
 
 // another returns a different value of the same kind.
