@@ -23,11 +23,6 @@ const (
 	declined
 )
 
-var phaseNames = [...]string{"decided", "unconfirmed", "abandoned", "unneeded", "pending", "patching", "recorded", "recordedBefore", "declined"}
-
-// String implements fmt.Stringer.
-func (p phase) String() string { return phaseNames[p] }
-
 // A state is the state of an eviction between two events.
 type state struct {
 	phase phase
@@ -62,14 +57,6 @@ const (
 	podRestarted
 )
 
-var eventNames = [...]string{
-	"killBegins", "killOfDeletedBegins", "killReturns", "containersStop", "patchBegins", "patchAccepted", "patchDeclined", "announcementBegins",
-	"announcementEnds", "podEnds", "formerKillConfirmed", "formerKillRefuted", "podRestarted",
-}
-
-// String implements fmt.Stringer.
-func (e event) String() string { return eventNames[e] }
-
 // An action is the consequence of an event.
 type action int
 
@@ -85,11 +72,6 @@ const (
 	// wake starts the writes to the API server that are due.
 	wake
 )
-
-var actionNames = [...]string{"none", "save", "settle", "forget", "wake"}
-
-// String implements fmt.Stringer.
-func (a action) String() string { return actionNames[a] }
 
 // next returns the state after an event, and the action to take.
 func next(s state, e event) (state, action) {
