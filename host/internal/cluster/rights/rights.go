@@ -69,7 +69,6 @@ var always = []permission{
 	{"patch", "events", "", "an event that is repeated is not counted", true},
 }
 
-// needs returns the permissions required by the configuration.
 func (o Options) needs() []permission {
 	needs := slices.Clone(always)
 	if o.Conditions {

@@ -45,7 +45,6 @@ func (k *known) load(store Store) error {
 	return nil
 }
 
-// save saves the pods that have changed, until ctx ends.
 func (s *Source) save(ctx context.Context, log *slog.Logger) {
 	for failed := false; ctx.Err() == nil; {
 		select {

@@ -50,9 +50,7 @@ func meaning(err error) answer {
 		return refused
 	case code < 400 || code >= 500:
 		return away
-	}
-	switch s.Status().Code {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case code == http.StatusUnauthorized, code == http.StatusRequestTimeout, code == http.StatusTooManyRequests:
 		return away // other credentials, or a later time, may succeed
 	}
 	if m := denial.FindStringSubmatch(err.Error()); m != nil && (m[2] == endedAlready || m[2] == deletedAlready) {

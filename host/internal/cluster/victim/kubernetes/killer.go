@@ -244,7 +244,6 @@ func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	}
 }
 
-// mainContainers returns the pod's containers except its sidecars.
 func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	aside, known := []string(nil), e.victim.Pod.ContainerIDs
 	if p := e.victim.Pod.API; p != nil {

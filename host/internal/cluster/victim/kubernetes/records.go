@@ -68,7 +68,6 @@ func newRecord(k victim.Kill, s state) *record {
 	return r
 }
 
-// within sets the grace period.
 func (r *record) within(seconds int64) {
 	r.graceSeconds, r.graceEnds = seconds, time.Now().Add(time.Duration(seconds)*time.Second)
 }
@@ -115,7 +114,6 @@ type table struct {
 	start func(r *record)
 }
 
-// apply applies an event to r.
 func (t *table) apply(r *record, e event) error {
 	var a action
 	r.state, a = next(r.state, e)
@@ -142,7 +140,6 @@ func (t *table) step(r *record, e event) {
 	}
 }
 
-// startAll starts all writes to the API server that are due.
 func (t *table) startAll() {
 	for _, r := range t.all {
 		t.start(r)
@@ -200,7 +197,6 @@ func (s *records) change(f func(t *table)) {
 	})
 }
 
-// step applies an event for a caller that continues if the journal fails.
 func (s *records) step(r *record, e event) { s.change(func(t *table) { t.step(r, e) }) }
 
 // Restore takes over the kills of a former evictd, and returns those to reassess and finish: of the
@@ -278,7 +274,6 @@ func (s *records) refusal(r *record) error {
 	})
 }
 
-// grace returns the current grace period of r in seconds.
 func (s *records) grace(r *record) (seconds int64) {
 	s.change(func(*table) { seconds = r.graceSeconds })
 	return seconds
