@@ -145,7 +145,6 @@ func (c *Client) conclude(kind string, err error, took, limit time.Duration) err
 	return err
 }
 
-// count records whether a call was answered.
 func (c *Client) count(kind string, v verdict) {
 	c.mu.Lock()
 	tooMany := c.misses.add(kind, v)
@@ -201,7 +200,6 @@ func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	})
 }
 
-// measure makes one call that measures pods.
 func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false

@@ -110,7 +110,6 @@ func (in Layouts) reached(p *eviction.Plugin) []offer {
 	return all
 }
 
-// roleOf returns the role of p for the offer o.
 func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 	who := r.Serving(in.Now, o.signal, o.capability)
 	role := Role{Capability: o.capability.String(), Layouts: layoutsOf(r, p.Instance, o, in)}

@@ -76,7 +76,6 @@ func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	}
 }
 
-// launch starts the process of an attempt.
 func (c *controller) launch(p *plugin, a *attempt) {
 	c.move(p, a, startup.LaunchBegins, nil)
 	if p.serving == nil {
@@ -113,7 +112,11 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 		case <-proc.gone:
 			return func() {}
 		}
-		return func() { c.exited(p, proc) }
+		return func() {
+			if p.serving == proc {
+				c.takeOut(p, proc.died(), false)
+			}
+		}
 	})
 	c.move(p, a, startup.LaunchSucceeds, errOutdated)
 }

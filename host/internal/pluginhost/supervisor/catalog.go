@@ -78,7 +78,6 @@ func (c *catalog) released() {
 	}
 }
 
-// registry returns the registry for the current state.
 func (c *catalog) registry() *registry.Registry {
 	var all []registry.Plugin
 	for _, p := range c.sorted() {
@@ -118,13 +117,11 @@ func (c *catalog) outdated(proc *process) bool {
 	return !c.insiders.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
-// forget removes a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.Name)
 	c.Metrics.PluginGone(p.Name)
 }
 
-// noteUndead records a process that could not be killed.
 func (c *catalog) noteUndead(p *plugin, err error) {
 	if undead, ok := errors.AsType[undeadError](err); ok {
 		c.Log.Error("plugin cannot be ended", "plugin", p.Name, "error", undead)
@@ -132,12 +129,10 @@ func (c *catalog) noteUndead(p *plugin, err error) {
 	}
 }
 
-// request returns the configuration of a plugin.
 func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
 }
 
-// snapshot returns the current state with the registry r.
 func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 	s := &snapshot{registry: r}
 	for _, p := range c.sorted() {

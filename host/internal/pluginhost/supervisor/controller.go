@@ -305,7 +305,6 @@ func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bo
 	})
 }
 
-// noteEnd records the end of a process that has served.
 func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	close(proc.gone)
 	c.noteUndead(p, undead)
@@ -315,13 +314,6 @@ func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending())
 	default:
 		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending())
-	}
-}
-
-// exited records that a process has exited.
-func (c *controller) exited(p *plugin, proc *process) {
-	if p.serving == proc {
-		c.takeOut(p, proc.died(), false)
 	}
 }
 

@@ -144,7 +144,6 @@ type attempt struct {
 	mark int
 }
 
-// enter changes the state.
 func (p *plugin) enter(state State, why error) {
 	if p.State != state || why != nil && state != Waiting {
 		p.State, p.Since = state, time.Now()
@@ -172,7 +171,6 @@ func (p *plugin) wake() {
 	p.resume()
 }
 
-// registration returns the plugin's entry for the registry.
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
 		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,

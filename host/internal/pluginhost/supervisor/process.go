@@ -28,7 +28,6 @@ type launcher interface {
 	launch(ctx context.Context, s start) (running, error)
 }
 
-// running is a launched plugin.
 type running interface {
 	Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error)
 	pid() int
@@ -78,7 +77,6 @@ type process struct {
 // An undeadError reports a process that cannot be killed.
 type undeadError struct{ error }
 
-// end ends the process.
 func (p *process) end(grace time.Duration) error {
 	if err := p.close(grace); err != nil {
 		return undeadError{fmt.Errorf("plugin %s: %w", p.Name, err)}
@@ -211,7 +209,6 @@ func defaultRestartPolicy() restartPolicy {
 	}
 }
 
-// crashes tracks the crashes of one plugin.
 type crashes struct {
 	restartPolicy restartPolicy
 	wait          *backoff.ExponentialBackOff
@@ -247,7 +244,6 @@ func (c *crashes) next(now time.Time, ran time.Duration, crashed bool) (wait tim
 	return c.wait.NextBackOff(), false
 }
 
-// forget resets the history of the plugin.
 func (c *crashes) forget() {
 	c.times = nil
 	c.wait.Reset()

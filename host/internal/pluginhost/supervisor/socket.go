@@ -41,7 +41,6 @@ func (p startPolicy) confines(name string) bool {
 	return p != usual
 }
 
-// attach connects to the plugin that listens on a socket.
 func attach(ctx context.Context, s start, path string) (running, error) {
 	users, err := s.policy.checkSocket(s.Name, path)
 	if err != nil {

@@ -241,7 +241,6 @@ func (s *Supervisor) call(f func(*controller)) bool {
 	}
 }
 
-// after calls f in the loop after some time.
 func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() {
 		select {
@@ -251,7 +250,6 @@ func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	})
 }
 
-// publish publishes the state of the controller.
 func (s *Supervisor) publish() {
 	r := s.control.registry()
 	s.current.Publish(r)
