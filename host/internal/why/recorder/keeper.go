@@ -163,7 +163,6 @@ func (k *Keeper) make(ctx context.Context) {
 	}
 }
 
-// sample samples signals each second.
 func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -42,7 +42,6 @@ func (e episodes) isNew(of episode, now time.Time) bool {
 	return true
 }
 
-// decisions returns the records to write for p.
 func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 	d := p.Decision
 	for i := range p.Evicted {

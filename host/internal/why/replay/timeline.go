@@ -137,7 +137,6 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	}
 }
 
-// changes describes the changes of a step.
 func (w *timeline) changes(step *Step) {
 	for _, uid := range step.RemovePods {
 		w.line("pods", "%s is gone", uid)
@@ -262,7 +261,6 @@ func (w *timeline) recorded(t *Trace, r *Replay, i int) {
 	w.line("recorded", "not the same, %s", d)
 }
 
-// observation formats a signal's figures.
 func observation(d *decision.Decision, s decision.Observation) string {
 	text := string(s.Signal) + " "
 	if s.State != decision.StateObserved {

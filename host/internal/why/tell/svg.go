@@ -71,7 +71,6 @@ type plot struct {
 
 type sample struct{ second, amount float64 }
 
-// A mark is a threshold and its amount.
 type mark struct {
 	text   string
 	amount float64

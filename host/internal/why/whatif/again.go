@@ -82,7 +82,6 @@ func situationOf(r *decision.Decision) (*situation, error) {
 	}
 }
 
-// decide returns the decision of s.
 func (s *situation) decide() Result {
 	d := Result{Acted: s.chosen()}
 	if d.Acted < 0 {
