@@ -78,7 +78,6 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// begin starts the process and the reading of its output.
 func (p *Process) begin() (err error) {
 	if p.pipes, err = openPipes(); err != nil {
 		return err

@@ -97,17 +97,16 @@ func (g *cgroups) memoryBound() int64 {
 	return lowest
 }
 
-// make makes the cgroup of one start; it returns nil for a process without limits. The error says
-// which limits could not be set; the cgroup has the others, and is nil if there is none at all.
-func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
+// make makes the cgroup of one start. The error says which limits could not be set; the cgroup has
+// the others.
+func (g *cgroups) make(name string, start uint64, p Policy) (made cgroup, err error) {
 	wanted := slices.DeleteFunc(slices.Clone(limiters), func(controller string) bool { return !p.limits(controller) })
 	if len(wanted) == 0 {
-		return nil, nil
+		return made, nil
 	}
 	if g.none != nil {
-		return nil, g.none
+		return made, g.none
 	}
-	var made cgroup
 	var errs []error
 	for _, h := range g.hierarchies {
 		dir, err := h.mkdir(fmt.Sprintf("%.200s.%d", name, start))
@@ -124,13 +123,10 @@ func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
 		errs = append(errs, h.limit(dir, p))
 		wanted = slices.DeleteFunc(wanted, h.has)
 	}
-	if len(made.parts) == 0 {
-		return nil, errors.Join(errs...)
-	}
-	if len(wanted) > 0 {
+	if len(made.parts) > 0 && len(wanted) > 0 {
 		errs = append(errs, fmt.Errorf("no cgroup hierarchy that plugins can be in has the controllers %s", strings.Join(wanted, ", ")))
 	}
-	return &made, errors.Join(errs...)
+	return made, errors.Join(errs...)
 }
 
 // sweep kills and removes what plugins of a killed host left behind, and removes stale empty

@@ -165,7 +165,6 @@ func (r *Root) unlimited(name string, err error) {
 	}
 }
 
-// left reports what could not be removed.
 func (r *Root) left(name string, err error) {
 	if err != nil {
 		r.tell.Left(name, err)

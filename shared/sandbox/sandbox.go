@@ -70,7 +70,7 @@ type Sandbox struct {
 	// for the caller's.
 	policy     Policy
 	credential *syscall.Credential
-	cgroup     *cgroup // nil if it has none
+	cgroup     cgroup
 	// unlimited says why the cgroup lacks some of its limits, nil if it has all.
 	unlimited error
 	dir       string // of the socket
