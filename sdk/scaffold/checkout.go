@@ -26,7 +26,6 @@ type checkout struct {
 	Sum      []byte
 }
 
-// readCheckout reads a checkout of evictd.
 func readCheckout(dir string) (checkout, error) {
 	const want = "want the directory of an evictd checkout"
 	abs, err := filepath.Abs(dir)

@@ -47,7 +47,6 @@ func newClient(socket string) *client {
 	}
 }
 
-// fetch requests the summary from the host.
 func (c *client) fetch(ctx context.Context, at eviction.PassView) answered {
 	query, err := summaryapi.Query(at)
 	if err != nil {

@@ -3,7 +3,9 @@ package summary
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
 
@@ -66,105 +68,94 @@ func list[T any](d *decoder, all []T, read func(*decoder, *T)) []T {
 	return all
 }
 
-func (d *decoder) summary() (s *Summary, hasNode bool) {
-	s = new(Summary)
+// A field is a member of an object, and where its value goes.
+type field struct {
+	name string
+	to   any // *string, *time.Time, *eviction.Figure, a function that reads the value, or nil to skip it
+}
+
+// fields reads members of an object, and skips all others.
+func (d *decoder) fields(all ...field) {
 	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "node":
-			hasNode = d.peek() == '{'
-			d.node(&s.Node)
-		case "pods":
-			s.Pods = list(d, nil, (*decoder).pod)
+		for i := range all {
+			if f := &all[i]; string(d.key) == f.name {
+				d.value(f.to)
+				break
+			}
 		}
 	}
+}
+
+func (d *decoder) value(to any) {
+	switch to := to.(type) {
+	case *string:
+		d.str(to)
+	case *time.Time:
+		d.time(to)
+	case *eviction.Figure:
+		d.unsigned(to)
+	case func():
+		to()
+	}
+}
+
+func (d *decoder) summary() (s *Summary, hasNode bool) {
+	s = new(Summary)
+	d.fields(
+		field{"node", func() {
+			hasNode = d.peek() == '{'
+			d.node(&s.Node)
+		}},
+		field{"pods", func() { s.Pods = list(d, nil, (*decoder).pod) }},
+	)
 	return s, hasNode
 }
 
 func (d *decoder) node(n *Node) {
 	*n = Node{}
-	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "nodeName":
-			d.str(&n.Name)
-		case "memory":
-			d.memory(&n.Memory)
-		case "systemContainers":
-			n.SystemContainers = list(d, nil, (*decoder).systemContainer)
-		case "fs":
-			d.filesystem(&n.Fs)
-		case "runtime":
-			d.runtime(n)
-		case "rlimit":
-			d.rlimit(&n.Rlimit)
-		}
-	}
+	d.fields(
+		field{"nodeName", &n.Name},
+		field{"memory", func() { d.memory(&n.Memory) }},
+		field{"systemContainers", func() { n.SystemContainers = list(d, nil, (*decoder).systemContainer) }},
+		field{"fs", func() { d.filesystem(&n.Fs) }},
+		field{"runtime", func() { d.runtime(n) }},
+		field{"rlimit", func() { d.rlimit(&n.Rlimit) }},
+	)
 }
 
 func (d *decoder) systemContainer(c *SystemContainer) {
-	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "name":
-			d.str(&c.Name)
-		case "memory":
-			d.memory(&c.Memory)
-		}
-	}
+	d.fields(field{"name", &c.Name}, field{"memory", func() { d.memory(&c.Memory) }})
 }
 
 func (d *decoder) runtime(n *Node) {
 	n.ImageFs, n.ContainerFs = Filesystem{}, Filesystem{}
-	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "imageFs":
-			d.filesystem(&n.ImageFs)
-		case "containerFs":
-			d.filesystem(&n.ContainerFs)
-		}
-	}
+	d.fields(
+		field{"imageFs", func() { d.filesystem(&n.ImageFs) }},
+		field{"containerFs", func() { d.filesystem(&n.ContainerFs) }},
+	)
 }
 
 func (d *decoder) rlimit(r *Rlimit) {
 	*r = Rlimit{}
-	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "time":
-			d.time(&r.Time)
-		case "maxpid":
-			d.signed(&r.MaxPID)
-		case "curproc":
-			d.signed(&r.Running)
-		}
-	}
+	d.fields(
+		field{"time", &r.Time},
+		field{"maxpid", func() { d.signed(&r.MaxPID) }},
+		field{"curproc", func() { d.signed(&r.Running) }},
+	)
 }
 
 func (d *decoder) memory(m *Memory) {
-	*m = Memory{Present: d.object()}
-	for more := m.Present && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "time":
-			d.time(&m.Time)
-		case "availableBytes":
-			d.unsigned(&m.AvailableBytes)
-		case "workingSetBytes":
-			d.unsigned(&m.WorkingSetBytes)
-		}
-	}
+	*m = Memory{Present: d.peek() == '{'}
+	d.fields(field{"time", &m.Time}, field{"availableBytes", &m.AvailableBytes}, field{"workingSetBytes", &m.WorkingSetBytes})
 }
 
 func (d *decoder) filesystem(f *Filesystem) {
 	*f = Filesystem{}
-	for more := d.object() && d.member(); more; more = d.member() {
-		switch string(d.key) {
-		case "time":
-			d.time(&f.Time)
-		case "availableBytes":
-			d.unsigned(&f.AvailableBytes)
-		case "capacityBytes":
-			d.unsigned(&f.CapacityBytes)
-		case "inodesFree":
-			d.unsigned(&f.InodesFree)
-		case "inodes":
-			d.unsigned(&f.Inodes)
-		}
-	}
+	d.fields(
+		field{"time", &f.Time},
+		field{"availableBytes", &f.AvailableBytes},
+		field{"capacityBytes", &f.CapacityBytes},
+		field{"inodesFree", &f.InodesFree},
+		field{"inodes", &f.Inodes},
+	)
 }

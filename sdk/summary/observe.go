@@ -13,25 +13,19 @@ import (
 func (s *Summary) Observe(signal eviction.Signal) eviction.Observation {
 	n := &s.Node
 	o := eviction.Observation{Signal: signal, State: eviction.Absent}
-	switch signal {
-	case eviction.MemoryAvailable:
+	b, _ := eviction.Builtin(signal)
+	fs := map[eviction.Filesystem]*Filesystem{eviction.NodeFs: &n.Fs, eviction.ImageFs: &n.ImageFs, eviction.ContainerFs: &n.ContainerFs}[b.Filesystem]
+	switch {
+	case signal == eviction.MemoryAvailable:
 		observeMemory(&o, &n.Memory)
-	case eviction.AllocatableMemoryAvailable:
+	case signal == eviction.AllocatableMemoryAvailable:
 		observeMemory(&o, n.podsMemory())
-	case eviction.NodeFsAvailable:
-		observe(&o, n.Fs.AvailableBytes, n.Fs.CapacityBytes, n.Fs.Time)
-	case eviction.NodeFsInodesFree:
-		observe(&o, n.Fs.InodesFree, n.Fs.Inodes, n.Fs.Time)
-	case eviction.ImageFsAvailable:
-		observe(&o, n.ImageFs.AvailableBytes, n.ImageFs.CapacityBytes, n.ImageFs.Time)
-	case eviction.ImageFsInodesFree:
-		observe(&o, n.ImageFs.InodesFree, n.ImageFs.Inodes, n.ImageFs.Time)
-	case eviction.ContainerFsAvailable:
-		observe(&o, n.ContainerFs.AvailableBytes, n.ContainerFs.CapacityBytes, n.ContainerFs.Time)
-	case eviction.ContainerFsInodesFree:
-		observe(&o, n.ContainerFs.InodesFree, n.ContainerFs.Inodes, n.ContainerFs.Time)
-	case eviction.PIDAvailable:
+	case signal == eviction.PIDAvailable:
 		observePIDs(&o, &n.Rlimit)
+	case fs != nil && b.Unit == eviction.UnitInodes:
+		observe(&o, fs.InodesFree, fs.Inodes, fs.Time)
+	case fs != nil:
+		observe(&o, fs.AvailableBytes, fs.CapacityBytes, fs.Time)
 	default:
 		o.State = eviction.Unknown
 		o.Err = fmt.Sprintf("the summary has no signal %q", signal)

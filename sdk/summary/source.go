@@ -46,7 +46,6 @@ type answer struct {
 	answered
 }
 
-// answered is the content of an answer.
 type answered struct {
 	summary *Summary
 	layout  summaryapi.Layout

@@ -25,7 +25,6 @@ func (s *scanner) literal(word string) {
 	s.want(word)
 }
 
-// str reads a string into to.
 func (s *scanner) str(to *string) {
 	switch {
 	case s.null():
@@ -183,15 +182,13 @@ func (s *scanner) number() {
 
 // digits skips one or more digits.
 func (s *scanner) digits() {
-	at := s.at
-	for at < len(s.in) && '0' <= s.in[at] && s.in[at] <= '9' {
-		at++
+	start := s.at
+	for s.digit() != 0 {
+		s.at++
 	}
-	if at == s.at {
+	if s.at == start {
 		s.want("a value")
-		return
 	}
-	s.at = at
 }
 
 // digit returns the next byte if it is a digit, else 0.
