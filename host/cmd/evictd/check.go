@@ -86,7 +86,6 @@ func texts(errs []error) (all []string) {
 	return all
 }
 
-// conclude prints errors and warnings.
 func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	for _, w := range warnings {
 		say(stderr, "warning: "+w)
@@ -94,7 +93,6 @@ func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	return failed(errors.Join(errs...))
 }
 
-// thresholdTable returns a heading and one line per threshold.
 func thresholdTable(thresholds []policy.Threshold) []byte {
 	rows := [][]string{thresholdHeading("SIGNAL")}
 	for _, t := range thresholds {

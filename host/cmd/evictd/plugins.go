@@ -68,7 +68,6 @@ func daemonAddress(given *pflag.Flag, flags *config.Flags) (daemonAt, error) {
 	return daemonAt{cfg.ListenAddress, cfg.RunDir}, nil
 }
 
-// askPlugins returns the status of the daemon's plugins.
 func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, err error) {
 	err = ask(ctx, at, "/status", statusTimeout, &status)
 	if err == nil && status.Plugins == nil {

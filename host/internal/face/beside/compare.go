@@ -232,7 +232,6 @@ func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 	return mebi(rest.Value())
 }
 
-// mebi formats bytes in MiB.
 func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 
 // restart reports what happens if the kubelet starts while a condition holds: running pods go
@@ -258,7 +257,6 @@ func (c *comparison) restart() {
 	}
 }
 
-// list formats the thresholds of l.
 func list(l levels) string {
 	var all []string
 	for _, t := range []*policy.Threshold{l.soft, l.hard} {

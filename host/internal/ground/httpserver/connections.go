@@ -56,7 +56,6 @@ type Connections struct {
 	tell   rate.Sometimes
 }
 
-// A connection holds the state of an open connection.
 type connection struct {
 	peer string
 	// busy: a request is under way, and would be lost with the connection.
@@ -125,7 +124,6 @@ func socket(conn net.Conn) net.Conn {
 	return conn
 }
 
-// hangUp closes all open connections.
 func (c *Connections) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

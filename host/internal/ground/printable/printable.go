@@ -98,7 +98,6 @@ func ClipAll(errs []error, most int) error {
 	return errors.Join(clipped...)
 }
 
-// clippedError is an error with a different text.
 type clippedError struct {
 	text string
 	err  error
