@@ -3,6 +3,7 @@ package summary
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -77,25 +78,20 @@ type field struct {
 // fields reads members of an object, and skips all others.
 func (d *decoder) fields(all ...field) {
 	for more := d.object() && d.member(); more; more = d.member() {
-		for i := range all {
-			if f := &all[i]; string(d.key) == f.name {
-				d.value(f.to)
-				break
-			}
+		i := slices.IndexFunc(all, func(f field) bool { return f.name == string(d.key) })
+		if i < 0 {
+			continue
 		}
-	}
-}
-
-func (d *decoder) value(to any) {
-	switch to := to.(type) {
-	case *string:
-		d.str(to)
-	case *time.Time:
-		d.time(to)
-	case *eviction.Figure:
-		d.unsigned(to)
-	case func():
-		to()
+		switch to := all[i].to.(type) {
+		case *string:
+			d.str(to)
+		case *time.Time:
+			d.time(to)
+		case *eviction.Figure:
+			d.unsigned(to)
+		case func():
+			to()
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ type Peer struct {
 
 	ended chan struct{}
 	once  sync.Once
-	// flood is what it sent too much of, nil if it did not.
+	// flood names what it sent too much of, nil if it did not.
 	flood atomic.Pointer[error]
 }
 
