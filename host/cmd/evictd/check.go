@@ -116,8 +116,7 @@ func thresholdRow(t policy.Threshold) []string {
 	return []string{string(t.Signal), t.Value.String(), kind, grace, reclaim}
 }
 
-// A layoutGroup is a group of layouts in which writable layers have the thresholds of the same
-// other filesystem.
+// A layoutGroup holds layouts in which writable layers share the thresholds of one other filesystem.
 type layoutGroup struct {
 	layout eviction.Layout
 	names  []string
@@ -165,8 +164,7 @@ func warnDropped(cfg *config.Config, thresholds []policy.Threshold) []string {
 	return warnings
 }
 
-// ownTable lists the custom signals, whose definitions are known only when their plugins run. It is
-// empty if there are none.
+// ownTable lists the custom signals, which only their plugins define. It is empty if there are none.
 func ownTable(cfg *config.Config) []byte {
 	var rows [][]string
 	for _, s := range cfg.CustomSignals() {

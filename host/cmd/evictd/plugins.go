@@ -79,8 +79,7 @@ func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, er
 	return status, err
 }
 
-// checkRunning asks a daemon that runs with c for its plugins, and adds what is wrong with them to
-// what was found.
+// checkRunning asks a daemon that runs with c for its plugins, and adds their problems to found.
 func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []error, warnings []string) {
 	if !rundir.InUse(c.RunDir) || strings.HasSuffix(c.ListenAddress, ":0") { // the port is not known
 		return found, nil

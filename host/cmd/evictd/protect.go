@@ -50,8 +50,7 @@ func newProtectNode() *cobra.Command {
 	return cmd
 }
 
-// protectNode prints the drop-ins. It writes all of them or, if one would replace a file that is not
-// of evictd, none.
+// protectNode prints the drop-ins. It writes all or, if one would replace a file of others, none.
 func protectNode(ctx context.Context, c *config.Config, out io.Writer, write bool) error {
 	node := nodefs.FS{Root: c.RootDir}
 	plan, err := systemd.Plan(ctx, node, c.RuntimeEndpoint)

@@ -116,8 +116,7 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// dryRun evicts one of the evictable pods in a dry run, and then tries a write that is not an
-// eviction.
+// dryRun evicts a pod in a dry run, and then tries a write that is not an eviction.
 func (o Options) dryRun(ctx context.Context) (warnings []string, err error) {
 	pods := slices.DeleteFunc(slices.Clone(o.Pods), func(p *v1.Pod) bool { return !mayGo(p) })
 	if len(o.Pods) == 0 {

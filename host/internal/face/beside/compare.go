@@ -59,8 +59,7 @@ type comparison struct {
 	findings     []Finding
 }
 
-// signals returns the signals with a threshold on either side: the kubelet's in their order, then
-// vendors' by name.
+// signals returns the signals with a threshold: the kubelet's in their order, then vendors' by name.
 func (c *comparison) signals() []eviction.Signal {
 	has := maps.Clone(c.ours)
 	maps.Copy(has, c.theirs)

@@ -105,8 +105,7 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 			return fmt.Errorf("%w: pod uid %.64q is in the ranking twice", eviction.ErrInvalidReply, uid)
 		}
 		open[uid] = false
-		// Copy, because a substring in the history would keep the whole message in memory, which
-		// may be megabytes.
+		// Copy: a substring in the history would keep the whole message in memory, perhaps megabytes.
 		ranked[i] = eviction.Ranked{UID: strings.Clone(uid), Reason: strings.Clone(shorten(ranked[i].Reason, maxReasonBytes))}
 	}
 	return nil

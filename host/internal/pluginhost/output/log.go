@@ -61,8 +61,7 @@ func (l *Log) Line(line []byte, cut bool) {
 	}
 }
 
-// pass logs a record at its level. Its fields are in a group, so that a plugin cannot fake the
-// host's.
+// pass logs a record at its level. A group keeps its fields from faking those of the host.
 func (l *Log) pass(r record) {
 	log := l.log.Info
 	switch r.level {

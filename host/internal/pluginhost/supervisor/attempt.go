@@ -19,8 +19,7 @@ import (
 const (
 	swapPause     = 5 * time.Second
 	mostSwapPause = 5 * time.Minute
-	// mostDoublings bounds how often the time limits of a start are doubled: the handshake then has
-	// 80 s.
+	// mostDoublings bounds how often the time limits of a start are doubled: a handshake then has 80 s.
 	mostDoublings = 3
 )
 
@@ -47,8 +46,7 @@ func (c *controller) attempt(p *plugin) {
 	})
 }
 
-// move applies an event to an attempt and performs the resulting action. why is the reason if the
-// event ends the attempt.
+// move applies an event to an attempt and acts on it. why is the reason if that ends the attempt.
 func (c *controller) move(p *plugin, a *attempt, e startup.Event, why error) {
 	var do startup.Action
 	a.State, do = startup.Next(a.State, e)
@@ -270,8 +268,7 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 	}
 }
 
-// standBy moves a plugin behind all others that offer the same, for a while. It does not affect
-// pinned registries.
+// standBy moves a plugin behind all others for a while, but not in pinned registries.
 func (c *controller) standBy(p *plugin) {
 	c.Log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.Name, "cost", p.slowness.Cost.String(),
 		"within", client.SlowWindow.String(), "for", client.StandbyFor.String())

@@ -57,8 +57,7 @@ func (c *catalog) warnUnknown() {
 	}
 }
 
-// replaced records that another file has replaced the plugin's. Its history of crashes and slowness
-// starts over.
+// replaced starts the history of crashes and slowness over: another file has replaced the plugin's.
 func (c *catalog) replaced(p *plugin) {
 	if p.slowness.Standby() {
 		c.Metrics.PluginStandby(p.Name, false)

@@ -176,8 +176,7 @@ func (c *controller) judgeAssignment(r *registry.Registry) {
 	}
 }
 
-// judgeConflicts takes plugins out of service that define a signal differently from one that
-// precedes them by name.
+// judgeConflicts takes plugins out of service that define a signal differently from an earlier one by name.
 func (c *controller) judgeConflicts(r *registry.Registry) {
 	for _, i := range r.Instances() {
 		err := roles.Conflict(r, i)

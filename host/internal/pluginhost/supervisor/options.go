@@ -63,12 +63,10 @@ type Settings struct {
 	Confine func(*sandbox.Policy)
 }
 
-// expected reports whether the start waits for the plugin, also while it is not there: one that runs in a container
-// listens a moment later.
+// expected reports whether the start waits for the plugin, also for a container that comes a moment later.
 func (s Settings) expected() bool { return s.Expected && !s.Disabled }
 
-// allPlugins is the key of the settings for plugins without own settings. It is not a valid plugin
-// name.
+// allPlugins is the key of the settings for plugins without own ones. No plugin has this name.
 const allPlugins = ""
 
 // A startPolicy holds the settings that require a new process when they change.

@@ -128,8 +128,7 @@ type plugin struct {
 	slowness client.Slowness
 }
 
-// An attempt starts a plugin, beside the serving process if there is one. It begins by checking the
-// file.
+// An attempt starts a plugin, perhaps beside the serving process. It begins by checking the file.
 type attempt struct {
 	version
 	startup.State

@@ -217,8 +217,7 @@ type crashes struct {
 
 func newCrashes(p restartPolicy) *crashes {
 	wait := backoff.NewExponentialBackOff()
-	// Jitter is added in both directions: these bounds keep the total wait between first and
-	// longest.
+	// Jitter goes both ways: these bounds keep the total wait between first and longest.
 	wait.RandomizationFactor = 0.2
 	wait.InitialInterval = time.Duration(float64(p.first) / 0.8)
 	wait.MaxInterval = time.Duration(float64(p.longest) / 1.2)

@@ -228,8 +228,7 @@ func (s *Supervisor) look() {
 	})
 }
 
-// call calls f in the loop and returns when its consequences are published. It reports false if the
-// loop has ended.
+// call calls f in the loop and returns when its consequences are published, false if the loop has ended.
 func (s *Supervisor) call(f func(*controller)) bool {
 	e := event{do: func() { f(s.control) }, done: make(chan struct{})}
 	select {

@@ -73,8 +73,7 @@ func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 	return all
 }
 
-// evicted returns the record of a victim. If it exceeded its own limit the order of the pods is
-// irrelevant.
+// evicted returns the record of a victim. For a limit of its own the order of the pods is irrelevant.
 func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decision {
 	kind := decision.KindEviction
 	if v.Limit {

@@ -136,8 +136,7 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-// conditions returns the reported conditions, sorted. A failed pass reports none, so the former
-// ones stay.
+// conditions returns the reported conditions, sorted. A failed pass leaves the former ones.
 func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string
 	if err == nil {

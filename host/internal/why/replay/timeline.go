@@ -284,8 +284,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// oneLine keeps texts of a file from breaking lines or the terminal. It preserves our own leading
-// line feeds.
+// oneLine keeps texts of a file from breaking lines or the terminal, but for our own leading line feeds.
 func oneLine(s string) string {
 	own := len(s) - len(strings.TrimLeft(s, "\n"))
 	return s[:own] + printable.Text(s[own:])

@@ -48,8 +48,7 @@ type situation struct {
 	thresholds []policy.Threshold
 	observed   map[eviction.Signal]eviction.Observation
 	candidates []eviction.Candidate
-	// held marks thresholds that were more urgent but not acted on: an action for them was already
-	// under way.
+	// held marks thresholds that were more urgent but not acted on, as an action was already under way.
 	held []bool
 }
 

@@ -83,8 +83,7 @@ func ofAnotherPod(s metav1.Status) bool {
 var (
 	// denial matches the API server's message for a write that an admission policy denies.
 	denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)`)
-	// notPassed matches the API server's errors about a webhook that rejects every write, and about
-	// a pod that is too large.
+	// notPassed matches errors about a webhook that rejects every write, and about a pod that is too large.
 	notPassed = regexp.MustCompile(`failed calling webhook|request is too large`)
 	// missing matches its message about a role that lacks a verb.
 	missing = regexp.MustCompile(`cannot (\S+) resource "([^"]*)"`)

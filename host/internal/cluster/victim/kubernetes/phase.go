@@ -64,8 +64,7 @@ const (
 	none action = iota
 	// save writes the eviction to the journal.
 	save
-	// settle removes it from the journal, and keeps it in memory until a kubelet must have received
-	// it.
+	// settle removes it from the journal, and keeps it in memory until a kubelet must have it.
 	settle
 	// forget removes it from both.
 	forget
@@ -166,12 +165,10 @@ func (s state) unconfirmed() bool { return s.phase == unconfirmed || s.phase == 
 // open reports whether the API server has yet to receive the eviction, or to answer.
 func (s state) open() bool { return s.phase == pending || s.phase == patching }
 
-// killed reports whether this evictd has killed the pod and the API server has the eviction,
-// or will.
+// killed reports whether this evictd has killed the pod and the API server has, or will have, the eviction.
 func (s state) killed() bool { return s.open() || s.phase == recorded }
 
-// due reports whether to create the event. For a kill of a former evictd, not until the pod is
-// known to be evicted.
+// due reports whether to create the event: for a former kill only once the pod is known to be evicted.
 func (s state) due() bool {
 	switch s.phase {
 	case decided, unconfirmed, abandoned:

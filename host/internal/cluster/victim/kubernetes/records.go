@@ -104,8 +104,7 @@ func (r *record) journaled() victim.Kill {
 	return k
 }
 
-// A table holds evictions by uid, and keeps the journal in step with them. It belongs to the
-// goroutine of Killer.Run.
+// A table holds evictions by uid, and keeps the journal in step. It belongs to Killer.Run.
 type table struct {
 	all     map[string]*record
 	journal victim.Journal
@@ -158,13 +157,11 @@ func (t *table) trim() (err error) {
 	return err
 }
 
-// records holds the evictions that the API server has yet to receive, and those of pods that are
-// terminating.
+// records holds evictions that the API server has yet to receive, and those of terminating pods.
 type records struct {
 	log  *slog.Logger
 	lost atomic.Uint64
-	// Killer.Run makes the changes to the table, one after the other, and closes ended after the
-	// last one.
+	// Killer.Run alone changes the table, and closes ended after the last change.
 	changes chan func(t *table)
 	ended   chan struct{}
 	table   table
@@ -240,8 +237,7 @@ func (k *Killer) RemoveKill(uid string) error {
 	})
 }
 
-// begin starts writing v to the API server, unless the pod is being deleted. The caller passes the
-// record to done.
+// begin starts writing v to the API server, unless the pod is being deleted. Pass the record to done.
 func (s *records) begin(v victim.Victim) (r *record, err error) {
 	e := killBegins
 	if isDeleted(v.Pod.API) {
@@ -279,8 +275,7 @@ func (s *records) grace(r *record) (seconds int64) {
 	return seconds
 }
 
-// answered records the answer to one attempt to send r, and reports whether it was final. A refusal
-// is final only with last.
+// answered records the answer to an attempt to send r, and whether it was final: a refusal only with last.
 func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
 	e, final := patchDeclined, true
 	switch a {
