@@ -30,33 +30,28 @@ func newCheck() *cobra.Command {
 			"has a table of what is tried, and where to read on.",
 		Args: cobra.NoArgs,
 	}
-	flags := config.AddFlags(cmd.Flags())
 	start := cmd.Flags().Bool("start-plugins", true, "start the plugins, to see whether they take their configuration and observe")
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.LoadDaemon()
-		if err != nil {
-			return err
-		}
+	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
 		thresholds, err := cfg.Thresholds()
 		if err != nil {
 			return err
 		}
-		beside, err := inspect.CheckBeside(cmd.Context(), &cfg, store.Falls)
+		beside, err := inspect.CheckBeside(cmd.Context(), cfg, store.Falls)
 		if err != nil {
 			return err
 		}
 		if !*asJSON {
-			tables := slices.Concat(thresholdTable(thresholds), derivedTable(&cfg, thresholds), ownTable(&cfg), besideTable(beside))
+			tables := slices.Concat(thresholdTable(thresholds), derivedTable(cfg, thresholds), ownTable(cfg), besideTable(beside))
 			if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
 				return err
 			}
 		}
 		ctx, stop := untilInterrupted(cmd.Context())
-		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start, Falls: store.Falls})
+		found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: *start, Falls: store.Falls})
 		stop()
-		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
-		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings(), ofDaemon)
+		errs, ofDaemon := checkRunning(cmd.Context(), cfg, found.Errors())
+		warnings := slices.Concat(cfg.Warnings(), warnDropped(cfg, thresholds), found.Warnings(), ofDaemon)
 		if *asJSON {
 			err = writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings, found.Advice())
 		} else {
@@ -66,7 +61,7 @@ func newCheck() *cobra.Command {
 			return err
 		}
 		return conclude(cmd.ErrOrStderr(), errs, warnings)
-	}
+	})
 	return cmd
 }
 

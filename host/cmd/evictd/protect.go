@@ -33,20 +33,15 @@ func newProtectNode() *cobra.Command {
 			"rootDir and runtimeEndpoint.",
 		Args: cobra.NoArgs,
 	}
-	flags := config.AddFlags(cmd.Flags())
 	write := cmd.Flags().Bool("write", false, "write the drop-ins below /etc/systemd/system, and reload systemd, which puts them in force at once")
 	remove := cmd.Flags().Bool("remove", false, "remove the drop-ins that --write wrote, and reload systemd")
 	cmd.MarkFlagsMutuallyExclusive("write", "remove")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.LoadDaemon()
-		if err != nil {
-			return err
-		}
+	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
 		if *remove {
 			return failed(removeDropIns(cmd.Context(), nodefs.FS{Root: cfg.RootDir}))
 		}
-		return failed(protectNode(cmd.Context(), &cfg, cmd.OutOrStdout(), *write))
-	}
+		return failed(protectNode(cmd.Context(), cfg, cmd.OutOrStdout(), *write))
+	})
 	return cmd
 }
 

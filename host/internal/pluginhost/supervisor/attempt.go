@@ -21,6 +21,8 @@ const (
 	mostSwapPause = 5 * time.Minute
 	// mostDoublings bounds how often the time limits of a start are doubled: a handshake then has 80 s.
 	mostDoublings = 3
+	// tailLines is the number of lines of output that are logged with a failed start.
+	tailLines = 3
 )
 
 // attempt begins to start a plugin, beside the serving process if there is one.
@@ -213,7 +215,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	}
 	reported := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
 	if !harmless(err) && !reported {
-		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
+		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark, tailLines))
 	}
 	if p.first && c.insiders.has(p.Name, a.seen) {
 		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
@@ -234,7 +236,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 		return
 	}
 	p.replacing(Refused, err)
-	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
+	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark, tailLines))
 	switch {
 	case p.changedFile: // the next attempt starts at once
 	case strained(err):

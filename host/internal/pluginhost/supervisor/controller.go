@@ -310,9 +310,9 @@ func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	switch {
 	case c.insiders.has(p.Name, proc.file):
 	case harmless(why) || c.stopping:
-		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending())
+		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending(0))
 	default:
-		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending())
+		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending(0))
 	}
 }
 

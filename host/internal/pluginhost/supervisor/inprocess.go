@@ -128,9 +128,7 @@ func (insider) pid() int { return 0 }
 
 func (insider) exited() <-chan struct{} { return nil }
 
-func (insider) ending() string { return "" }
-
-func (insider) crashed() string { return "" }
+func (insider) ending(time.Duration) string { return "" }
 
 func (insider) confinement() *Confinement { return nil }
 

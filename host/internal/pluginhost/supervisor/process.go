@@ -33,9 +33,8 @@ type running interface {
 	pid() int
 	// exited is closed when the process ends; nil for an in-process plugin.
 	exited() <-chan struct{}
-	// ending describes how it has ended, "" if it has not; crashed waits briefly for that.
-	ending() string
-	crashed() string
+	// ending describes how it has ended, "" if it has not within d.
+	ending(d time.Duration) string
 	confinement() *Confinement
 	// close ends it, and returns an error if it cannot be killed.
 	close(grace time.Duration) error
@@ -86,7 +85,7 @@ func (p *process) end(grace time.Duration) error {
 
 // died returns an error that describes how the process has exited, nil if it has not.
 func (p *process) died() error {
-	if how := p.ending(); how != "" {
+	if how := p.ending(0); how != "" {
 		return fmt.Errorf("exited by itself (%s)", how)
 	}
 	return nil
@@ -98,7 +97,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Ending = r.crashed
+	s.Ending = func() string { return r.ending(launch.Farewell) }
 	if limits := r.confinement(); limits != nil && limits.Outside {
 		s.Configured = s.trial
 	}
@@ -179,10 +178,8 @@ func (c *connection) pid() int { return c.proc.PID() }
 
 func (c *connection) exited() <-chan struct{} { return c.proc.Exited() }
 
-func (c *connection) ending() string { return c.proc.Ending() }
-
-func (c *connection) crashed() string {
-	c.proc.WaitFor(launch.Farewell)
+func (c *connection) ending(d time.Duration) string {
+	c.proc.WaitFor(d)
 	return c.proc.Ending()
 }
 

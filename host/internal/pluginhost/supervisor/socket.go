@@ -67,9 +67,7 @@ func (a *attached) pid() int { return int(a.peer.Pid) }
 
 func (a *attached) exited() <-chan struct{} { return a.peer.Exited() }
 
-func (a *attached) ending() string { return a.peer.Ending() }
-
-func (a *attached) crashed() string { return a.peer.Ending() }
+func (a *attached) ending(time.Duration) string { return a.peer.Ending() }
 
 func (a *attached) confinement() *Confinement {
 	return &Confinement{Outside: true, Status: sandbox.Status{Policy: sandbox.Policy{User: fmt.Sprint(a.peer.Uid)}}}
