@@ -10,8 +10,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// goVersion is the minimum version of Go that the SDK requires. A module with a lower one does
-// not build with it.
+// goVersion is the minimum version of Go, without which no module builds with the SDK.
 const goVersion = "1.26.0"
 
 // A checkout describes a local copy of the SDK for a module that builds with it.
@@ -20,8 +19,7 @@ type checkout struct {
 	Dir string
 	// Go is the version of Go that the SDK requires.
 	Go string
-	// Requires are the modules that it requires, as lines of a go.mod; Sum is the content of its
-	// go.sum.
+	// Requires are its required modules, as lines of a go.mod; Sum is the content of its go.sum.
 	Requires []string
 	Sum      []byte
 }

@@ -46,8 +46,7 @@ func Decode(data []byte) (*Summary, error) {
 	return s, nil
 }
 
-// decoder converts the values of a scanner into a Summary. Each of its methods reads the current
-// value.
+// decoder converts the values of a scanner into a Summary. Each method reads the current value.
 type decoder struct {
 	scanner
 

@@ -149,8 +149,7 @@ func (s *scanner) more(closing byte) bool {
 	return s.err == nil
 }
 
-// member moves to the value of the object's next member. It skips the current value if that was not
-// read.
+// member moves to the value of the object's next member, and skips the current one if it was not read.
 func (s *scanner) member() bool {
 	if f := &s.path[s.depth]; f.key != nil && f.value == s.at {
 		s.skip()

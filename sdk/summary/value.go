@@ -52,8 +52,7 @@ func (s *scanner) time(to *time.Time) {
 	}
 }
 
-// text reads a string; the next byte must be its quote. The result may share the memory of the
-// input.
+// text reads a string, whose quote comes next. The result may share the memory of the input.
 func (s *scanner) text() []byte {
 	start := s.at + 1
 	i := start

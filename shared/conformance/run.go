@@ -214,8 +214,7 @@ var (
 	apart  = []check.Group{garbage.Group, steady.Group, machine.Group}
 )
 
-// calls checks the calls. It checks Describe and Configure first, since all other checks depend
-// on them.
+// calls checks the calls: Describe and Configure first, since all other checks depend on them.
 func (r *run) calls(ctx context.Context) {
 	first := r.together(ctx, "", describe.Group)[0]
 	if first.known != nil && first.known.Plugin.Name != "" {

@@ -97,8 +97,7 @@ func (p *Process) begin() (err error) {
 	return nil
 }
 
-// readStdout sends the first line, the handshake, to first and passes the others to the
-// command's Stdout.
+// readStdout sends the first line, the handshake, to first, and the others to the command's Stdout.
 func (p *Process) readStdout() {
 	waiting := true
 	follow(p.pipes.stdoutR, p.over, func(line []byte, cut bool) {

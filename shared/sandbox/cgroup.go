@@ -88,8 +88,7 @@ func (g *cgroup) leave() error {
 	return errors.Join(errs...)
 }
 
-// end kills all processes in the cgroup, including those that have left the process group, and
-// removes the cgroup.
+// end removes the cgroup with all its processes, including those that have left the process group.
 func (g *cgroup) end() error {
 	var errs []error
 	for _, p := range g.parts {
@@ -98,8 +97,7 @@ func (g *cgroup) end() error {
 	return errors.Join(errs...)
 }
 
-// outOfMemory reports whether the kernel killed a process in the cgroup because it had reached
-// its memory limit.
+// outOfMemory reports whether the kernel killed a process because the cgroup was at its memory limit.
 func (g *cgroup) outOfMemory() bool {
 	for _, p := range g.parts {
 		for _, file := range []string{"memory.events", "memory.oom_control"} {

@@ -97,8 +97,7 @@ func (g *cgroups) memoryBound() int64 {
 	return lowest
 }
 
-// make makes the cgroup of one start. The error says which limits could not be set; the cgroup has
-// the others.
+// make makes the cgroup of one start, with the limits that could be set. The error says which could not.
 func (g *cgroups) make(name string, start uint64, p Policy) (made cgroup, err error) {
 	wanted := slices.DeleteFunc(slices.Clone(limiters), func(controller string) bool { return !p.limits(controller) })
 	if len(wanted) == 0 {
@@ -172,8 +171,7 @@ func leaves(base string) []string {
 // staleAfter is far longer than the time between making a cgroup and starting a process in it.
 const staleAfter = time.Minute
 
-// removeStale removes an old empty cgroup. If it belongs to a living host, that host makes it
-// again.
+// removeStale removes an old empty cgroup. A living host whose cgroup it was makes it again.
 func removeStale(dir string) {
 	if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > staleAfter {
 		_ = os.Remove(dir) // The kernel refuses it while there are processes or cgroups in it.

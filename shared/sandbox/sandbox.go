@@ -66,8 +66,7 @@ type Sandbox struct {
 	program Program
 	// link is a symbolic link with the plugin's name to programPath.
 	link string
-	// policy has the capabilities that are really left; credential is the user to run as, nil
-	// for the caller's.
+	// policy has the capabilities that are left; credential is the user to run as, nil for the caller.
 	policy     Policy
 	credential *syscall.Credential
 	cgroup     cgroup
