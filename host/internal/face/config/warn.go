@@ -3,8 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
@@ -78,15 +76,6 @@ func thresholdWarnings(c *Config) (warnings []string) {
 		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
 	}
 	return warnings
-}
-
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // The kubelet's feature gates that affect evictd.

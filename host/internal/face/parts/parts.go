@@ -67,7 +67,6 @@ func onNode(rootDir string, paths []string) []string {
 	return here
 }
 
-// confine applies the configured confinement to a policy.
 func confine(c config.Plugin) func(*sandbox.Policy) {
 	return func(p *sandbox.Policy) {
 		p.User, p.Group = ptr.Deref(c.User, ""), ptr.Deref(c.Group, "")
