@@ -115,7 +115,7 @@ func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
 	testos.WriteFile(t, file, strings.Join(own, ""), 0o600)
-	got, _ := beside(t, kubeletsFile, "--config", file)
+	got, _ := beside(t, strings.Replace(kubeletsFile, "nodefs.available: 1%", "nodefs.available: 10%", 1), "--config", file)
 	_, settings, _ := strings.Cut(got.Out, "# The kubelet's settings that go with this configuration:\n")
 	if diff := cmp.Diff(strings.TrimPrefix(blocks[3], "yaml\n"), settings); diff != "" || got.Code != 0 {
 		t.Errorf("%s(-document +check):\n%s", got.Errors, diff)
