@@ -273,9 +273,12 @@ func (c *Chooser) noFigures(m *measured, s eviction.Signal) error {
 
 // whole returns what contains a pod's use of the signal: the machine's by the host itself, else the
 // capacity if the built-in plugin observes it, since a custom observer may have a unit of its own. A
-// limit that was lowered below the use counts as that.
+// limit that was lowered below the use counts as that. Inside a kubelet its figures stand.
 func (c *Chooser) whole(pin *registry.Pin, r *Request) (whole eviction.Whole) {
 	s, o := r.Threshold.Signal, r.Observation
+	if c.SourceStands == observe.Forever {
+		return whole
+	}
 	if c.Fallback != nil {
 		whole = c.Fallback.Whole(s)
 	}
