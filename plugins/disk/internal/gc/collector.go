@@ -118,7 +118,7 @@ func (c *Collector) Images(ctx context.Context, want eviction.Reclaimed, progres
 // a GC that the host waits for. An empty message means that there was nothing to do. The result
 // is valid even with an error.
 func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
-	if !c.settings.Load().periodic() {
+	if s := c.settings.Load(); !s.PeriodicImageGC || *s.ImageGCHighThresholdPercent >= 100 && *s.ImageMaximumGCAge <= 0 {
 		return eviction.Reclaimed{}, nil
 	}
 	s, err := c.begin(ctx, nil)

@@ -215,12 +215,11 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		c.needs.Logs = c.needs.Logs || contents.Logs
 		c.needs.Volumes = c.needs.Volumes || contents.Volumes
 	}
-	c.looks = c.needs
-	if c.detailed || len(c.signals) == 0 {
-		c.looks = everything
-	}
 	if len(c.signals) == 0 {
 		c.needs = everything
+	}
+	if c.looks = c.needs; c.detailed {
+		c.looks = everything
 	}
 	// The kubelet registers projects while it runs, so read the file each time. If that fails,
 	// directories are walked instead.

@@ -221,7 +221,7 @@ func (p *pod) addContainers() {
 		use := summary.Container{Name: c.name}
 		if looks.Rootfs || slices.ContainsFunc(p.call.signals, func(s filesystem.Contents) bool { return s.Holds(c.store.device, false) }) {
 			use.Rootfs = p.layer(c)
-			p.add(rootfs, c.store.device, walk.Usage{Bytes: use.Rootfs.UsedBytes.Value, Inodes: use.Rootfs.InodesUsed.Value})
+			p.add(rootfs, c.store.device, usage(use.Rootfs))
 		}
 		if looks.Logs && plain(c.name) {
 			used, _, err := files(places.fs.Path(path.Join(dir, c.name)))
@@ -236,7 +236,7 @@ func (p *pod) addContainers() {
 		p.stats.Containers = append(p.stats.Containers, use)
 	}
 	for _, c := range p.call.known.ended[p.row.UID] {
-		p.add(rootfs, c.store.device, walk.Usage{Bytes: c.layer.UsedBytes.Value, Inodes: c.layer.InodesUsed.Value})
+		p.add(rootfs, c.store.device, usage(c.layer))
 	}
 }
 
@@ -389,6 +389,10 @@ func (p *pod) sampled(at time.Time) {
 
 func some(u walk.Usage) summary.Use {
 	return summary.Use{UsedBytes: eviction.Some(u.Bytes), InodesUsed: eviction.Some(u.Inodes)}
+}
+
+func usage(u summary.Use) walk.Usage {
+	return walk.Usage{Bytes: u.UsedBytes.Value, Inodes: u.InodesUsed.Value}
 }
 
 func sum(a, b walk.Usage) walk.Usage {

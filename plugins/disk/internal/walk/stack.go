@@ -143,9 +143,9 @@ func (l *level) close() {
 	}
 }
 
-// statEntry describes e. It follows no link.
+// statEntry describes e. It follows no link and triggers no automount.
 func (s *stack) statEntry(e entry, st *unix.Statx_t) error {
-	return statAt(int(s.top().fd), e.name, st)
+	return statx(int(s.top().fd), e.name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, st)
 }
 
 // enter takes the directory e, makes it the deepest one and stores its description in st.

@@ -73,11 +73,6 @@ func openat2(at int, name []byte, resolve uint64) (int, error) {
 	})
 }
 
-// statAt describes name in the directory at. It follows no link and triggers no automount.
-func statAt(at int, name []byte, st *unix.Statx_t) error {
-	return statx(at, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, st)
-}
-
 // statFD describes the open file fd.
 func statFD(fd int, st *unix.Statx_t) error {
 	return statx(fd, nameSelf, unix.AT_EMPTY_PATH, st)
