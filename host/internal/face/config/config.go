@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 
@@ -176,7 +178,11 @@ const (
 )
 
 // Loopback reports whether only processes on this machine can reach ListenAddress.
-func (c *Config) Loopback() bool { return loopback(c.ListenAddress) }
+func (c *Config) Loopback() bool {
+	host, _, _ := net.SplitHostPort(c.ListenAddress) // "" on error
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
 
 // ID returns an id that is equal for equal configurations and reveals nothing else.
 func (c *Config) ID() string {

@@ -94,7 +94,14 @@ func New(version, commit string) *Metrics {
 }
 
 // Handler serves the metrics in Prometheus' formats.
-func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+func (m *Metrics) Handler() http.Handler {
+	inOrder := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := m.registry.Gather()
+		slices.SortStableFunc(families, func(a, b *dto.MetricFamily) int { return cmp.Compare(place(a), place(b)) })
+		return families, err
+	})
+	return promhttp.HandlerFor(inOrder, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+}
 
 // Evicted counts an eviction for s. Like in the kubelet a failed kill counts too.
 func (m *Metrics) Evicted(s eviction.Signal) {
@@ -291,15 +298,6 @@ const maxScrapes = 4
 
 // places sorts metrics by the first word of their names: those known from the kubelet come first.
 var places = map[string]int{"kubelet": -2, "evictd": -1}
-
-func handler(from prometheus.Gatherer) http.Handler {
-	inOrder := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		families, err := from.Gather()
-		slices.SortStableFunc(families, func(a, b *dto.MetricFamily) int { return cmp.Compare(place(a), place(b)) })
-		return families, err
-	})
-	return promhttp.HandlerFor(inOrder, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
-}
 
 func place(f *dto.MetricFamily) int {
 	word, _, _ := strings.Cut(f.GetName(), "_")
