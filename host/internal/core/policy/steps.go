@@ -44,15 +44,11 @@ func StepsOf(p *eviction.Plugin, s eviction.Signal, layout eviction.Layout) []St
 }
 
 func stepsListed(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
-	if !p.For(s).Has(eviction.CanReclaim) {
+	i := slices.IndexFunc(p.Signals, func(spec eviction.SignalSpec) bool { return spec.Signal == s })
+	if i < 0 || !p.For(s).Has(eviction.CanReclaim) {
 		return nil
 	}
-	for i := range p.Signals {
-		if p.Signals[i].Signal == s {
-			return p.Signals[i].ReclaimSteps
-		}
-	}
-	return nil
+	return p.Signals[i].ReclaimSteps
 }
 
 // inOrder merges several lists, with each name once and none before one that it follows in any of

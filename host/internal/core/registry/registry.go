@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -86,28 +87,17 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	return r
 }
 
-// order compares plugins that offer c: slow ones last if the host waits for c, then the assigned
+// order compares plugins that offer c: slow ones last if an eviction waits for c, then the assigned
 // one, custom before built-in, and by name.
 func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Instance) int {
 	return func(a, b *Instance) int {
+		waits := c != eviction.CanWatch
 		return cmp.Or(
-			behind(waitedFor(c) && r.slow[a], waitedFor(c) && r.slow[b]),
-			behind(a.Name != assigned, b.Name != assigned),
-			behind(a.Builtin(), b.Builtin()),
+			policy.TrueFirst(!waits || !r.slow[a], !waits || !r.slow[b]),
+			policy.TrueFirst(a.Name == assigned, b.Name == assigned),
+			policy.TrueFirst(!a.Builtin(), !b.Builtin()),
 			cmp.Compare(a.Name, b.Name),
 		)
-	}
-}
-
-// behind sorts a after b if only a is true.
-func behind(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
 	}
 }
 
@@ -245,11 +235,6 @@ func (r *Registry) WithoutEffect(name string, sig eviction.Signal, c eviction.Ca
 	default:
 		return ""
 	}
-}
-
-// waitedFor reports whether an eviction waits for c.
-func waitedFor(c eviction.Capability) bool {
-	return c != eviction.CanWatch
 }
 
 // An offer is a capability that a plugin offers for a signal.
