@@ -88,10 +88,14 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 		return eviction.Reclaimed{}, err
 	}
 	defer c.end()
+	known := make(map[string]eviction.PodState, len(pods))
+	for _, pod := range pods {
+		known[pod.UID] = pod.State
+	}
 	now := c.Now()
 	g := containerGC{
 		step: s, settings: *c.settings.Load(), podLogsDir: c.PodLogsDir,
-		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-podListLag)),
+		now: now, pods: &podStates{known: known, complete: allSourcesReady, since: now.Add(-podListLag), spent: map[string]bool{}},
 	}
 	g.run(ctx)
 	return g.result(ctx)

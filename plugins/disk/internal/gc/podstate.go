@@ -30,14 +30,6 @@ type podStates struct {
 	spent map[string]bool
 }
 
-func newPodStates(pods []eviction.PodPhase, complete bool, since time.Time) *podStates {
-	p := &podStates{known: map[string]eviction.PodState{}, complete: complete, since: since, spent: map[string]bool{}}
-	for _, pod := range pods {
-		p.known[pod.UID] = pod.State
-	}
-	return p
-}
-
 // see updates the states from the runtime's listing.
 func (p *podStates) see(l listing) {
 	p.running, p.young, p.starting = map[string]bool{}, map[string]bool{}, map[string]bool{}

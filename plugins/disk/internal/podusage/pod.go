@@ -172,8 +172,11 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 		p.addContainers()
 	}
 	p.addVolumes()
-	if c.looks == everything {
-		p.addHosts()
+	if c.looks == everything { // also the file that containers see as /etc/hosts
+		places := c.meter.places
+		used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
+		p.errs = append(p.errs, err)
+		p.others = sum(p.others, used)
 	}
 	p.addDeleted(ctx)
 	p.errs = append(p.errs, p.misplaced())
@@ -320,14 +323,6 @@ func (p *pod) misplaced() error {
 		return err
 	}
 	return fmt.Errorf("%s does not exist", dir)
-}
-
-// addHosts adds the file that containers see as /etc/hosts.
-func (p *pod) addHosts() {
-	places := p.call.meter.places
-	used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
-	p.errs = append(p.errs, err)
-	p.others = sum(p.others, used)
 }
 
 // fill writes the pod's figures into m.

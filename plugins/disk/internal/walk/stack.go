@@ -198,7 +198,7 @@ func (s *stack) leave() (lost int, err error) {
 // reopen opens the parent of the level child through "..". If the directory was moved
 // elsewhere, the parent stays closed.
 func (s *stack) reopen(child int) error {
-	fd, err := s.opener.parent(int(s.levels[child].fd))
+	fd, err := openat(int(s.levels[child].fd), nameParent)
 	if scarce(err) {
 		return err
 	}

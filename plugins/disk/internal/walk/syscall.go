@@ -54,9 +54,6 @@ func (o *opener) dir(parent int, name []byte) (int, error) {
 	return fd, err
 }
 
-// parent opens the parent directory of child.
-func (o *opener) parent(child int) (int, error) { return openat(child, nameParent) }
-
 func openat(at int, name []byte) (int, error) {
 	return again(func() (uintptr, unix.Errno) {
 		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(&name[0])), dirFlags, 0, 0, 0)
