@@ -62,7 +62,7 @@ func inOrder(lists [][]string) []string {
 		}
 		next := lists[0][0]
 		for _, list := range slices.Backward(lists) {
-			if !follows(list[0], lists) {
+			if !slices.ContainsFunc(lists, func(l []string) bool { return slices.Index(l, list[0]) > 0 }) { // it follows no other
 				next = list[0]
 			}
 		}
@@ -71,9 +71,4 @@ func inOrder(lists [][]string) []string {
 			lists[i] = slices.DeleteFunc(lists[i], func(name string) bool { return name == next })
 		}
 	}
-}
-
-// follows reports whether name occurs in a list other than as its first.
-func follows(name string, lists [][]string) bool {
-	return slices.ContainsFunc(lists, func(list []string) bool { return slices.Index(list, name) > 0 })
 }

@@ -69,8 +69,11 @@ func New(plugins []Plugin, a Assignment) *Registry {
 		if r.shadow[i] {
 			continue
 		}
-		for _, o := range offers(i.Plugin) {
-			r.providers[o] = append(r.providers[o], i)
+		for _, s := range i.Plugin.Signals {
+			for c := range i.Plugin.For(s.Signal).Each() {
+				o := offer{s.Signal, c}
+				r.providers[o] = append(r.providers[o], i)
+			}
 		}
 		if i.Plugin.OwnsLayout {
 			r.layouts = append(r.layouts, i)
@@ -245,14 +248,3 @@ type offer struct {
 
 // layoutOffer is the offer that includes reporting the layout of the filesystems.
 var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
-
-// offers lists what p offers, in the order of its signals.
-func offers(p *eviction.Plugin) []offer {
-	var all []offer
-	for _, s := range p.Signals {
-		for c := range p.For(s.Signal).Each() {
-			all = append(all, offer{s.Signal, c})
-		}
-	}
-	return all
-}
