@@ -11,7 +11,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/admission"
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/face/parts"
@@ -106,7 +105,12 @@ func (p *Preemption) makeRoom(ctx context.Context, preemptor *v1.Pod, lacks []ad
 	if p.Config != nil {
 		c = *p.Config()
 	}
-	victims, err := admission.Preempt(preemptor, preemptibles(p.Pods(), parts.Rules(&c)), lacks)
+	rules := parts.Rules(&c)
+	var all []admission.Preemptible
+	for _, pod := range p.Pods() {
+		all = append(all, admission.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
+	}
+	victims, err := admission.Preempt(preemptor, all, lacks)
 	if err != nil {
 		return false, err
 	}
@@ -159,14 +163,6 @@ func preempted(pod, preemptor *v1.Pod, lacks v1.ResourceName, tookSeconds float6
 		d.Outcome.State, d.Outcome.Err = victim.StateGivenUp, err.Error()
 	}
 	return d
-}
-
-func preemptibles(active []*v1.Pod, rules pods.Rules) []admission.Preemptible {
-	out := make([]admission.Preemptible, 0, len(active))
-	for _, pod := range active {
-		out = append(out, admission.Preemptible{Pod: pod, QoSClass: rules.QoSClass(pod), Requests: rules.Requests(pod)})
-	}
-	return out
 }
 
 func podName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -113,7 +113,9 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 	if err := errors.Join(errRuntime, errListen, errAPI, errSummary, inspect.Capacity(ctx, c), err); err != nil {
 		return err
 	}
-	d.inspection = newInspection(d.config, d.version, d.recorder, d.log)
+	d.inspection = inspect.NewWatch(func() inspect.Options {
+		return inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls}
+	}, findingEvents(d.config, d.recorder), d.log)
 	if err := d.openMode(api, given.ConfigMap, &o); err != nil {
 		return err
 	}
@@ -181,13 +183,6 @@ func wantedBy(s *supervisor.Supervisor) (keys []string) {
 	return keys
 }
 
-// newInspection returns the repeated inspection of the node.
-func newInspection(current func() *Config, version string, to *eventRecorder, log *slog.Logger) *inspect.Watch {
-	return inspect.NewWatch(func() inspect.Options {
-		return inspect.Options{Config: current(), Version: version, Falls: store.Falls}
-	}, findingEvents(current, to), log)
-}
-
 // findingEvents returns a function that reports conflicts with a kubelet's settings, and problems of
 // filesystems, once, as events.
 func findingEvents(current func() *Config, to *eventRecorder) func([]inspect.Lasting) {
@@ -240,7 +235,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	t := tasks{
 		begin: func(context.Context) {},
 		beside: []func(context.Context){d.serve, rehearse.run, func(around context.Context) {
-			lost = awaitRunDirLoss(around, d.dir, d.log, func() bool { return killing(d.loop) })
+			lost = awaitRunDirLoss(around, d.dir, d.log, func() bool {
+				return slices.ContainsFunc(d.loop.Snapshot().Evictions, func(v victim.Eviction) bool { return v.State == victim.StateKilling })
+			})
 			leave()
 		}},
 		passing: []func(context.Context){d.cgroups.Run, d.mode.pods.AwaitFirst, d.inspection.Run},
@@ -308,13 +305,8 @@ func (d *Daemon) serve(ctx context.Context) {
 	}
 }
 
-// killing reports whether a kill is under way.
-func killing(l *loop.Loop) bool {
-	return slices.ContainsFunc(l.Snapshot().Evictions, func(v victim.Eviction) bool { return v.State == victim.StateKilling })
-}
-
-// awaitRunDirLoss returns why the run directory is unusable, once no kill is under way: the next
-// evictd could not know of that kill. It returns nil when ctx ends.
+// awaitRunDirLoss returns why the run directory is unusable, once no kill is under way (killing): the
+// next evictd could not know of that kill. It returns nil when ctx ends.
 func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, killing func() bool) error {
 	look := time.NewTicker(runDirInterval)
 	defer look.Stop()

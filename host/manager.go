@@ -26,6 +26,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/recorder"
+	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/summaryapi"
 )
@@ -71,7 +72,8 @@ type owner struct {
 func newManager(of owner, c *Config, version, commit string, log *slog.Logger) *Manager {
 	m := &Manager{
 		owner: of, version: version, log: log, started: time.Now(), metrics: metrics.New(version, commit),
-		recorder: &eventRecorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1), rankings: newRankings(),
+		recorder: &eventRecorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1),
+		rankings: &rankings{turn: make(chan struct{}, 1), last: map[eviction.Signal]ranking{}},
 	}
 	m.current.Store(c)
 	return m
@@ -145,15 +147,28 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 		Options:  observe.Options{Log: m.log},
 	}
 	if c := m.config(); c.StateDir != "" {
-		var reader *fallback.Reader // figures of other sources are recorded in passes only
-		if from.sampled {
-			reader = fallback.New(m.facts(c))
+		records := recorder.Options{
+			Node: c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log,
+			Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
 		}
-		m.records = newKeeper(c, reader, func(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) }, recorder.Options{Node: c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log})
+		if from.sampled { // figures of other sources are recorded in passes only
+			reader := fallback.New(m.facts(c))
+			records.Samplers = samplers(reader, c)
+			records.Usage = podUsage(reader, func(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) })
+		}
+		m.records = recorder.New(records)
 		o.Records = m.records
 	}
-	if m.stats != nil {
-		o.Begin = viewsOf(m.stats, from.layout, from.await)
+	if m.stats != nil { // each view of a pass is announced to the summary server
+		o.Begin = func(ctx context.Context, at eviction.PassView, asked bool) {
+			if asked {
+				m.stats.SetLayout(from.layout(ctx))
+			}
+			m.stats.Begin(at)
+			if from.await {
+				m.stats.Await(ctx, at)
+			}
+		}
 	}
 	return o
 }
@@ -380,19 +395,4 @@ func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgr
 // namedLayout returns the layout that the configuration names.
 func namedLayout(c *Config) summaryapi.Layout {
 	return summaryapi.Layout{InForce: eviction.LayoutNamed(c.Summary.Layout)}
-}
-
-// viewsOf returns a function that announces each view of a pass to a summary server, and updates
-// the layout if plugins will be asked for it. With await it waits for the summary, which may take
-// an embedding program longer than a plugin's deadline.
-func viewsOf(server *summary.Server, layout func(context.Context) summaryapi.Layout, await bool) func(context.Context, eviction.PassView, bool) {
-	return func(ctx context.Context, at eviction.PassView, asked bool) {
-		if asked {
-			server.SetLayout(layout(ctx))
-		}
-		server.Begin(at)
-		if await {
-			server.Await(ctx, at)
-		}
-	}
 }

@@ -34,10 +34,6 @@ type ranking struct {
 	until time.Time
 }
 
-func newRankings() *rankings {
-	return &rankings{turn: make(chan struct{}, 1), last: map[eviction.Signal]ranking{}}
-}
-
 // of returns the current ranking of the pods for a signal, as encode returns it.
 func (r *rankings) of(ctx context.Context, l *loop.Loop, s eviction.Signal, encode func(*decision.Decision) ([]byte, error)) ([]byte, error) {
 	select {

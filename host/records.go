@@ -7,22 +7,10 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/node/fallback"
 	"github.com/evictd/evictd/host/internal/why/recorder"
-	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// newKeeper returns the keeper of decision records. It samples the node between passes unless reader
-// is nil.
-func newKeeper(c *Config, reader *fallback.Reader, active func(context.Context) (pods.Snapshot, error), o recorder.Options) *recorder.Keeper {
-	o.Store = store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration})
-	if reader != nil {
-		o.Samplers, o.Usage = samplers(reader, c), podUsage(reader, active)
-	}
-	return recorder.New(o)
-}
 
 // samplers returns functions that sample the node between passes: kernel and filesystem figures
 // that have thresholds and that the host can read itself.

@@ -60,7 +60,8 @@ func newAlarm(dir func(string) (string, error), rings chan<- string, silent *ato
 
 // follow requests a new level if the last one no longer serves. Only the watcher calls it.
 func (a *alarm) follow(now time.Time, limitOf string, level, usage int64) {
-	if !a.serves(level, usage) || a.asked != 0 && a.askedOf != limitOf || a.failed() && now.Sub(a.askedAt) >= retryAfter {
+	failed := a.asked != 0 && a.armed.Load() == 0
+	if !a.serves(level, usage) || a.asked != 0 && a.askedOf != limitOf || failed && now.Sub(a.askedAt) >= retryAfter {
 		a.asked, a.askedOf, a.askedAt = level, limitOf, now
 		select {
 		case <-a.want:
@@ -80,8 +81,6 @@ func (a *alarm) serves(level, usage int64) bool {
 	slack := max(minSlack, (level-usage)/slackPart)
 	return -slack <= off && off <= slack && a.asked > usage
 }
-
-func (a *alarm) failed() bool { return a.asked != 0 && a.armed.Load() == 0 }
 
 // ready reports whether the last requested level is in force.
 func (a *alarm) ready() bool { return a.asked != 0 && a.armed.Load() == a.asked }
@@ -109,14 +108,15 @@ func (a *alarm) run(ctx context.Context) {
 				a.silent.Store(false)
 			}
 			a.armed.Store(level)
-			a.ring()
+			ring(a.rings, causeKernel)
 		}
 	}
 }
 
-func (a *alarm) ring() {
+// ring sends a cause, unless another one waits.
+func ring(rings chan<- string, cause string) {
 	select {
-	case a.rings <- causeKernel:
+	case rings <- cause:
 	default:
 	}
 }
@@ -143,7 +143,7 @@ func (a *alarm) register(w wanted) (*registration, error) {
 			if _, err := event.Read(count[:]); err != nil {
 				return // closed
 			}
-			a.ring()
+			ring(a.rings, causeKernel)
 		}
 	}()
 	return r, nil

@@ -87,8 +87,14 @@ func (p *pace) look(now time.Time, s nodefs.MemorySample, armed bool) verdict {
 		v.level = pageAbove(s.UsageBytes + distance)
 		v.again = p.approach(distance, v.again)
 	}
-	if v.wake = p.pending && p.mayWake(now); v.wake {
-		p.reported(now)
+	if v.wake = p.pending && p.wakeDebt.Sub(now) <= (wakeBurst-1)*wakeInterval; v.wake {
+		p.pending = false
+		if p.wakeDebt.Before(now) {
+			p.wakeDebt = now
+		}
+		p.wakeDebt = p.wakeDebt.Add(wakeInterval)
+		p.nextRepeat = now.Add(p.repeatAfter)
+		p.repeatAfter = min(2*p.repeatAfter, maxRepeat)
 	}
 	switch {
 	case p.pending:
@@ -140,20 +146,6 @@ func (p *pace) approach(distance int64, longest time.Duration) time.Duration {
 		d = patientInterval
 	}
 	return min(d, longest)
-}
-
-func (p *pace) mayWake(now time.Time) bool {
-	return p.wakeDebt.Sub(now) <= (wakeBurst-1)*wakeInterval
-}
-
-func (p *pace) reported(now time.Time) {
-	p.pending = false
-	if p.wakeDebt.Before(now) {
-		p.wakeDebt = now
-	}
-	p.wakeDebt = p.wakeDebt.Add(wakeInterval)
-	p.nextRepeat = now.Add(p.repeatAfter)
-	p.repeatAfter = min(2*p.repeatAfter, maxRepeat)
 }
 
 var pageSize = int64(os.Getpagesize())

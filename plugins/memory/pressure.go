@@ -87,10 +87,7 @@ func ringFor(all []openSign, polled []unix.PollFd, notified bool, rings chan<- s
 			return false
 		}
 		if notified {
-			select {
-			case rings <- s.cause:
-			default:
-			}
+			ring(rings, s.cause)
 		}
 	}
 	return true

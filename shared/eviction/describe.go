@@ -8,20 +8,10 @@ import (
 // Capabilities returns all capabilities that the plugin implements, for any signal.
 func (p *Plugin) Capabilities() Capability {
 	var c Capability
-	if p.Observer != nil {
-		c |= CanObserve
-	}
-	if p.Measurer != nil {
-		c |= CanMeasure
-	}
-	if p.Watcher != nil {
-		c |= CanWatch
-	}
-	if p.Ranker != nil {
-		c |= CanRank
-	}
-	if p.Reclaimer != nil {
-		c |= CanReclaim
+	for n, has := range [...]bool{p.Observer != nil, p.Measurer != nil, p.Watcher != nil, p.Ranker != nil, p.Reclaimer != nil} {
+		if has {
+			c |= 1 << n // they are in bit order
+		}
 	}
 	return c
 }
@@ -76,7 +66,11 @@ func (p *Plugin) Validate() error {
 		if missing := s.Capabilities &^ p.Capabilities(); missing != 0 {
 			errs = append(errs, fmt.Errorf("%s: offers capabilities that the plugin does not have", at))
 		}
-		errs = append(errs, wrapAll(at, s.validateDefinition(), s.validateSteps(p.Reclaimer != nil))...)
+		for _, err := range []error{s.validateDefinition(), s.validateSteps(p.Reclaimer != nil)} {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", at, err))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -109,14 +103,4 @@ func (s *SignalSpec) validateSteps(canReclaim bool) error {
 		seen[step.Name] = true
 	}
 	return nil
-}
-
-func wrapAll(at string, errs ...error) []error {
-	var out []error
-	for _, err := range errs {
-		if err != nil {
-			out = append(out, fmt.Errorf("%s: %w", at, err))
-		}
-	}
-	return out
 }

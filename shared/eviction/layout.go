@@ -1,5 +1,7 @@
 package eviction
 
+import "slices"
+
 // LayoutReport describes how the node's filesystems are arranged.
 type LayoutReport struct {
 	// ImageFs: images are on another filesystem than the kubelet's.
@@ -39,27 +41,17 @@ const (
 	LayoutContainerFs
 )
 
+// layoutNames are the names of the layouts by value, with that of all other values first.
+var layoutNames = [...]string{"unknown", "shared", "imagefs", "containerfs"}
+
 // String returns "shared", or the kubelet's name for the separate filesystem: "imagefs",
 // "containerfs". It returns "unknown" for any other value.
 func (l Layout) String() string {
-	switch l {
-	case LayoutShared:
-		return "shared"
-	case LayoutImageFs:
-		return "imagefs"
-	case LayoutContainerFs:
-		return "containerfs"
-	default:
-		return "unknown"
+	if int(l) < len(layoutNames) {
+		return layoutNames[l]
 	}
+	return layoutNames[0]
 }
 
 // LayoutNamed returns the layout with the given String, 0 if there is none.
-func LayoutNamed(name string) Layout {
-	for _, l := range Layouts() {
-		if l.String() == name {
-			return l
-		}
-	}
-	return 0
-}
+func LayoutNamed(name string) Layout { return Layout(max(0, slices.Index(layoutNames[:], name))) }

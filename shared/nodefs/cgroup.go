@@ -65,10 +65,8 @@ func (h Hierarchy) OpenMemory(cgroup string) (*MemoryCgroup, error) {
 func (c *MemoryCgroup) Read(b *Buffer) (MemoryUse, error) {
 	var use MemoryUse
 	var err error
-	if c.usage != nil {
-		if use.UsageBytes, err = readParsed(c.usage, b, parseAmount); err != nil {
-			return MemoryUse{}, err
-		}
+	if use.UsageBytes, err = readParsed(c.usage, b, parseAmount); err != nil {
+		return MemoryUse{}, err
 	}
 	content, err := c.stat.Read(b)
 	if err != nil {
@@ -92,22 +90,14 @@ func (c *MemoryCgroup) Read(b *Buffer) (MemoryUse, error) {
 // Alive reports whether the cgroup still exists; it costs a microsecond where a
 // Read costs ten.
 func (c *MemoryCgroup) Alive(b *Buffer) bool {
-	file := c.usage
-	if file == nil {
-		file = c.stat
-	}
-	_, err := file.Read(b)
+	_, err := cmp.Or(c.usage, c.stat).Read(b)
 	return !errors.Is(err, ErrGone)
 }
 
 // Close closes the descriptors.
 func (c *MemoryCgroup) Close() {
-	if c.usage != nil {
-		c.usage.Close()
-	}
-	if c.stat != nil {
-		c.stat.Close()
-	}
+	c.usage.Close()
+	c.stat.Close()
 }
 
 // parseRootUsage computes the usage of version 2's root from its memory.stat:
@@ -128,7 +118,11 @@ func parseRootUsage(stat []byte) (int64, error) {
 	return 0, fmt.Errorf("anon %d and file %d together are too large", anon, file)
 }
 
+// readParsed returns 0 for a file that is nil.
 func readParsed(f *File, b *Buffer, parse func([]byte) (int64, error)) (int64, error) {
+	if f == nil {
+		return 0, nil
+	}
 	content, err := f.Read(b)
 	if err != nil {
 		return 0, err

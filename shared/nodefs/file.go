@@ -78,8 +78,11 @@ func (f FS) Open(name string) (*File, error) {
 func (f *File) Path() string { return f.path }
 
 // Close closes the file. Later reads return an error that wraps ErrGone. It may
-// be called more than once.
+// be called more than once, and on nil.
 func (f *File) Close() {
+	if f == nil {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fd < 0 {

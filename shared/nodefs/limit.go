@@ -101,8 +101,6 @@ func (l limit[T]) read(b *Buffer) (limit int64, limited bool, err error) {
 func (all limits[T]) close() {
 	for _, l := range all {
 		l.use.Close()
-		if l.max != nil {
-			l.max.Close()
-		}
+		l.max.Close()
 	}
 }

@@ -20,11 +20,15 @@ func NewCgroupNames(cgroupRoot, driver string) (CgroupNames, error) {
 	if driver != "cgroupfs" && driver != "systemd" {
 		return CgroupNames{}, fmt.Errorf("cgroup driver %q, want \"cgroupfs\" or \"systemd\"", driver)
 	}
-	n := CgroupNames{systemd: driver == "systemd"}
+	return cgroupNames(cgroupRoot, driver), nil
+}
+
+func cgroupNames(cgroupRoot, driver string) CgroupNames {
+	n := CgroupNames{systemd: driver == Systemd}
 	if root := path.Join("/", cgroupRoot); root != "/" {
 		n.root = strings.Split(root[1:], "/")
 	}
-	return n, nil
+	return n
 }
 
 // Kubepods returns the cgroup of all pods.

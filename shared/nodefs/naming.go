@@ -1,6 +1,7 @@
 package nodefs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,11 +54,11 @@ func (n *Naming) Names() (CgroupNames, error) {
 	if err != nil {
 		return CgroupNames{}, err
 	}
-	names, err := NewCgroupNames(n.root, found.Driver)
-	if err == nil && found.HasPods {
+	names := cgroupNames(n.root, found.Driver)
+	if found.HasPods {
 		n.sure.Store(&names)
 	}
-	return names, err
+	return names, nil
 }
 
 // Pod calls use with the names that a pod's cgroup may have, as long as the error of use wraps
@@ -74,9 +75,7 @@ func (n *Naming) Pod(uid, qosClass string, use func(cgroup string) error) error 
 	}
 	names, err := n.Names()
 	if err != nil { // the pod may have come since
-		if names, err = NewCgroupNames(n.root, Cgroupfs); err != nil {
-			return err
-		}
+		names = cgroupNames(n.root, Cgroupfs)
 	}
 	var gone error
 	for i, class := range append([]string{qosClass}, qosClasses...) {
@@ -88,9 +87,7 @@ func (n *Naming) Pod(uid, qosClass string, use func(cgroup string) error) error 
 			if !errors.Is(err, ErrGone) {
 				return err
 			}
-			if gone == nil {
-				gone = err
-			}
+			gone = cmp.Or(gone, err)
 		}
 	}
 	return gone
@@ -120,10 +117,7 @@ func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 	var there []FoundDriver
 	var paths []string
 	for _, driver := range []string{Cgroupfs, Systemd} {
-		names, err := NewCgroupNames(cgroupRoot, driver)
-		if err != nil {
-			return FoundDriver{}, err
-		}
+		names := cgroupNames(cgroupRoot, driver)
 		at := h.Path(names.Kubepods())
 		paths = append(paths, at)
 		if h.Exists(names.Kubepods()) {
@@ -145,7 +139,7 @@ func (f FS) FindCgroupDriver(cgroupRoot string) (FoundDriver, error) {
 }
 
 // A podCgroupName is the name of a pod's cgroup, and the pod that it names.
-type podCgroupName struct{ cgroup, uid, qosClass string }
+type podCgroupName struct{ cgroup, uid string }
 
 // podsIn lists the cgroups of pods under these names. The error wraps ErrGone if there is no cgroup
 // of all pods.
@@ -166,7 +160,7 @@ func (h Hierarchy) podsIn(names CgroupNames) (pods []podCgroupName, err error) {
 				uid = strings.ReplaceAll(strings.TrimSuffix(uid, ".slice"), "_", "-")
 			}
 			if isPod && uid != "" && e.IsDir() {
-				pods = append(pods, podCgroupName{path.Join(parent, e.Name()), uid, class})
+				pods = append(pods, podCgroupName{path.Join(parent, e.Name()), uid})
 			}
 		}
 	}

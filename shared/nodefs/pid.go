@@ -56,14 +56,7 @@ func (s PIDSample) Max() int64 {
 
 // machineMax returns the smaller of the machine's two limits.
 func (s PIDSample) machineMax() int64 {
-	switch {
-	case s.PIDMax == 0:
-		return s.ThreadsMax
-	case s.ThreadsMax == 0:
-		return s.PIDMax
-	default:
-		return min(s.PIDMax, s.ThreadsMax)
-	}
+	return min(cmp.Or(s.PIDMax, s.ThreadsMax), cmp.Or(s.ThreadsMax, s.PIDMax))
 }
 
 // Available returns the number of tasks that pods can still start. It is negative if a limit
@@ -122,15 +115,11 @@ func (f FS) openPIDs(naming *Naming) (gaugeFiles[PIDSample], error) {
 }
 
 func (p *pidFiles) read(b *Buffer) (s PIDSample, err error) {
-	if p.pidMax != nil {
-		if s.PIDMax, err = readParsed(p.pidMax, b, parsePositive); err != nil {
-			return PIDSample{}, err
-		}
+	if s.PIDMax, err = readParsed(p.pidMax, b, parsePositive); err != nil {
+		return PIDSample{}, err
 	}
-	if p.threadsMax != nil {
-		if s.ThreadsMax, err = readParsed(p.threadsMax, b, parsePositive); err != nil {
-			return PIDSample{}, err
-		}
+	if s.ThreadsMax, err = readParsed(p.threadsMax, b, parsePositive); err != nil {
+		return PIDSample{}, err
 	}
 	if s.Running, err = readParsed(p.loadavg, b, parseTasks); err != nil {
 		return PIDSample{}, err
@@ -152,11 +141,9 @@ func (p *pidFiles) read(b *Buffer) (s PIDSample, err error) {
 func (p *pidFiles) close() {
 	p.pods.Close()
 	p.root.Close()
-	for _, file := range []*File{p.pidMax, p.threadsMax, p.loadavg} {
-		if file != nil {
-			file.Close()
-		}
-	}
+	p.pidMax.Close()
+	p.threadsMax.Close()
+	p.loadavg.Close()
 }
 
 // tasksLimits returns the gauge of the closest limit on the tasks of a cgroup. A read returns an

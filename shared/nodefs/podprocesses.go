@@ -22,10 +22,7 @@ func (n *Naming) PodCgroups() (map[string]func() PodProcesses, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := NewCgroupNames(n.root, Cgroupfs)
-	if err != nil {
-		return nil, err
-	}
+	names := cgroupNames(n.root, Cgroupfs)
 	one, oneErr := h.podsIn(names)
 	two, twoErr := h.podsIn(names.other())
 	for _, err := range []error{oneErr, twoErr} { // half of the pods would look gone

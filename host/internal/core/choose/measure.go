@@ -136,15 +136,12 @@ func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, can
 func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []pods.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := rank.For(s)
-	var first eviction.Candidate
-	for i, p := range candidates {
-		if row := (eviction.Candidate{Pod: p.Row, Measurement: m.got[p.Row.UID]}); i == 0 || before(&row, &first) < 0 {
-			first = row
-		}
+	if len(candidates) == 0 {
+		return nil
 	}
-	for _, p := range candidates {
-		most := eviction.Candidate{Pod: p.Row, Measurement: m.got[p.Row.UID]}
+	before, rows := rank.For(s), rowsOfCandidates(candidates, m.got)
+	first := slices.MinFunc(rows, func(a, b eviction.Candidate) int { return before(&a, &b) })
+	for i, most := range rows {
 		most.Measurement.Usage = slices.Clone(most.Measurement.Usage)
 		bounded := false
 		for i := range most.Measurement.Usage {
@@ -152,8 +149,8 @@ func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []p
 			bounded = bounded || u.AtMost > 0
 			u.Value = max(u.Value, u.AtMost)
 		}
-		if bounded && p.Row.UID != first.Pod.UID && before(&most, &first) < 0 {
-			open = append(open, p)
+		if bounded && most.Pod.UID != first.Pod.UID && before(&most, &first) < 0 {
+			open = append(open, candidates[i])
 		}
 	}
 	return open

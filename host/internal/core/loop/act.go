@@ -52,20 +52,15 @@ func (l *Loop) background(ctx context.Context, a action) {
 		pin := l.options.Pin()
 		defer pin.Release()
 		pin.Keep(func(i *registry.Instance) bool {
-			return serves(i, cmp.Or(c, policy.LocalStorage.Definition().Condition))
+			return slices.ContainsFunc(i.Plugin.Signals, func(s eviction.SignalSpec) bool {
+				return policy.Threshold{Signal: s.Signal, Custom: s.Definition}.Definition().Condition == cmp.Or(c, policy.LocalStorage.Definition().Condition)
+			})
 		})
 		a.run(ctx, pin)
 		select {
 		case l.done <- a:
 		case <-ctx.Done():
 		}
-	})
-}
-
-// serves reports whether a plugin has a signal of c.
-func serves(i *registry.Instance, c eviction.Condition) bool {
-	return slices.ContainsFunc(i.Plugin.Signals, func(s eviction.SignalSpec) bool {
-		return policy.Threshold{Signal: s.Signal, Custom: s.Definition}.Definition().Condition == c
 	})
 }
 

@@ -98,15 +98,6 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	}
 }
 
-// use returns the bytes that a pod occupies on the kubelet's filesystem, if it stores everything
-// there and the figure is reliable.
-func (c *limitCheck) use(layout eviction.Layout, uid string) eviction.Figure {
-	if layout != eviction.LayoutShared || !c.reliable {
-		return eviction.Figure{}
-	}
-	return c.measured[uid].EphemeralStorageUsedBytes
-}
-
 // conclude evicts every pod that exceeds a limit, in the order of the pod source.
 func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.limits.checking = false
@@ -134,8 +125,11 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		}
 		found := victim.New(pod, eviction.Signal(limit.Label), policy.LocalGraceSeconds, limit.Message, nil)
 		found.Limit, found.Hard, found.DryRun = true, true, l.settings.DryRun
-		v, layout := l.victims.Start(found), l.observer.Thresholds.Layout
-		l.victims.Relief.Expect(v, policy.LocalStorage, layout, c.use(layout, v.UID), l.observer.Latest())
+		v, layout, use := l.victims.Start(found), l.observer.Thresholds.Layout, eviction.Figure{}
+		if layout == eviction.LayoutShared && c.reliable { // the pod stores everything on the kubelet's filesystem
+			use = c.measured[v.UID].EphemeralStorageUsedBytes
+		}
+		l.victims.Relief.Expect(v, policy.LocalStorage, layout, use, l.observer.Latest())
 		l.options.Log.Info("evicting pod", "pod", v.Key(), "uid", v.UID, "signal", v.Signal,
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c

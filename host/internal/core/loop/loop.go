@@ -151,7 +151,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case a := <-l.done:
 			l.concluded(ctx, a)
 		case problems := <-l.manifests.came:
-			if l.manifests.ended() {
+			if l.manifests.reading = false; !l.manifests.overtaken {
 				l.status.change(func(next *Snapshot) { l.status.problems(next, problems) })
 			}
 		case call := <-requests:

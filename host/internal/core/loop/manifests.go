@@ -40,9 +40,3 @@ func (m *manifests) begin(ctx context.Context, interval time.Duration, running *
 		}
 	})
 }
-
-// ended reports whether the result of the finished read counts: not if a listing has overtaken it.
-func (m *manifests) ended() bool {
-	m.reading = false
-	return !m.overtaken
-}

@@ -78,22 +78,17 @@ func (b *Budget) For(t policy.Threshold) *Budget {
 	if b == nil || !t.Hard() {
 		return nil
 	}
-	d := b.deciding(t)
-	_, end := d.Wait(nil) // the observations may have spent it all
-	end()
-	return d
-}
-
-func (b *Budget) deciding(t policy.Threshold) *Budget {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	d := &Budget{limit: slowBudget, decides: true, spent: maps.Clone(b.spent), all: b.all + b.formerly}
-	if Prompt(t) {
-		d.limit = promptBudget
-	}
 	for i, spent := range b.former {
 		d.spent[i] += spent
 	}
+	b.mu.Unlock()
+	if Prompt(t) {
+		d.limit = promptBudget
+	}
+	_, end := d.Wait(nil) // the observations may have spent it all
+	end()
 	return d
 }
 

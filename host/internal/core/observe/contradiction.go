@@ -30,14 +30,16 @@ type ClaimStatus struct {
 // contradicting the one asked beside it.
 func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []policy.Threshold, claims []policy.Claim, log *slog.Logger, m Metrics) {
 	before := c.Contradiction
-	custom, other, ok := pair(claims)
-	if !ok {
+	n := slices.IndexFunc(claims, func(f policy.Claim) bool { return f.Custom })
+	with := slices.IndexFunc(claims, func(f policy.Claim) bool { return !f.Custom && f.State != eviction.Unknown })
+	if n < 0 || with < 0 {
 		if len(claims) == 0 && before != (policy.Contradiction{}) { // no plugin is asked beside another any more
 			*c = Contradiction{}
 			m.Contradicted(s, false)
 		}
 		return
 	}
+	custom, other := claims[n], claims[with]
 	yes, known := policy.Contradict(thresholds, custom.Observation, other.Observation)
 	if !known {
 		return
@@ -51,16 +53,6 @@ func (c *Contradiction) next(now time.Time, s eviction.Signal, thresholds []poli
 	case before.Lasting && !after.Lasting:
 		log.Info("observers agree again", "signal", s, "plugin", custom.By, "with", other.By)
 	}
-}
-
-// pair returns the first custom figure and the figure that it is compared with.
-func pair(figures []policy.Claim) (custom, other policy.Claim, ok bool) {
-	n := slices.IndexFunc(figures, func(f policy.Claim) bool { return f.Custom })
-	m := slices.IndexFunc(figures, func(f policy.Claim) bool { return !f.Custom && f.State != eviction.Unknown })
-	if n < 0 || m < 0 {
-		return policy.Claim{}, policy.Claim{}, false
-	}
-	return figures[n], figures[m], true
 }
 
 func saying(f policy.Claim) slog.Value {

@@ -136,7 +136,7 @@ type Seen struct {
 // unless it is settled. The error says why nothing can be concluded.
 func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
 	asked := inScope(r.Scope, o.Thresholds.inForce)
-	signals, layout := asked, r.Scope.Full && o.Thresholds.wantsLayout()
+	signals, layout := asked, r.Scope.Full && (!o.Thresholds.once || !o.Thresholds.asked)
 	if layout {
 		signals = withContainerFs(asked)
 	}

@@ -133,9 +133,6 @@ func (t *Thresholds) logDefinitions(former, now map[eviction.Signal]eviction.Def
 	}
 }
 
-// wantsLayout reports whether a full pass asks for the layout of the filesystems.
-func (t *Thresholds) wantsLayout() bool { return !t.once || !t.asked }
-
 // learn applies the layout reported by its owner, nil for none, and returns the thresholds for this
 // pass. It returns an error if the layout is unknown, because the thresholds of disks would be
 // wrong.

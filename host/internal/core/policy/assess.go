@@ -196,8 +196,10 @@ func (s *State) remember(in Input) {
 	for signal, o := range in.Observations {
 		s.stamp(in.counted(signal), o)
 	}
-	for _, f := range in.others() {
-		s.stamp(f.sampler(), f.Observation)
+	for _, claims := range in.Claims {
+		for _, f := range claims[min(1, len(claims)):] { // the first one counts
+			s.stamp(f.sampler(), f.Observation)
+		}
 	}
 }
 
@@ -260,11 +262,5 @@ func UntilGraceEnds(a Assessment, now time.Time) time.Duration {
 }
 
 func without(all, drop []eviction.Condition) []eviction.Condition {
-	var out []eviction.Condition
-	for _, c := range all {
-		if !slices.Contains(drop, c) {
-			out = append(out, c)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(all), func(c eviction.Condition) bool { return slices.Contains(drop, c) })
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -43,13 +44,14 @@ func Message(podLevelResources bool, pod *v1.Pod, t Threshold, o eviction.Observ
 	}
 
 	var names, usages []string
+	specs := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 	for _, c := range m.Containers {
-		spec, ok := containerSpec(pod, c.Name)
-		if !ok {
+		at := slices.IndexFunc(specs, func(spec v1.Container) bool { return spec.Name == c.Name })
+		if at < 0 {
 			continue
 		}
 		usage, ok := containerUsage(name, c)
-		request := spec.Resources.Requests[name]
+		request := specs[at].Resources.Requests[name]
 		if !ok || usage.Cmp(request) <= 0 {
 			continue
 		}
@@ -76,17 +78,6 @@ func podPart(text *strings.Builder, annotations map[string]string, pod *v1.Pod, 
 	fmt.Fprintf(text, "Pod %s was using %s, request is %s, has larger consumption of %s. ", pod.Name, &usage, &request, name)
 	annotations[annotationPod] = pod.Name
 	annotations[annotationPodUsage] = usage.String()
-}
-
-func containerSpec(pod *v1.Pod, name string) (*v1.Container, bool) {
-	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range containers {
-			if containers[i].Name == name {
-				return &containers[i], true
-			}
-		}
-	}
-	return nil, false
 }
 
 // containerUsage returns what a container uses of a resource that containers can

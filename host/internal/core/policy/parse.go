@@ -74,24 +74,18 @@ func ParseThresholds(c ThresholdConfig, custom ...eviction.Signal) ([]Threshold,
 		}
 	}
 	if slices.Contains(c.EnforceNodeAllocatable, "pods") {
-		thresholds = withAllocatable(thresholds)
+		// A copy of each hard memory threshold for the cgroup of all pods (addAllocatableThresholds).
+		for _, t := range slices.Clone(thresholds) {
+			if t.Signal == eviction.MemoryAvailable && t.Hard() {
+				t.Signal = eviction.AllocatableMemoryAvailable
+				thresholds = append(thresholds, t)
+			}
+		}
 	}
 	if len(p.errs) > 0 {
 		return nil, errors.Join(p.errs...)
 	}
 	return thresholds, nil
-}
-
-// withAllocatable appends a copy of each hard memory threshold for the cgroup of
-// all pods (addAllocatableThresholds).
-func withAllocatable(thresholds []Threshold) []Threshold {
-	for _, t := range slices.Clone(thresholds) {
-		if t.Signal == eviction.MemoryAvailable && t.Hard() {
-			t.Signal = eviction.AllocatableMemoryAvailable
-			thresholds = append(thresholds, t)
-		}
-	}
-	return thresholds
 }
 
 // parser collects errors and continues.

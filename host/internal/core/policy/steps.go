@@ -44,15 +44,11 @@ func StepsOf(p *eviction.Plugin, s eviction.Signal, layout eviction.Layout) []St
 }
 
 func stepsListed(p *eviction.Plugin, s eviction.Signal) []eviction.ReclaimStep {
-	if !p.For(s).Has(eviction.CanReclaim) {
+	i := slices.IndexFunc(p.Signals, func(spec eviction.SignalSpec) bool { return spec.Signal == s })
+	if i < 0 || !p.For(s).Has(eviction.CanReclaim) {
 		return nil
 	}
-	for i := range p.Signals {
-		if p.Signals[i].Signal == s {
-			return p.Signals[i].ReclaimSteps
-		}
-	}
-	return nil
+	return p.Signals[i].ReclaimSteps
 }
 
 // inOrder merges several lists, with each name once and none before one that it follows in any of
@@ -66,7 +62,7 @@ func inOrder(lists [][]string) []string {
 		}
 		next := lists[0][0]
 		for _, list := range slices.Backward(lists) {
-			if !follows(list[0], lists) {
+			if !slices.ContainsFunc(lists, func(l []string) bool { return slices.Index(l, list[0]) > 0 }) { // it follows no other
 				next = list[0]
 			}
 		}
@@ -75,9 +71,4 @@ func inOrder(lists [][]string) []string {
 			lists[i] = slices.DeleteFunc(lists[i], func(name string) bool { return name == next })
 		}
 	}
-}
-
-// follows reports whether name occurs in a list other than as its first.
-func follows(name string, lists [][]string) bool {
-	return slices.ContainsFunc(lists, func(list []string) bool { return slices.Index(list, name) > 0 })
 }

@@ -75,7 +75,12 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 		w.LookAt = time.Time{} // the end is reported
 		grown := t.Hard() && measurable && at.after(last.decided) && missing > 2*a.beyond
 		if grown && l.brakes[t.Signal].reason() == "" {
-			stale := grownSince(open, at)
+			var stale []string // victims still ending whose use was read before
+			for _, p := range open {
+				if p.ending() && at.after(p.measured) {
+					stale = append(stale, p.UID)
+				}
+			}
 			return Verdict{Go: len(stale) == 0, Measure: stale, Wait: w}
 		}
 	case !at.after(last.ended):
@@ -95,17 +100,6 @@ func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	expected, known := l.expected(t.Signal)
 	outstanding := max(expected-a.cameBack, freeing(t.Signal, o))
 	return max(0, Shortfall(t, o)-outstanding), known && a.known
-}
-
-// grownSince returns the victims still ending whose use was read before at.
-func grownSince(open []*promise, at Moment) []string {
-	var stale []string
-	for _, p := range open {
-		if p.ending() && at.after(p.measured) {
-			stale = append(stale, p.UID)
-		}
-	}
-	return stale
 }
 
 // others returns the wait for victims of other signals that are still ending, ok if there

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -68,8 +69,11 @@ func New(plugins []Plugin, a Assignment) *Registry {
 		if r.shadow[i] {
 			continue
 		}
-		for _, o := range offers(i.Plugin) {
-			r.providers[o] = append(r.providers[o], i)
+		for _, s := range i.Plugin.Signals {
+			for c := range i.Plugin.For(s.Signal).Each() {
+				o := offer{s.Signal, c}
+				r.providers[o] = append(r.providers[o], i)
+			}
 		}
 		if i.Plugin.OwnsLayout {
 			r.layouts = append(r.layouts, i)
@@ -86,28 +90,17 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	return r
 }
 
-// order compares plugins that offer c: slow ones last if the host waits for c, then the assigned
+// order compares plugins that offer c: slow ones last if an eviction waits for c, then the assigned
 // one, custom before built-in, and by name.
 func (r *Registry) order(c eviction.Capability, assigned string) func(a, b *Instance) int {
 	return func(a, b *Instance) int {
+		waits := c != eviction.CanWatch
 		return cmp.Or(
-			behind(waitedFor(c) && r.slow[a], waitedFor(c) && r.slow[b]),
-			behind(a.Name != assigned, b.Name != assigned),
-			behind(a.Builtin(), b.Builtin()),
+			policy.TrueFirst(!waits || !r.slow[a], !waits || !r.slow[b]),
+			policy.TrueFirst(a.Name == assigned, b.Name == assigned),
+			policy.TrueFirst(!a.Builtin(), !b.Builtin()),
 			cmp.Compare(a.Name, b.Name),
 		)
-	}
-}
-
-// behind sorts a after b if only a is true.
-func behind(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
 	}
 }
 
@@ -247,11 +240,6 @@ func (r *Registry) WithoutEffect(name string, sig eviction.Signal, c eviction.Ca
 	}
 }
 
-// waitedFor reports whether an eviction waits for c.
-func waitedFor(c eviction.Capability) bool {
-	return c != eviction.CanWatch
-}
-
 // An offer is a capability that a plugin offers for a signal.
 type offer struct {
 	signal     eviction.Signal
@@ -260,14 +248,3 @@ type offer struct {
 
 // layoutOffer is the offer that includes reporting the layout of the filesystems.
 var layoutOffer = offer{eviction.NodeFsAvailable, eviction.CanObserve}
-
-// offers lists what p offers, in the order of its signals.
-func offers(p *eviction.Plugin) []offer {
-	var all []offer
-	for _, s := range p.Signals {
-		for c := range p.For(s.Signal).Each() {
-			all = append(all, offer{s.Signal, c})
-		}
-	}
-	return all
-}

@@ -111,9 +111,12 @@ func (r *Relief) tellPace(w policy.Wait) {
 		holder = r.holder(w.Signal)
 	}
 	r.log.Warn("next eviction waits for the kubelet's pace", "signal", w.Signal, "reason", w.Reason, "last", w.Victims, "until", w.Until, "holder", holder)
+	message := fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
+	if holder != "" {
+		message += "; outside of all pods the most is held by " + holder
+	}
 	if r.events != nil {
-		reason, message := paceEvent(w, holder)
-		r.events("Warning", reason, message)
+		r.events("Warning", EventReasonPace, message)
 	}
 }
 
@@ -133,13 +136,3 @@ func (r *Relief) LookAt() (times []time.Time) {
 
 // EventReasonPace is the reason of the event about evictions at the kubelet's pace.
 const EventReasonPace = "EvictionsSlowedDown"
-
-// paceEvent returns the node event about a wait for the kubelet's pace. holder is the largest user
-// of the resource outside of all pods, empty if unknown.
-func paceEvent(w policy.Wait, holder string) (reason, message string) {
-	message = fmt.Sprintf("%s: pods are evicted as slowly as by a kubelet: %s", w.Signal, w.Reason)
-	if w.Reason == policy.NoHolder && holder != "" {
-		message += "; outside of all pods the most is held by " + holder
-	}
-	return EventReasonPace, message
-}

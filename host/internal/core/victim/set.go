@@ -138,7 +138,9 @@ func (s *Set) Start(v Victim) *Victim {
 func (s *Set) add(v *Victim) *Victim {
 	v.shorten = make(chan int64, 1)
 	now, old := time.Now(), max(0, len(s.victims)+1-maxHistory)
-	matter := slices.DeleteFunc(slices.Clone(s.victims[:old]), func(v *Victim) bool { return !v.matters(now) })
+	matter := slices.DeleteFunc(slices.Clone(s.victims[:old]), func(v *Victim) bool {
+		return !v.ending() && !v.cleaning && !v.leftover && now.Sub(v.endedAt) > endedFor
+	})
 	for _, v := range matter {
 		if !v.ending() {
 			*v = Victim{Kill: Kill{UID: v.UID}, endedAt: v.endedAt, cleaning: v.cleaning, leftover: v.leftover}

@@ -163,11 +163,6 @@ func (v *Victim) EndedAt() time.Time { return v.endedAt }
 
 func (v *Victim) ending() bool { return v.endedAt.IsZero() }
 
-// matters reports whether anything still depends on v.
-func (v *Victim) matters(now time.Time) bool {
-	return v.ending() || v.cleaning || v.leftover || now.Sub(v.endedAt) <= endedFor
-}
-
 // within returns v with another grace period.
 func (v Victim) within(seconds int64) Victim {
 	v.GraceSeconds, v.GraceOverrideSeconds = seconds, seconds

@@ -102,10 +102,7 @@ func (s scale) highest(l levels) *policy.Threshold {
 
 // lowest returns the other threshold.
 func (s scale) lowest(l levels) *policy.Threshold {
-	if l.hard != nil && l.soft != nil && s.highest(l) == l.hard {
-		return l.soft
-	}
-	if l.hard != nil {
+	if l.hard != nil && (l.soft == nil || s.highest(l) == l.soft) {
 		return l.hard
 	}
 	return l.soft

@@ -179,10 +179,7 @@ const (
 
 // Loopback reports whether only processes on this machine can reach ListenAddress.
 func (c *Config) Loopback() bool {
-	host, _, err := net.SplitHostPort(c.ListenAddress)
-	if err != nil {
-		return false
-	}
+	host, _, _ := net.SplitHostPort(c.ListenAddress) // "" on error
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }

@@ -175,7 +175,12 @@ func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
 	case *resource.Quantity:
 		*value, err = quantity.Parse(s)
 	case *[]string:
-		*value = addItems(*value, s)
+		*value = append([]string{}, *value...) // the empty text makes an empty list
+		for item := range strings.SplitSeq(s, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*value = append(*value, item)
+			}
+		}
 	case *map[string]string:
 		return "signal" + f.separator + "value, comma-separated",
 			addPairs(value, s, f.separator, func(s string) (string, error) { return s, nil })
@@ -183,17 +188,6 @@ func (f field) parse(at reflect.Value, s string) (want string, ok bool) {
 		return "Name=true or Name=false, comma-separated", addPairs(value, s, f.separator, strconv.ParseBool)
 	}
 	return f.want(), err == nil
-}
-
-// addItems adds the items of a comma-separated list. The empty text makes an empty list.
-func addItems(to []string, s string) []string {
-	all := append([]string{}, to...)
-	for item := range strings.SplitSeq(s, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			all = append(all, item)
-		}
-	}
-	return all
 }
 
 // addPairs adds pairs to a mapping in the kubelet's syntax: comma-separated, spaces and empty parts

@@ -105,24 +105,12 @@ func daemonProblems(c *Config) []error {
 	if c.Summary.Address == "" {
 		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", want("address"), c.Source))
 	}
-	if disk := diskSignal(c); disk != "" && c.Summary.Layout == "" {
-		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", want("layout"), disk))
+	thresholds, _ := c.Thresholds() // an error was reported
+	onDisk := slices.IndexFunc(thresholds, func(t policy.Threshold) bool { b, _ := eviction.Builtin(t.Signal); return b.Filesystem != "" })
+	if onDisk >= 0 && c.Summary.Layout == "" {
+		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", want("layout"), thresholds[onDisk].Signal))
 	}
 	return errs
-}
-
-// diskSignal returns a signal that has a threshold and depends on the layout, "" if there is none.
-func diskSignal(c *Config) eviction.Signal {
-	thresholds, err := c.Thresholds()
-	if err != nil {
-		return "" // already reported
-	}
-	for _, t := range thresholds {
-		if b, _ := eviction.Builtin(t.Signal); b.Filesystem != "" {
-			return t.Signal
-		}
-	}
-	return ""
 }
 
 // CheckReload returns why b cannot replace a while evictd runs. Then no part of b may be applied.

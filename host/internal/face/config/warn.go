@@ -15,7 +15,7 @@ func (c *Config) Warnings() []string {
 	var warnings []string
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 
-	warnings = append(warnings, thresholdWarnings(c)...)
+	thresholdWarnings(c, warn)
 	if !c.CgroupsPerQOS && c.Source == SourceNative {
 		warn("cgroupsPerQOS is false: %s; want true", WithoutPodCgroups)
 	}
@@ -39,9 +39,8 @@ func (c *Config) Warnings() []string {
 // WithoutPodCgroups explains why a kubelet must create cgroups for pods.
 const WithoutPodCgroups = "pods have no cgroups of their own, so what they use of memory and processes is not known, they are evicted by priority alone, and processes that outlive their grace are left to the container runtime"
 
-// thresholdWarnings returns settings that have no effect on evictions, or a harsh one.
-func thresholdWarnings(c *Config) (warnings []string) {
-	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
+// thresholdWarnings warns of settings that have no effect on evictions, or a harsh one.
+func thresholdWarnings(c *Config, warn func(format string, args ...any)) {
 	for _, s := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
 		if _, ok := c.EvictionSoft[s]; !ok {
 			warn("evictionSoftGracePeriod[%q] has no effect: evictionSoft has no such signal", s)
@@ -75,7 +74,6 @@ func thresholdWarnings(c *Config) (warnings []string) {
 	if c.EvictionMaxPodGracePeriod == 0 && len(c.EvictionSoft) > 0 {
 		warn("evictionMaxPodGracePeriod is 0: pods under soft thresholds are killed within 1 s, as the kubelet does; want the longest grace period that they may have, in seconds")
 	}
-	return warnings
 }
 
 // The kubelet's feature gates that affect evictd.

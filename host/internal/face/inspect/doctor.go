@@ -134,7 +134,10 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 			row.By = "the plugin that brings it"
 		}
 		if b.Condition == eviction.MemoryPressure && n.c.KernelMemcgNotification && row.By == "plugin "+b.Plugin {
-			row.How = n.howMemory()
+			row.How = "looked at all the time, the closer the more often"
+			if h, err := n.fs.MemoryHierarchy(); err == nil && h.Version == nodefs.V1 {
+				row.How = "memory events, and " + row.How
+			}
 		}
 		if figure.State == eviction.Observed {
 			row.Available, row.Capacity = &figure.Available, &figure.Capacity
@@ -145,12 +148,4 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		all = append(all, row)
 	}
 	return all
-}
-
-func (n *node) howMemory() string {
-	looks := "looked at all the time, the closer the more often"
-	if h, err := n.fs.MemoryHierarchy(); err == nil && h.Version == nodefs.V1 {
-		return "memory events, and " + looks
-	}
-	return looks
 }

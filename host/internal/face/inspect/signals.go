@@ -46,11 +46,7 @@ func tryCapacity(ctx context.Context, n *node, f *Findings) {
 	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
 	for _, o := range reader.Observe(ctx, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}) {
 		f.limited(o)
-		for _, t := range n.thresholds {
-			if t.Signal == o.Signal && o.State == eviction.Observed {
-				f.aboveCapacity(t, o.Capacity)
-			}
-		}
+		f.aboveCapacity(n.thresholds, o)
 	}
 	f.limited(reader.Observe(ctx, []eviction.Signal{eviction.AllocatableMemoryAvailable})[0])
 }
@@ -81,11 +77,13 @@ func (f *Findings) limited(o eviction.Observation) {
 	}
 }
 
-func (f *Findings) aboveCapacity(t policy.Threshold, capacity int64) {
-	field := map[bool]string{true: "evictionHard", false: "evictionSoft"}[t.Hard()]
-	value := t.Value.Of(capacity)
-	if value.CmpInt64(capacity) > 0 {
-		f.add(Fatal, "%s[%q]: %q: is above the capacity of this node, %s: every pod would be evicted; want less", field, t.Signal, t.Value, amount(t.Signal, capacity))
+func (f *Findings) aboveCapacity(thresholds []policy.Threshold, o eviction.Observation) {
+	for _, t := range thresholds {
+		field := map[bool]string{true: "evictionHard", false: "evictionSoft"}[t.Hard()]
+		value := t.Value.Of(o.Capacity)
+		if t.Signal == o.Signal && o.State == eviction.Observed && value.CmpInt64(o.Capacity) > 0 {
+			f.add(Fatal, "%s[%q]: %q: is above the capacity of this node, %s: every pod would be evicted; want less", field, t.Signal, t.Value, amount(t.Signal, o.Capacity))
+		}
 	}
 }
 
@@ -173,10 +171,8 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 	for _, status := range o.Statuses() {
 		last, signal := o.Last(status.Signal), status.Signal
 		b, _ := eviction.Builtin(signal)
-		for _, t := range n.thresholds {
-			if t.Signal == signal && last.State == eviction.Observed && !reader.Reads(signal) { // otherwise the capacity probe covers it
-				f.aboveCapacity(t, last.Capacity)
-			}
+		if !reader.Reads(signal) { // otherwise the capacity probe covers it
+			f.aboveCapacity(n.thresholds, last)
 		}
 		of, there := state[b.Plugin]
 		switch {

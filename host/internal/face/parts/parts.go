@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -49,8 +50,12 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 		all[""] = supervisor.Settings{RequirePin: true}
 	}
 	for name, p := range c.Plugins {
+		paths := slices.Clone(p.WritablePaths)
+		for i, path := range paths {
+			paths[i] = filepath.Join(c.RootDir, path)
+		}
 		all[name] = supervisor.Settings{
-			Config: p.Config, WritablePaths: onNode(c.RootDir, p.WritablePaths), AutoMTLS: p.AutoMTLS,
+			Config: p.Config, WritablePaths: paths, AutoMTLS: p.AutoMTLS,
 			Expected: p.Wanted(name, false), Disabled: p.Disabled, Shadow: p.Shadow,
 			SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}
@@ -58,15 +63,7 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	return all
 }
 
-// onNode returns where paths of the node are here.
-func onNode(rootDir string, paths []string) []string {
-	here := make([]string, 0, len(paths))
-	for _, path := range paths {
-		here = append(here, filepath.Join(rootDir, path))
-	}
-	return here
-}
-
+// confine applies the configured confinement to a policy.
 func confine(c config.Plugin) func(*sandbox.Policy) {
 	return func(p *sandbox.Policy) {
 		p.User, p.Group = ptr.Deref(c.User, ""), ptr.Deref(c.Group, "")

@@ -87,13 +87,6 @@ func NewLister(client runtimeapi.RuntimeServiceClient, cgroups Cgroups) *Lister 
 	return l
 }
 
-// List returns the pods of a runtime, once.
-func List(ctx context.Context, client runtimeapi.RuntimeServiceClient) ([]*Pod, error) {
-	l := NewLister(client, nil)
-	defer l.Close()
-	return l.Since(ctx, time.Now())
-}
-
 // Close cancels calls under way.
 func (l *Lister) Close() {
 	l.sandboxes.Close()

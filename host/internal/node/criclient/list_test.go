@@ -212,12 +212,19 @@ func TestAnItemThatIsListedTwiceCountsOnce(t *testing.T) {
 	}
 }
 
+// list returns the pods of a runtime, once.
+func list(ctx context.Context, client runtimeapi.RuntimeServiceClient) ([]*Pod, error) {
+	l := NewLister(client, nil)
+	defer l.Close()
+	return l.Since(ctx, time.Now())
+}
+
 // 651 MiB of annotations were kept, which decide nothing.
 func TestOfAListingOnlyWhatIsReadIsKept(t *testing.T) {
 	s := fakecri.New()
 	annotations := map[string]string{"kubernetes.io/config.source": "api", "a": large["a"]}
 	s.Add(fakecri.Pod{UID: "p", Namespace: "ns", Name: "p", Annotations: annotations, Containers: []fakecri.Container{{Name: "c", Annotations: annotations}}})
-	l, err := List(t.Context(), s.Client())
+	l, err := list(t.Context(), s.Client())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +265,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, err = List(t.Context(), runtimeapi.NewRuntimeServiceClient(conn))
+	_, err = list(t.Context(), runtimeapi.NewRuntimeServiceClient(conn))
 	want := "pod sandboxes: container runtime socket unix://" + socket + " does not exist: is the runtime running and the endpoint right?"
 	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") || status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want %s", err, want)
@@ -270,7 +277,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 	}
 	defer back.Close()
 	s.Inject(fakecri.ListContainers, fakecri.Fault{Hang: true})
-	if _, err := List(within(t, 200*time.Millisecond), runtimeapi.NewRuntimeServiceClient(back)); err == nil || !strings.HasSuffix(err.Error(), ": no answer in time") || strings.Contains(err.Error(), "\n") {
+	if _, err := list(within(t, 200*time.Millisecond), runtimeapi.NewRuntimeServiceClient(back)); err == nil || !strings.HasSuffix(err.Error(), ": no answer in time") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v, want no answer in time", err)
 	}
 }

@@ -230,10 +230,14 @@ func write(path string, data []byte, durable bool) error {
 	if err != nil {
 		return errors.Join(err, remove(tmp))
 	}
-	if durable {
-		return syncDir(filepath.Dir(path))
+	if !durable {
+		return nil
 	}
-	return nil
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // create writes data to a new file, or replaces the content of an existing one.
@@ -255,12 +259,4 @@ func remove(path string) error {
 		return err
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
@@ -56,7 +59,7 @@ func Open(o Options) (*Source, error) {
 	o.Timeout.Duration = cmp.Or(o.Timeout.Duration, DefaultTimeout)
 	var s *Source
 	if u.Scheme == "file" {
-		s = newFile(u.Path, o.Timeout.Duration)
+		s = newSource("file://"+u.Path, o.Timeout.Duration, func(context.Context) ([]byte, error) { return readRegular(u.Path, summaryapi.MaxBytes) })
 	} else {
 		s = newKubelet(u, o)
 	}

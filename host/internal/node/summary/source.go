@@ -87,13 +87,6 @@ func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Du
 	return newSource("the embedding program", cmp.Or(max(timeout, 0), DefaultTimeout), summary)
 }
 
-// newFile reads the summary from a file, which its writer must replace by renaming.
-func newFile(path string, timeout time.Duration) *Source {
-	return newSource("file://"+path, timeout, func(context.Context) ([]byte, error) {
-		return readRegular(path, summaryapi.MaxBytes)
-	})
-}
-
 // readRegular reads a whole file. Its errors contain the path.
 func readRegular(path string, maxBytes int64) ([]byte, error) {
 	data, err := input.ReadFile(path, maxBytes)

@@ -5,6 +5,7 @@
 package cri
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -32,10 +33,7 @@ type Client struct {
 // unix://. An empty image endpoint means the runtime endpoint; equal endpoints share a connection.
 // An error means that an endpoint can never work.
 func Dial(runtimeEndpoint, imageEndpoint string) (*Client, error) {
-	runtimeEndpoint, imageEndpoint = withScheme(runtimeEndpoint), withScheme(imageEndpoint)
-	if imageEndpoint == "" {
-		imageEndpoint = runtimeEndpoint
-	}
+	runtimeEndpoint, imageEndpoint = withScheme(runtimeEndpoint), withScheme(cmp.Or(imageEndpoint, runtimeEndpoint))
 	runtime, err := crisocket.Dial(runtimeEndpoint, maxReplyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("runtime endpoint: %w", err)

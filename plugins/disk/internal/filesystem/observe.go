@@ -198,14 +198,10 @@ func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 		}
 	}
 	if of != nil {
-		c.Device = of.at.dev
-	}
-	switch {
-	case of == nil:
-	case c.Unit == eviction.UnitInodes:
-		c.Used = of.room.Inodes - of.room.InodesFree
-	default:
-		c.Used = of.room.CapacityBytes - of.room.FreeBytes
+		c.Device, c.Used = of.at.dev, of.room.CapacityBytes-of.room.FreeBytes
+		if c.Unit == eviction.UnitInodes {
+			c.Used = of.room.Inodes - of.room.InodesFree
+		}
 	}
 	return c, f.layout != 0
 }

@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,10 +78,7 @@ func directoriesOf(reply *runtimeapi.ImageFsInfoResponse) (directories, error) {
 	if images == "" {
 		return directories{}, fmt.Errorf("%w among %d filesystems", errNoImages, len(reply.GetImageFilesystems()))
 	}
-	containers := firstMountpoint(reply.GetContainerFilesystems())
-	if containers == "" {
-		containers = images
-	}
+	containers := cmp.Or(firstMountpoint(reply.GetContainerFilesystems()), images)
 	first := reply.GetImageFilesystems()[0]
 	return directories{images, containers, first.GetUsedBytes().GetValue(), first.GetInodesUsed().GetValue()}, nil
 }

@@ -88,10 +88,14 @@ func (c *Collector) Containers(ctx context.Context, pods []eviction.PodPhase, al
 		return eviction.Reclaimed{}, err
 	}
 	defer c.end()
+	known := make(map[string]eviction.PodState, len(pods))
+	for _, pod := range pods {
+		known[pod.UID] = pod.State
+	}
 	now := c.Now()
 	g := containerGC{
 		step: s, settings: *c.settings.Load(), podLogsDir: c.PodLogsDir,
-		now: now, pods: newPodStates(pods, allSourcesReady, now.Add(-podListLag)),
+		now: now, pods: &podStates{known: known, complete: allSourcesReady, since: now.Add(-podListLag), spent: map[string]bool{}},
 	}
 	g.run(ctx)
 	return g.result(ctx)
@@ -118,7 +122,7 @@ func (c *Collector) Images(ctx context.Context, want eviction.Reclaimed, progres
 // a GC that the host waits for. An empty message means that there was nothing to do. The result
 // is valid even with an error.
 func (c *Collector) Periodic(ctx context.Context) (eviction.Reclaimed, error) {
-	if !c.settings.Load().periodic() {
+	if s := c.settings.Load(); !s.PeriodicImageGC || *s.ImageGCHighThresholdPercent >= 100 && *s.ImageMaximumGCAge <= 0 {
 		return eviction.Reclaimed{}, nil
 	}
 	s, err := c.begin(ctx, nil)

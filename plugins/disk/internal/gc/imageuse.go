@@ -29,15 +29,17 @@ func indexImages(images []*runtimeapi.Image) imageIndex {
 
 func bare(id string) string { return strings.TrimPrefix(id, "sha256:") }
 
-// find returns the images of the first name that has any. Pass the runtime's ID first: a tag may
+// addTo adds the images of the first name that has any. Pass the runtime's ID first: a tag may
 // have moved to another image.
-func (ix imageIndex) find(names ...string) []string {
+func (ix imageIndex) addTo(images map[string]bool, names ...string) {
 	for _, name := range names {
 		if ids := ix[bare(name)]; name != "" && len(ids) > 0 {
-			return ids
+			for _, id := range ids {
+				images[id] = true
+			}
+			return
 		}
 	}
-	return nil
 }
 
 // used returns the images that containers in any state run or mount. It asks once per container for
@@ -51,9 +53,7 @@ func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, err
 	used := map[string]bool{}
 	there := make(map[string]bool, len(reply.GetContainers()))
 	for _, container := range reply.GetContainers() {
-		for _, id := range ix.find(container.GetImageId(), container.GetImageRef(), container.GetImage().GetImage(), container.GetImage().GetUserSpecifiedImage()) {
-			used[id] = true
-		}
+		ix.addTo(used, container.GetImageId(), container.GetImageRef(), container.GetImage().GetImage(), container.GetImage().GetUserSpecifiedImage())
 		names, err := g.imageVolumes(ctx, container.GetId())
 		switch {
 		case err != nil && g.over(ctx):
@@ -66,9 +66,7 @@ func (g *imageGC) used(ctx context.Context, ix imageIndex) (map[string]bool, err
 		}
 		there[container.GetId()] = true
 		for _, name := range names {
-			for _, id := range ix.find(name) {
-				used[id] = true
-			}
+			ix.addTo(used, name)
 		}
 	}
 	maps.DeleteFunc(g.volumes, func(id string, _ []string) bool { return !there[id] })
@@ -131,16 +129,12 @@ func (g *imageGC) sandboxImages(ctx context.Context, seen imageScan) (map[string
 		}
 		return out, nil
 	}
-	for _, id := range seen.index.find(name) {
-		out[id] = true
-	}
+	seen.index.addTo(out, name)
 	image, err := ask(ctx, g.step, g.client.Images.ImageStatus, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image %s: %w", name, err)
 	}
-	for _, id := range seen.index.find(image.GetImage().GetId()) {
-		out[id] = true
-	}
+	seen.index.addTo(out, image.GetImage().GetId())
 	return out, nil
 }
 

@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"slices"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -27,14 +28,6 @@ type podStates struct {
 	running, young, starting map[string]bool
 	// spent are the sandboxes in which a container has exited.
 	spent map[string]bool
-}
-
-func newPodStates(pods []eviction.PodPhase, complete bool, since time.Time) *podStates {
-	p := &podStates{known: map[string]eviction.PodState{}, complete: complete, since: since, spent: map[string]bool{}}
-	for _, pod := range pods {
-		p.known[pod.UID] = pod.State
-	}
-	return p
 }
 
 // see updates the states from the runtime's listing.
@@ -69,35 +62,26 @@ func (p *podStates) isYoung(createdNanos int64) bool {
 // runtimeMayGo reports whether all dead containers and sandboxes of the pod may be removed
 // (ShouldPodRuntimeBeRemoved, which includes ShouldPodContentBeRemoved).
 func (p *podStates) runtimeMayGo(uid string) bool {
-	switch state, ok := p.known[uid]; {
-	case !ok:
-		return p.missing(uid)
-	case state == eviction.PodEvicted:
-		return true
-	default:
-		return (state == eviction.PodTerminated || state == eviction.PodDeleted) && p.over(uid)
-	}
+	return p.mayGo(uid, eviction.PodTerminated, eviction.PodDeleted)
 }
 
 // contentMayGo reports whether the pod's logs may be removed (ShouldPodContentBeRemoved). Those
 // of a pod that has ended are kept for its users. While something runs they are kept too: an
 // open log would release nothing.
 func (p *podStates) contentMayGo(uid string) bool {
-	if p.running[uid] {
-		return false
-	}
+	return !p.running[uid] && p.mayGo(uid, eviction.PodDeleted)
+}
+
+// mayGo reports whether a pod is gone, evicted, or over in one of these states.
+func (p *podStates) mayGo(uid string, in ...eviction.PodState) bool {
 	switch state, ok := p.known[uid]; {
 	case !ok:
-		return p.missing(uid)
+		return uid != "" && p.complete && p.over(uid) && !p.young[uid]
 	case state == eviction.PodEvicted:
 		return true
 	default:
-		return state == eviction.PodDeleted && p.over(uid)
+		return slices.Contains(in, state) && p.over(uid)
 	}
-}
-
-func (p *podStates) missing(uid string) bool {
-	return uid != "" && p.complete && p.over(uid) && !p.young[uid]
 }
 
 // over reports whether nothing of the pod runs or is about to start.

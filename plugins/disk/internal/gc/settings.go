@@ -130,8 +130,3 @@ func (s Settings) Validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-// periodic reports whether the periodic image GC may remove anything. s is filled.
-func (s Settings) periodic() bool {
-	return s.PeriodicImageGC && (*s.ImageGCHighThresholdPercent < 100 || *s.ImageMaximumGCAge > 0)
-}

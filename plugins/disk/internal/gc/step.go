@@ -66,20 +66,14 @@ type step struct {
 // Collector.
 type lateQueries map[string]time.Time
 
-// timeout returns that of the next query: it is short after one of its kind, or the last one, had no
-// answer.
-func (l lateQueries) timeout(query string) time.Duration {
-	if time.Since(l[query]) < lateFor || time.Since(l[""]) < lateFor {
-		return shortTimeout
-	}
-	return askTimeout
-}
-
 // ask makes a query that the runtime answers at once. Each answer counts as progress: hundreds of
 // queries to a slow runtime may take long.
 func ask[Request, Reply any](ctx context.Context, s *step, call func(context.Context, Request, ...grpc.CallOption) (Reply, error), req Request) (Reply, error) {
-	query := fmt.Sprintf("%T", req)
-	limited, cancel := context.WithTimeout(ctx, s.late.timeout(query))
+	query, timeout := fmt.Sprintf("%T", req), askTimeout
+	if time.Since(s.late[query]) < lateFor || time.Since(s.late[""]) < lateFor {
+		timeout = shortTimeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	reply, err := call(limited, req)
 	s.silent++

@@ -93,7 +93,9 @@ func (p *pod) addDeleted(ctx context.Context) {
 			continue // gone, or not distinguishable from volumes
 		}
 		used, _ := walk.Deleted(ctx, proc, p.still(g.pids), g.root, mostDescriptors)
-		p.stats.Containers[i].Rootfs = plus(p.stats.Containers[i].Rootfs, used)
+		if used.Inodes > 0 {
+			p.stats.Containers[i].Rootfs = some(sum(usage(p.stats.Containers[i].Rootfs), used))
+		}
 		p.add(rootfs, c.known.running[p.row.UID][i].store.device, used)
 	}
 	if c.looks.Volumes && p.ownsNodeFiles() {
@@ -108,13 +110,4 @@ func (p *pod) addDeleted(ctx context.Context) {
 func (p *pod) ownsNodeFiles() bool {
 	return !slices.ContainsFunc(p.row.Volumes, func(v eviction.Volume) bool { return v.Kind == "hostPath" }) &&
 		!slices.ContainsFunc(p.volumes, func(v volume) bool { return v.quota })
-}
-
-func plus(u summary.Use, more walk.Usage) summary.Use {
-	if more.Inodes == 0 {
-		return u
-	}
-	u.UsedBytes = eviction.Some(summary.Add(u.UsedBytes.Value, more.Bytes))
-	u.InodesUsed = eviction.Some(summary.Add(u.InodesUsed.Value, more.Inodes))
-	return u
 }

@@ -73,10 +73,6 @@ func (w Walk) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (w Walk) filled() Walk {
-	return Walk{cmp.Or(w.EntriesPerMeasure, defaultEntries), cmp.Or(w.Parallel, defaultParallel)}
-}
-
 // Meter measures pods. It is safe for concurrent use.
 type Meter struct {
 	lists    *lists
@@ -99,7 +95,7 @@ func New(o Options) *Meter {
 	return &Meter{
 		lists:    newLists(o.Runtime),
 		contents: o.Contents,
-		walk:     o.Walk.filled(),
+		walk:     Walk{cmp.Or(o.Walk.EntriesPerMeasure, defaultEntries), cmp.Or(o.Walk.Parallel, defaultParallel)},
 		places:   places{fs: nodefs.FS{Root: o.Node.RootDir}, podLogs: o.Node.PodLogsDir, kubelet: o.Node.KubeletRootDir},
 		cgroups:  newCgroups(o.Node),
 		trees:    &trees{open: openWalk, byDir: make(map[string]*tree)},
@@ -215,12 +211,11 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 		c.needs.Logs = c.needs.Logs || contents.Logs
 		c.needs.Volumes = c.needs.Volumes || contents.Volumes
 	}
-	c.looks = c.needs
-	if c.detailed || len(c.signals) == 0 {
-		c.looks = everything
-	}
 	if len(c.signals) == 0 {
 		c.needs = everything
+	}
+	if c.looks = c.needs; c.detailed {
+		c.looks = everything
 	}
 	// The kubelet registers projects while it runs, so read the file each time. If that fails,
 	// directories are walked instead.

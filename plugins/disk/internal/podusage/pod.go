@@ -172,8 +172,11 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 		p.addContainers()
 	}
 	p.addVolumes()
-	if c.looks == everything {
-		p.addHosts()
+	if c.looks == everything { // also the file that containers see as /etc/hosts
+		places := c.meter.places
+		used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
+		p.errs = append(p.errs, err)
+		p.others = sum(p.others, used)
 	}
 	p.addDeleted(ctx)
 	p.errs = append(p.errs, p.misplaced())
@@ -221,7 +224,7 @@ func (p *pod) addContainers() {
 		use := summary.Container{Name: c.name}
 		if looks.Rootfs || slices.ContainsFunc(p.call.signals, func(s filesystem.Contents) bool { return s.Holds(c.store.device, false) }) {
 			use.Rootfs = p.layer(c)
-			p.add(rootfs, c.store.device, walk.Usage{Bytes: use.Rootfs.UsedBytes.Value, Inodes: use.Rootfs.InodesUsed.Value})
+			p.add(rootfs, c.store.device, usage(use.Rootfs))
 		}
 		if looks.Logs && plain(c.name) {
 			used, _, err := files(places.fs.Path(path.Join(dir, c.name)))
@@ -236,7 +239,7 @@ func (p *pod) addContainers() {
 		p.stats.Containers = append(p.stats.Containers, use)
 	}
 	for _, c := range p.call.known.ended[p.row.UID] {
-		p.add(rootfs, c.store.device, walk.Usage{Bytes: c.layer.UsedBytes.Value, Inodes: c.layer.InodesUsed.Value})
+		p.add(rootfs, c.store.device, usage(c.layer))
 	}
 }
 
@@ -322,14 +325,6 @@ func (p *pod) misplaced() error {
 	return fmt.Errorf("%s does not exist", dir)
 }
 
-// addHosts adds the file that containers see as /etc/hosts.
-func (p *pod) addHosts() {
-	places := p.call.meter.places
-	used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
-	p.errs = append(p.errs, err)
-	p.others = sum(p.others, used)
-}
-
 // fill writes the pod's figures into m.
 func (p *pod) fill(m *eviction.Measurement) {
 	c := p.call
@@ -389,6 +384,10 @@ func (p *pod) sampled(at time.Time) {
 
 func some(u walk.Usage) summary.Use {
 	return summary.Use{UsedBytes: eviction.Some(u.Bytes), InodesUsed: eviction.Some(u.Inodes)}
+}
+
+func usage(u summary.Use) walk.Usage {
+	return walk.Usage{Bytes: u.UsedBytes.Value, Inodes: u.InodesUsed.Value}
 }
 
 func sum(a, b walk.Usage) walk.Usage {

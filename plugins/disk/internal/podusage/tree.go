@@ -162,7 +162,12 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 	used := t.walk.Usage()
 	now := time.Now()
 	if !done {
-		t.set(func() { t.count(figure{used, now}) })
+		t.set(func() {
+			t.partial = figure{used, now}
+			if t.begun.Sub(t.complete.at) >= forgetAfter { // where no walk is ever completed, the directory may have shrunk since
+				t.complete = figure{}
+			}
+		})
 		spent := int64(chunkEntries)
 		if chunk.Err() != nil {
 			spent = used.Inodes - before
@@ -215,16 +220,6 @@ func (t *tree) known(err error) look {
 		return look{figure: t.complete, ok: true}
 	default:
 		return look{figure: t.complete.atLeast(t.partial.Usage, t.partial.at), ok: true, partial: t.complete.at.IsZero()}
-	}
-}
-
-// count stores what the unfinished walk has found so far. It drops the last complete figure if
-// that was old when the walk began: where no walk is ever completed, the directory may have
-// shrunk since.
-func (t *tree) count(so figure) {
-	t.partial = so
-	if t.begun.Sub(t.complete.at) >= forgetAfter {
-		t.complete = figure{}
 	}
 }
 

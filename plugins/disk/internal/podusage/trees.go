@@ -2,6 +2,7 @@ package podusage
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,7 +42,9 @@ func (ts *trees) endWaiting() {
 		since time.Time
 	}
 	var waiting []waiter
-	all, closed := ts.all()
+	ts.mu.Lock()
+	all, closed := slices.Collect(maps.Values(ts.byDir)), ts.closed
+	ts.mu.Unlock()
 	for _, t := range all {
 		var begun time.Time
 		var fleeting bool
@@ -85,16 +88,6 @@ func (ts *trees) close() {
 	ts.closed = true
 	ts.mu.Unlock()
 	ts.endWaiting()
-}
-
-func (ts *trees) all() (all []*tree, closed bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	all = make([]*tree, 0, len(ts.byDir))
-	for _, t := range ts.byDir {
-		all = append(all, t)
-	}
-	return all, ts.closed
 }
 
 // interrupt ends a waiting walk and remembers what it has found. If the walk is in progress, it

@@ -82,13 +82,4 @@ func parseEntry(p []byte) (entry, error) {
 func (e entry) String() string { return unix.ByteSliceToString(e.name) }
 
 // dots reports whether e is "." or "..".
-func (e entry) dots() bool {
-	switch len(e.name) {
-	case 2:
-		return e.name[0] == '.'
-	case 3:
-		return e.name[0] == '.' && e.name[1] == '.'
-	default:
-		return false
-	}
-}
+func (e entry) dots() bool { return string(e.name) == ".\x00" || string(e.name) == "..\x00" }

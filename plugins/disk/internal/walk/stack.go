@@ -143,9 +143,9 @@ func (l *level) close() {
 	}
 }
 
-// statEntry describes e. It follows no link.
+// statEntry describes e. It follows no link and triggers no automount.
 func (s *stack) statEntry(e entry, st *unix.Statx_t) error {
-	return statAt(int(s.top().fd), e.name, st)
+	return statx(int(s.top().fd), e.name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, st)
 }
 
 // enter takes the directory e, makes it the deepest one and stores its description in st.
@@ -198,7 +198,7 @@ func (s *stack) leave() (lost int, err error) {
 // reopen opens the parent of the level child through "..". If the directory was moved
 // elsewhere, the parent stays closed.
 func (s *stack) reopen(child int) error {
-	fd, err := s.opener.parent(int(s.levels[child].fd))
+	fd, err := openat(int(s.levels[child].fd), nameParent)
 	if scarce(err) {
 		return err
 	}

@@ -54,9 +54,6 @@ func (o *opener) dir(parent int, name []byte) (int, error) {
 	return fd, err
 }
 
-// parent opens the parent directory of child.
-func (o *opener) parent(child int) (int, error) { return openat(child, nameParent) }
-
 func openat(at int, name []byte) (int, error) {
 	return again(func() (uintptr, unix.Errno) {
 		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(&name[0])), dirFlags, 0, 0, 0)
@@ -71,11 +68,6 @@ func openat2(at int, name []byte, resolve uint64) (int, error) {
 			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
 		return fd, errno
 	})
-}
-
-// statAt describes name in the directory at. It follows no link and triggers no automount.
-func statAt(at int, name []byte, st *unix.Statx_t) error {
-	return statx(at, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, st)
 }
 
 // statFD describes the open file fd.

@@ -63,7 +63,10 @@ func (c *Source) snapshot(listed criclient.Listing, asked time.Time) pods.Snapsh
 		asked = asked.Add(-s.Age)
 	}
 	all := running.Of(listed.Pods)
-	known := identities(all)
+	known := make(map[string]listedPod, len(all))
+	for _, p := range all {
+		known[p.UID] = listedPod{identity: identity{p.UID, p.Namespace, p.Name}, active: p.Active, static: running.Static(p.Pod)}
+	}
 	manifests, problems, allUsed, named := c.manifests.of(known, asked)
 	out := pods.Snapshot{Pods: make([]pods.Pod, 0, len(all)), Problems: c.manifests.reported(problems), Stale: listed.Stale, Recheck: pods.Rechecker(listed.Check, func(l criclient.Listing) pods.Snapshot { return c.snapshot(l, asked) })}
 	for _, p := range all {
@@ -78,16 +81,10 @@ func (c *Source) snapshot(listed criclient.Listing, asked time.Time) pods.Snapsh
 	}
 	used := allUsed && listed.Stale == nil
 	ended, unknown := c.ended(listed.Pods, known, manifests, used)
-	out.Ended, out.Complete = ended, used && named && !unknown && allKnown(out.Pods)
+	// Without pods, or with one that has no manifest, another program may run pods on the node.
+	foreign := len(out.Pods) == 0 || slices.ContainsFunc(out.Pods, func(p pods.Pod) bool { return !p.HasManifest })
+	out.Ended, out.Complete = ended, used && named && !unknown && !foreign
 	return out
-}
-
-func identities(all []*running.Pod) map[string]listedPod {
-	known := make(map[string]listedPod, len(all))
-	for _, p := range all {
-		known[p.UID] = listedPod{identity: identity{p.UID, p.Namespace, p.Name}, active: p.Active, static: running.Static(p.Pod)}
-	}
-	return known
 }
 
 // ended returns the inactive pods that have a manifest, or had one and have something left in the
@@ -134,10 +131,4 @@ func stateOf(m *manifest, allUsed bool) eviction.PodState {
 // allUsed reports whether each manifest is in use.
 func allUsed(problems []pods.Problem) bool {
 	return !slices.ContainsFunc(problems, func(p pods.Problem) bool { return !p.Used })
-}
-
-// allKnown reports whether there are pods and each has a manifest. Otherwise another program may
-// run pods on the node.
-func allKnown(active []pods.Pod) bool {
-	return len(active) > 0 && !slices.ContainsFunc(active, func(p pods.Pod) bool { return !p.HasManifest })
 }

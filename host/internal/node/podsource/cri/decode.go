@@ -31,8 +31,12 @@ const maxWarnings = 10
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
-		if data, warnings, err = input.YAML(data, maxWarnings, func(path []string) string { return strings.Join(path, ".") }); err != nil {
-			return nil, nil, wantPod(err)
+		data, warnings, err = input.YAML(data, maxWarnings, func(path []string) string { return strings.Join(path, ".") })
+		if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
+			err = fmt.Errorf("%w, want a v1.Pod", err)
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.Pod]()); err != nil {
@@ -76,14 +80,6 @@ func negative(pod *v1.Pod) []error {
 		check("spec", pod.Spec.Resources)
 	}
 	return out
-}
-
-// wantPod completes the error about an empty file.
-func wantPod(err error) error {
-	if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
-		return fmt.Errorf("%w, want a v1.Pod", err)
-	}
-	return err
 }
 
 // wrongType matches the decoder's error for a value of the wrong type, which uses names of Go

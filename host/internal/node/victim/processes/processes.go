@@ -89,16 +89,13 @@ func (k *Killer) end(ctx context.Context, find func() (nodefs.Hierarchy, string,
 	g := group{list: func() ([]int, error) { return h.Processes(cgroup) }, kill: func() error { return h.Kill(cgroup) }, most: mostHeld}
 	held, more, err := g.end(ctx)
 	defer held.close()
-	done := Killed{Processes: len(held) + more, Cgroup: cgroup}
-	var missing error
-	done.Released, missing = held.release(ctx)
+	released, missing := held.release(ctx)
 	if missing != nil {
 		k.noRelease.Do(func() {
 			k.Log.Warn("memory of killed processes is not taken back at once, they give it back when they get to run", "error", missing)
 		})
 	}
-	done.Took = time.Since(began)
-	return done, err
+	return Killed{Processes: len(held) + more, Released: released, Took: time.Since(began), Cgroup: cgroup}, err
 }
 
 // find returns the cgroup of c and its hierarchy.
