@@ -125,9 +125,9 @@ func (e *Embedded) open() error {
 	o.Reclaim, o.SkipStepsBecause = e.given.Reclaim, e.given.SkipStepsBecause
 	if !e.given.Simulated {
 		o.Fallback = fallback.New(e.facts(e.config()))
-		if from.summary != nil {
-			o.SourceStands = observe.Forever
-		}
+	}
+	if from.summary != nil {
+		o.SourceStands = observe.Forever
 	}
 	e.pods, e.loop = o.Pods, loop.New(o)
 	return nil

@@ -20,7 +20,6 @@ type ending struct {
 
 func newEnding(onFirst func()) *ending { return &ending{begun: make(chan struct{}), onFirst: onFirst} }
 
-// options returns the options that the server needs.
 func (e *ending) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(e.unary), grpc.ChainStreamInterceptor(e.stream)}
 }

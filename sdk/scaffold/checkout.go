@@ -10,8 +10,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// goVersion is the minimum version of Go that the SDK requires. A module with a lower one does
-// not build with it.
+// goVersion is the minimum version of Go, without which no module builds with the SDK.
 const goVersion = "1.26.0"
 
 // A checkout describes a local copy of the SDK for a module that builds with it.
@@ -20,13 +19,11 @@ type checkout struct {
 	Dir string
 	// Go is the version of Go that the SDK requires.
 	Go string
-	// Requires are the modules that it requires, as lines of a go.mod; Sum is the content of its
-	// go.sum.
+	// Requires are its required modules, as lines of a go.mod; Sum is the content of its go.sum.
 	Requires []string
 	Sum      []byte
 }
 
-// readCheckout reads a checkout of evictd.
 func readCheckout(dir string) (checkout, error) {
 	const want = "want the directory of an evictd checkout"
 	abs, err := filepath.Abs(dir)

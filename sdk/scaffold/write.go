@@ -76,8 +76,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 // values are the data of the templates.
 type values struct {
 	Options
-	// SDK is the required module, in version SDKVersion. Checkout, if set, replaces it by a
-	// directory.
+	// SDK is the required module, in version SDKVersion. Checkout, if set, is a directory in its place.
 	SDK, SDKVersion string
 	Checkout        checkout
 	Go              string

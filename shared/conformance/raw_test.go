@@ -47,7 +47,7 @@ func TestFaultyServersFailForTheRightReason(t *testing.T) {
 }
 
 // proxy serves a sound plugin with a fault in between.
-func proxy(t *testing.T, f serverFault) *value {
+func proxy(t *testing.T, f serverFault) *wire.Local {
 	t.Helper()
 	s := newSound()
 	p := s.plugin()
@@ -65,9 +65,9 @@ func proxy(t *testing.T, f serverFault) *value {
 	}
 	t.Cleanup(func() { cc.Close() })
 	client := wire.NewClient(cc)
-	front := &value{Local: wire.ServeLocal(wire.NewGRPCServer([]grpc.ServerOption{
+	front := wire.ServeLocal(wire.NewGRPCServer([]grpc.ServerOption{
 		grpc.UnknownServiceHandler(func(_ any, gr grpc.ServerStream) error { return f.serve(client, gr) }),
-	}))}
+	}))
 	t.Cleanup(front.Close)
 	return front
 }

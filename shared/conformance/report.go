@@ -39,7 +39,6 @@ type Check struct {
 	Took time.Duration `json:"tookNanos"`
 }
 
-// end sets the result of the check.
 func (c *Check) end(result Result, seen string) {
 	c.Result, c.Seen = result, seen
 	if result == notOffered {

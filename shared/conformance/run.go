@@ -33,6 +33,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/shared/wire"
 )
 
 // maxDir leaves room for a file name in the 107 bytes of a unix socket's path.
@@ -104,8 +105,15 @@ func Value(ctx context.Context, p eviction.Plugin, o Options) (Report, error) {
 	})
 }
 
-func (r *run) value(ctx context.Context, v *value) {
-	r.connect = func(ctx context.Context) (*check.Target, error) { return v.open(ctx, &r.setup) }
+func (r *run) value(ctx context.Context, v *wire.Local) {
+	since := time.Now()
+	r.connect = func(ctx context.Context) (*check.Target, error) {
+		cc, err := v.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return check.Open(ctx, &r.setup, connection{cc}, wire.NewClient(cc), since)
+	}
 	r.calls(ctx)
 }
 
@@ -206,8 +214,7 @@ var (
 	apart  = []check.Group{garbage.Group, steady.Group, machine.Group}
 )
 
-// calls checks the calls. It checks Describe and Configure first, since all other checks depend
-// on them.
+// calls checks the calls: Describe and Configure first, since all other checks depend on them.
 func (r *run) calls(ctx context.Context) {
 	first := r.together(ctx, "", describe.Group)[0]
 	if first.known != nil && first.known.Plugin.Name != "" {

@@ -30,7 +30,6 @@ type runner struct {
 	blocked string
 }
 
-// all runs all checks of the group.
 func (r *runner) all(ctx context.Context) {
 	for i := range r.Checks {
 		c := &r.Checks[i]
@@ -111,8 +110,7 @@ func (r *runner) open(ctx context.Context, before func(context.Context, *check.T
 	return t, nil
 }
 
-// missing says why a check does not apply to a plugin. It returns "" if it applies or the
-// plugin is not known yet.
+// missing says why a check does not apply to a plugin, "" if it does or the plugin is not known yet.
 func (r *runner) missing(c *check.Check, t *check.Target) string {
 	if t == nil {
 		return ""

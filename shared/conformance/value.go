@@ -15,29 +15,14 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// value is a plugin that is served in this process.
-type value struct {
-	*wire.Local
-
-	since time.Time
-}
-
-func serveValue(p eviction.Plugin) (*value, error) {
+// serveValue serves a plugin in this process.
+func serveValue(p eviction.Plugin) (*wire.Local, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	s := wire.NewGRPCServer([]grpc.ServerOption{grpc.UnaryInterceptor(catchUnary), grpc.StreamInterceptor(catchStream)})
 	wire.Register(s, p)
-	return &value{wire.ServeLocal(s), time.Now()}, nil
-}
-
-// open makes a new connection to the value.
-func (v *value) open(ctx context.Context, s *check.Setup) (*check.Target, error) {
-	cc, err := v.Dial()
-	if err != nil {
-		return nil, err
-	}
-	return check.Open(ctx, s, connection{cc}, wire.NewClient(cc), v.since)
+	return wire.ServeLocal(s), nil
 }
 
 // A connection is a connection to a value. Closing it does not end the value.

@@ -1,11 +1,13 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,8 +30,8 @@ type Peer struct {
 
 	ended chan struct{}
 	once  sync.Once
-	mu    sync.Mutex
-	flood error
+	// flood names what it sent too much of, nil if it did not.
+	flood atomic.Pointer[error]
 }
 
 // Attach connects to the plugin that listens on a socket. It returns the error of trusted, which gets the
@@ -77,21 +79,15 @@ func (p *Peer) identify(conn net.Conn) error {
 	}
 	var cred *unix.Ucred
 	var failed error
-	if err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err == nil {
-		err = failed
-	}
-	if err == nil {
+	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = cmp.Or(err, failed); err == nil {
 		p.Ucred = *cred
 	}
 	return err
 }
 
 // flooded ends the connection to a plugin that sends more than it may.
-func (p *Peer) flooded(what error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.flood = what
-}
+func (p *Peer) flooded(what error) { p.flood.Store(&what) }
 
 // Exited is closed when the connection has ended.
 func (p *Peer) Exited() <-chan struct{} { return p.ended }
@@ -104,10 +100,8 @@ func (p *Peer) Ending() string {
 	if !waitFor(p.ended, 0) {
 		return ""
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.flood != nil {
-		return fmt.Sprintf("hung up on: it had sent %v", p.flood)
+	if flood := p.flood.Load(); flood != nil {
+		return fmt.Sprintf("hung up on: it had sent %v", *flood)
 	}
 	return "its connection ended"
 }

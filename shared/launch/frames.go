@@ -82,8 +82,7 @@ func (c *countedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// counted are credentials that count the frames of their connections: with TLS the frames
-// are visible only here.
+// counted are credentials that count the frames of their connections: TLS hides the frames elsewhere.
 type counted struct {
 	credentials.TransportCredentials
 

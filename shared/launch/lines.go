@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// maxLineBytes is the longest line that an hclog plugin may write, as in go-plugin's own
-	// reader.
+	// maxLineBytes is the longest line that an hclog plugin may write, as in go-plugin's reader.
 	maxLineBytes = 64 << 10
 	// ReadRate is the maximum rate, in bytes per second, at which one output of a plugin is read.
 	// Reading more would cost the host time, so the plugin has to wait. A plugin that logs

@@ -78,7 +78,6 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// begin starts the process and the reading of its output.
 func (p *Process) begin() (err error) {
 	if p.pipes, err = openPipes(); err != nil {
 		return err
@@ -98,8 +97,7 @@ func (p *Process) begin() (err error) {
 	return nil
 }
 
-// readStdout sends the first line, the handshake, to first and passes the others to the
-// command's Stdout.
+// readStdout sends the first line, the handshake, to first, and the others to the command's Stdout.
 func (p *Process) readStdout() {
 	waiting := true
 	follow(p.pipes.stdoutR, p.over, func(line []byte, cut bool) {

@@ -20,7 +20,7 @@ import (
 // only keeps the cgroup in place.
 const endTime = 2 * time.Second
 
-// A cgroup confines one start of a plugin, in each hierarchy. All methods accept nil.
+// A cgroup confines one start of a plugin, in each hierarchy. It has no parts if there are no limits.
 type cgroup struct {
 	parts []part
 	// handle is the open directory in version 2; back are the cgroups to which the starting
@@ -37,7 +37,7 @@ type part struct {
 
 // open opens the directory in version 2, for prepare and join.
 func (g *cgroup) open() (err error) {
-	if g != nil && g.parts[0].hierarchy.v2() {
+	if len(g.parts) > 0 && g.parts[0].hierarchy.v2() {
 		g.handle, err = os.Open(string(g.parts[0].dir))
 	}
 	return err
@@ -45,7 +45,7 @@ func (g *cgroup) open() (err error) {
 
 // prepare makes the kernel create the process in the cgroup (version 2 only).
 func (g *cgroup) prepare(attr *syscall.SysProcAttr) {
-	if g != nil && g.handle != nil {
+	if g.handle != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(g.handle.Fd())
 	}
 }
@@ -53,7 +53,7 @@ func (g *cgroup) prepare(attr *syscall.SysProcAttr) {
 // join moves the calling thread into the cgroup, so that its children start there (version 1,
 // which accepts single threads). Call leave in any case.
 func (g *cgroup) join() error {
-	if g == nil || g.handle != nil {
+	if len(g.parts) == 0 || g.handle != nil {
 		return nil
 	}
 	own, err := os.ReadFile("/proc/thread-self/cgroup")
@@ -76,9 +76,6 @@ func (g *cgroup) join() error {
 
 // leave undoes join.
 func (g *cgroup) leave() error {
-	if g == nil {
-		return nil
-	}
 	if g.handle != nil {
 		_ = g.handle.Close()
 		return nil
@@ -91,12 +88,8 @@ func (g *cgroup) leave() error {
 	return errors.Join(errs...)
 }
 
-// end kills all processes in the cgroup, including those that have left the process group, and
-// removes the cgroup.
+// end removes the cgroup with all its processes, including those that have left the process group.
 func (g *cgroup) end() error {
-	if g == nil {
-		return nil
-	}
 	var errs []error
 	for _, p := range g.parts {
 		errs = append(errs, p.dir.remove())
@@ -104,12 +97,8 @@ func (g *cgroup) end() error {
 	return errors.Join(errs...)
 }
 
-// outOfMemory reports whether the kernel killed a process in the cgroup because it had reached
-// its memory limit.
+// outOfMemory reports whether the kernel killed a process because the cgroup was at its memory limit.
 func (g *cgroup) outOfMemory() bool {
-	if g == nil {
-		return false
-	}
 	for _, p := range g.parts {
 		for _, file := range []string{"memory.events", "memory.oom_control"} {
 			content, _ := os.ReadFile(filepath.Join(string(p.dir), file))

@@ -97,17 +97,15 @@ func (g *cgroups) memoryBound() int64 {
 	return lowest
 }
 
-// make makes the cgroup of one start; it returns nil for a process without limits. The error says
-// which limits could not be set; the cgroup has the others, and is nil if there is none at all.
-func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
+// make makes the cgroup of one start, with the limits that could be set. The error says which could not.
+func (g *cgroups) make(name string, start uint64, p Policy) (made cgroup, err error) {
 	wanted := slices.DeleteFunc(slices.Clone(limiters), func(controller string) bool { return !p.limits(controller) })
 	if len(wanted) == 0 {
-		return nil, nil
+		return made, nil
 	}
 	if g.none != nil {
-		return nil, g.none
+		return made, g.none
 	}
-	var made cgroup
 	var errs []error
 	for _, h := range g.hierarchies {
 		dir, err := h.mkdir(fmt.Sprintf("%.200s.%d", name, start))
@@ -124,13 +122,10 @@ func (g *cgroups) make(name string, start uint64, p Policy) (*cgroup, error) {
 		errs = append(errs, h.limit(dir, p))
 		wanted = slices.DeleteFunc(wanted, h.has)
 	}
-	if len(made.parts) == 0 {
-		return nil, errors.Join(errs...)
-	}
-	if len(wanted) > 0 {
+	if len(made.parts) > 0 && len(wanted) > 0 {
 		errs = append(errs, fmt.Errorf("no cgroup hierarchy that plugins can be in has the controllers %s", strings.Join(wanted, ", ")))
 	}
-	return &made, errors.Join(errs...)
+	return made, errors.Join(errs...)
 }
 
 // sweep kills and removes what plugins of a killed host left behind, and removes stale empty
@@ -176,8 +171,7 @@ func leaves(base string) []string {
 // staleAfter is far longer than the time between making a cgroup and starting a process in it.
 const staleAfter = time.Minute
 
-// removeStale removes an old empty cgroup. If it belongs to a living host, that host makes it
-// again.
+// removeStale removes an old empty cgroup. A living host whose cgroup it was makes it again.
 func removeStale(dir string) {
 	if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > staleAfter {
 		_ = os.Remove(dir) // The kernel refuses it while there are processes or cgroups in it.

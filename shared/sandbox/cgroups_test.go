@@ -118,7 +118,7 @@ func TestNoPlaceForCgroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.cgroup != nil || s.Status().Unlimited != "no cgroups here" {
+		if s.cgroup.parts != nil || s.Status().Unlimited != "no cgroups here" {
 			t.Errorf("a group from nowhere: %+v", s.Status())
 		}
 		s.Close()

@@ -116,8 +116,7 @@ func (r *Root) Prepare(name string, start uint64, program Program, p Policy) (*S
 		program.Discard()
 		return nil, err
 	}
-	// By default a plugin runs even without a cgroup: the node is better off with the plugin
-	// than without.
+	// By default a plugin runs even without a cgroup: the node is better off with it than without.
 	if s.cgroup, s.unlimited = r.cgroups.make(name, start, p); r.Strict {
 		err = s.unlimited
 	} else {
@@ -165,7 +164,6 @@ func (r *Root) unlimited(name string, err error) {
 	}
 }
 
-// left reports what could not be removed.
 func (r *Root) left(name string, err error) {
 	if err != nil {
 		r.tell.Left(name, err)

@@ -66,11 +66,10 @@ type Sandbox struct {
 	program Program
 	// link is a symbolic link with the plugin's name to programPath.
 	link string
-	// policy has the capabilities that are really left; credential is the user to run as, nil
-	// for the caller's.
+	// policy has the capabilities that are left; credential is the user to run as, nil for the caller.
 	policy     Policy
 	credential *syscall.Credential
-	cgroup     *cgroup // nil if it has none
+	cgroup     cgroup
 	// unlimited says why the cgroup lacks some of its limits, nil if it has all.
 	unlimited error
 	dir       string // of the socket

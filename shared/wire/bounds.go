@@ -70,7 +70,6 @@ func check(r reader, bounds []bound) error {
 	return r.err
 }
 
-// check checks the n-th occurrence of the field.
 func (b *bound) check(n int, content string) error {
 	if b.most > 0 && n > b.most {
 		return fmt.Errorf("%s: more than %d entries", b.what, b.most)

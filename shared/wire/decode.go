@@ -85,20 +85,13 @@ func (r *reader) uvarint() uint64 {
 }
 
 func (r *reader) longUvarint() uint64 {
-	var v uint64
-	for i := 0; i < len(r.rest) && i < 10; i++ {
-		c := r.rest[i]
-		v |= uint64(c&0x7f) << (7 * i)
-		if i == 9 && c > 1 {
-			break
-		}
-		if c < 0x80 {
-			r.rest = r.rest[i+1:]
-			return v
-		}
+	v, n := protowire.ConsumeVarint([]byte(r.rest[:min(len(r.rest), 10)]))
+	if n < 0 {
+		r.err = errMalformed
+		return 0
 	}
-	r.err = errMalformed
-	return 0
+	r.rest = r.rest[n:]
+	return v
 }
 
 func (r *reader) cut(n uint64) string {
@@ -117,6 +110,19 @@ func littleEndian(s string) uint64 {
 		v |= uint64(s[i]) << (8 * i)
 	}
 	return v
+}
+
+// pair reads the current field as a message of two texts.
+func (r *reader) pair() (first, second string) {
+	for r.enter(); r.next(); {
+		switch r.num {
+		case 1:
+			first = r.text()
+		case 2:
+			second = r.text()
+		}
+	}
+	return first, second
 }
 
 // text returns the current field as a string; it sets err if that is not UTF-8.

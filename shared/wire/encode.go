@@ -40,6 +40,12 @@ func appendBool(b []byte, n protowire.Number, v bool) []byte {
 	return appendInt(b, n, int64(protowire.EncodeBool(v)))
 }
 
+// appendPair appends a nested message of two texts.
+func appendPair(b []byte, n protowire.Number, first, second string) []byte {
+	b, at := beginMessage(b, n)
+	return endMessage(appendText(appendText(b, 1, first), 2, second), at)
+}
+
 // beginMessage starts a nested message; its content is everything appended until endMessage(b, at).
 func beginMessage(b []byte, n protowire.Number) (out []byte, at int) {
 	b = append(appendTag(b, n, protowire.BytesType), 0)

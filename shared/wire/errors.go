@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,30 +36,26 @@ func CallError(ctx context.Context, err error) error {
 		return nil
 	}
 	st := status.Convert(err)
-	message := clip(text(st.Message()))
+	kind := eviction.ErrRefused
 	switch st.Code() {
 	case codes.OK:
 		return nil
-	case codes.Canceled:
+	case codes.Canceled, codes.DeadlineExceeded:
 		if gone := gaveUp(ctx); gone != nil {
 			return gone
 		}
-		// This side did not cancel, so the connection was closed under the call.
-		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, message)
-	case codes.DeadlineExceeded:
-		if gone := gaveUp(ctx); gone != nil {
-			return gone
+		if st.Code() == codes.Canceled { // not by this side: the connection was closed under the call
+			kind = eviction.ErrUnavailable
 		}
-		return fmt.Errorf("%w: %s", eviction.ErrRefused, message)
 	case codes.Unimplemented:
-		return fmt.Errorf("%w: %s", eviction.ErrUnsupported, message)
+		kind = eviction.ErrUnsupported
 	case codes.Unavailable:
-		return fmt.Errorf("%w: %s", eviction.ErrUnavailable, message)
+		kind = eviction.ErrUnavailable
 	case codes.ResourceExhausted, codes.Internal, codes.DataLoss:
-		return fmt.Errorf("%w: %s", eviction.ErrInvalidReply, message)
-	default:
-		return fmt.Errorf("%w: %s", eviction.ErrRefused, message)
+		kind = eviction.ErrInvalidReply
+	default: // the plugin refused
 	}
+	return fmt.Errorf("%w: %s", kind, clip(text(st.Message())))
 }
 
 // gaveUp returns the context's error, even if its deadline has passed but its timer has
@@ -90,9 +85,5 @@ func clip(s string) string {
 		return s
 	}
 	const end = "..."
-	n := maxErrorBytes - len(end)
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + end
+	return strings.ToValidUTF8(s[:maxErrorBytes-len(end)], "") + end
 }

@@ -71,8 +71,6 @@ func (m *measureRequest) decode(s string) error {
 // measurementChunk is a MeasureResponse that is encoded as measurements arrive.
 type measurementChunk []byte
 
-func (c measurementChunk) encode(b []byte) []byte { return append(b, c...) }
-
 func (c measurementChunk) with(m *eviction.Measurement) measurementChunk {
 	b, at := beginMessage(c, 1)
 	return endMessage(appendMeasurement(appendText(b, 1, m.UID), m), at)

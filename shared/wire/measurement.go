@@ -35,24 +35,23 @@ func appendMeasurement(b []byte, m *eviction.Measurement) []byte {
 	b = appendInt(b, 7, encodeTime(m.Time))
 	for i := range m.Containers {
 		c := &m.Containers[i]
-		b, at = beginMessage(b, 8)
-		b = appendText(b, 1, c.Name)
-		b = appendFigure(b, 2, c.WorkingSetBytes)
-		b = appendFigure(b, 3, c.RootfsUsedBytes)
-		b = appendFigure(b, 4, c.RootfsInodesUsed)
-		b = appendFigure(b, 5, c.LogsUsedBytes)
-		b = appendFigure(b, 6, c.LogsInodesUsed)
-		b = endMessage(b, at)
+		b = appendFigures(b, 8, c.Name, c.WorkingSetBytes, c.RootfsUsedBytes, c.RootfsInodesUsed, c.LogsUsedBytes, c.LogsInodesUsed)
 	}
 	for i := range m.Volumes {
 		v := &m.Volumes[i]
-		b, at = beginMessage(b, 9)
-		b = appendText(b, 1, v.Name)
-		b = appendFigure(b, 2, v.UsedBytes)
-		b = appendFigure(b, 3, v.InodesUsed)
-		b = endMessage(b, at)
+		b = appendFigures(b, 9, v.Name, v.UsedBytes, v.InodesUsed)
 	}
 	return appendText(b, 10, m.Err)
+}
+
+// appendFigures appends a nested message of a name and figures, whose fields begin at 2.
+func appendFigures(b []byte, n protowire.Number, name string, figures ...eviction.Figure) []byte {
+	b, at := beginMessage(b, n)
+	b = appendText(b, 1, name)
+	for i, f := range figures {
+		b = appendFigure(b, protowire.Number(i+2), f)
+	}
+	return endMessage(b, at)
 }
 
 // appendFigure appends a figure unless it is missing; unlike other fields also if it is 0.
@@ -84,10 +83,12 @@ func decodeMeasurement(r *reader, m *eviction.Measurement, l *lists) {
 			m.Time = decodeTime(r.int())
 		case 8:
 			r.atMost("containers", len(m.Containers), maxContainers)
-			decodeContainerMeasurement(r, grow(&m.Containers))
+			c := grow(&m.Containers)
+			r.figures(&c.Name, &c.WorkingSetBytes, &c.RootfsUsedBytes, &c.RootfsInodesUsed, &c.LogsUsedBytes, &c.LogsInodesUsed)
 		case 9:
 			r.atMost("volumes", len(m.Volumes), maxVolumes)
-			decodeVolumeMeasurement(r, grow(&m.Volumes))
+			v := grow(&m.Volumes)
+			r.figures(&v.Name, &v.UsedBytes, &v.InodesUsed)
 		case 10:
 			m.Err = r.text()
 		}
@@ -123,34 +124,14 @@ func decodeSignalUsage(r *reader, u *eviction.SignalUsage) {
 	}
 }
 
-func decodeContainerMeasurement(r *reader, c *eviction.ContainerMeasurement) {
+// figures reads the current field as a message of a name and figures, whose fields begin at 2.
+func (r *reader) figures(name *string, all ...*eviction.Figure) {
 	for r.enter(); r.next(); {
-		switch r.num {
-		case 1:
-			c.Name = r.text()
-		case 2:
-			c.WorkingSetBytes = eviction.Some(r.int())
-		case 3:
-			c.RootfsUsedBytes = eviction.Some(r.int())
-		case 4:
-			c.RootfsInodesUsed = eviction.Some(r.int())
-		case 5:
-			c.LogsUsedBytes = eviction.Some(r.int())
-		case 6:
-			c.LogsInodesUsed = eviction.Some(r.int())
-		}
-	}
-}
-
-func decodeVolumeMeasurement(r *reader, v *eviction.VolumeMeasurement) {
-	for r.enter(); r.next(); {
-		switch r.num {
-		case 1:
-			v.Name = r.text()
-		case 2:
-			v.UsedBytes = eviction.Some(r.int())
-		case 3:
-			v.InodesUsed = eviction.Some(r.int())
+		switch {
+		case r.num == 1:
+			*name = r.text()
+		case r.num > 1 && r.num < len(all)+2:
+			*all[r.num-2] = eviction.Some(r.int())
 		}
 	}
 }

@@ -34,30 +34,17 @@ func (e podEncoder) append(b []byte, p *eviction.Pod) []byte {
 		b = endMessage(b, at)
 	}
 	for i := range p.Containers {
-		c := &p.Containers[i]
-		b, at = beginMessage(b, 13)
-		b = appendText(b, 1, c.Name)
-		b = appendText(b, 2, c.ID)
-		b = endMessage(b, at)
+		b = appendPair(b, 13, p.Containers[i].Name, p.Containers[i].ID)
 	}
 	b = appendBool(b, 14, p.Running)
 	return b
 }
 
 func appendWanted(b []byte, n protowire.Number, from map[string]string, keys []string) []byte {
-	if len(from) == 0 {
-		return b
-	}
 	for _, k := range keys {
-		v, ok := from[k]
-		if !ok {
-			continue
+		if v, ok := from[k]; ok {
+			b = appendPair(b, n, k, v)
 		}
-		var at int
-		b, at = beginMessage(b, n)
-		b = appendText(b, 1, k)
-		b = appendText(b, 2, v)
-		b = endMessage(b, at)
 	}
 	return b
 }
@@ -91,7 +78,8 @@ func decodePod(r *reader, p *eviction.Pod, l *lists) {
 		case 12:
 			decodeVolume(r, grow(&l.volumes))
 		case 13:
-			decodeContainer(r, grow(&l.containers))
+			c := grow(&l.containers)
+			c.Name, c.ID = r.pair()
 		case 14:
 			p.Running = r.bool()
 		}
@@ -114,28 +102,8 @@ func decodeVolume(r *reader, v *eviction.Volume) {
 	}
 }
 
-func decodeContainer(r *reader, c *eviction.Container) {
-	for r.enter(); r.next(); {
-		switch r.num {
-		case 1:
-			c.Name = r.text()
-		case 2:
-			c.ID = r.text()
-		}
-	}
-}
-
-// decodeEntry decodes one entry of a map.
 func decodeEntry(r *reader, into *map[string]string) {
-	var key, value string
-	for r.enter(); r.next(); {
-		switch r.num {
-		case 1:
-			key = r.text()
-		case 2:
-			value = r.text()
-		}
-	}
+	key, value := r.pair()
 	if *into == nil {
 		*into = make(map[string]string)
 	}

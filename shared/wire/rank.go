@@ -119,12 +119,8 @@ type rankResponse struct {
 
 func (k *rankResponse) encode(b []byte) []byte {
 	b = slices.Grow(b, 64+len(k.ranking)*128)
-	var at int
 	for i := range k.ranking {
-		b, at = beginMessage(b, 1)
-		b = appendText(b, 1, k.ranking[i].UID)
-		b = appendText(b, 2, k.ranking[i].Reason)
-		b = endMessage(b, at)
+		b = appendPair(b, 1, k.ranking[i].UID, k.ranking[i].Reason)
 	}
 	return b
 }
@@ -138,19 +134,9 @@ func (k *rankResponse) decode(s string) error {
 	k.ranking = make([]eviction.Ranked, 0, n)
 	for r.next() {
 		if r.num == 1 {
-			decodeRanked(&r, grow(&k.ranking))
+			one := grow(&k.ranking)
+			one.UID, one.Reason = r.pair()
 		}
 	}
 	return r.err
-}
-
-func decodeRanked(r *reader, k *eviction.Ranked) {
-	for r.enter(); r.next(); {
-		switch r.num {
-		case 1:
-			k.UID = r.text()
-		case 2:
-			k.Reason = r.text()
-		}
-	}
 }

@@ -109,7 +109,7 @@ func TestRowsWrittenByHandAreTheProtocol(t *testing.T) {
 		for i := range *list {
 			c = c.with(&(*list)[i])
 		}
-		return c
+		return (*Raw)(&c)
 	}, func(list []eviction.Measurement) proto.Message { return referenceMeasurements(list) },
 		func(s string) ([]eviction.Measurement, error) {
 			var m measurements

@@ -16,7 +16,6 @@ func encodeRows[D, W any](in []D, encode func(*W, *D)) []*W {
 	return out
 }
 
-// decodeRows converts a list of messages.
 func decodeRows[W, D any](in []*W, decode func(*D, *W)) []D {
 	if len(in) == 0 {
 		return nil

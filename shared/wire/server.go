@@ -16,7 +16,6 @@ import (
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
 
-// server serves the capabilities of a plugin to the host.
 type server struct {
 	pluginv1.UnimplementedPluginServiceServer
 

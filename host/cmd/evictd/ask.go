@@ -57,7 +57,6 @@ func addDaemonAddress(cmd *cobra.Command) func() (daemonAt, error) {
 	}
 }
 
-// ask requests a page from the daemon.
 func ask(ctx context.Context, at daemonAt, page string, timeout time.Duration, into any) error {
 	host, port, err := net.SplitHostPort(at.address)
 	switch {

@@ -30,33 +30,28 @@ func newCheck() *cobra.Command {
 			"has a table of what is tried, and where to read on.",
 		Args: cobra.NoArgs,
 	}
-	flags := config.AddFlags(cmd.Flags())
 	start := cmd.Flags().Bool("start-plugins", true, "start the plugins, to see whether they take their configuration and observe")
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.LoadDaemon()
-		if err != nil {
-			return err
-		}
+	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
 		thresholds, err := cfg.Thresholds()
 		if err != nil {
 			return err
 		}
-		beside, err := inspect.CheckBeside(cmd.Context(), &cfg, store.Falls)
+		beside, err := inspect.CheckBeside(cmd.Context(), cfg, store.Falls)
 		if err != nil {
 			return err
 		}
 		if !*asJSON {
-			tables := slices.Concat(thresholdTable(thresholds), derivedTable(&cfg, thresholds), ownTable(&cfg), besideTable(beside))
+			tables := slices.Concat(thresholdTable(thresholds), derivedTable(cfg, thresholds), ownTable(cfg), besideTable(beside))
 			if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
 				return err
 			}
 		}
 		ctx, stop := untilInterrupted(cmd.Context())
-		found := inspect.Run(ctx, inspect.Options{Config: &cfg, Version: version, StartPlugins: *start, Falls: store.Falls})
+		found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: *start, Falls: store.Falls})
 		stop()
-		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
-		warnings := slices.Concat(cfg.Warnings(), warnDropped(&cfg, thresholds), found.Warnings(), ofDaemon)
+		errs, ofDaemon := checkRunning(cmd.Context(), cfg, found.Errors())
+		warnings := slices.Concat(cfg.Warnings(), warnDropped(cfg, thresholds), found.Warnings(), ofDaemon)
 		if *asJSON {
 			err = writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings, found.Advice())
 		} else {
@@ -66,7 +61,7 @@ func newCheck() *cobra.Command {
 			return err
 		}
 		return conclude(cmd.ErrOrStderr(), errs, warnings)
-	}
+	})
 	return cmd
 }
 
@@ -86,7 +81,6 @@ func texts(errs []error) (all []string) {
 	return all
 }
 
-// conclude prints errors and warnings.
 func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	for _, w := range warnings {
 		say(stderr, "warning: "+w)
@@ -94,7 +88,6 @@ func conclude(stderr io.Writer, errs []error, warnings []string) error {
 	return failed(errors.Join(errs...))
 }
 
-// thresholdTable returns a heading and one line per threshold.
 func thresholdTable(thresholds []policy.Threshold) []byte {
 	rows := [][]string{thresholdHeading("SIGNAL")}
 	for _, t := range thresholds {
@@ -118,8 +111,7 @@ func thresholdRow(t policy.Threshold) []string {
 	return []string{string(t.Signal), t.Value.String(), kind, grace, reclaim}
 }
 
-// A layoutGroup is a group of layouts in which writable layers have the thresholds of the same
-// other filesystem.
+// A layoutGroup holds layouts in which writable layers share the thresholds of one other filesystem.
 type layoutGroup struct {
 	layout eviction.Layout
 	names  []string
@@ -167,8 +159,7 @@ func warnDropped(cfg *config.Config, thresholds []policy.Threshold) []string {
 	return warnings
 }
 
-// ownTable lists the custom signals, whose definitions are known only when their plugins run. It is
-// empty if there are none.
+// ownTable lists the custom signals, which only their plugins define. It is empty if there are none.
 func ownTable(cfg *config.Config) []byte {
 	var rows [][]string
 	for _, s := range cfg.CustomSignals() {

@@ -18,12 +18,12 @@ const kubeletsFile = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: RUNTIME
 kubeReserved: {memory: 500Mi, cpu: 100m}
-evictionHard: {memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}
+evictionHard: {memory.available: 100Mi, nodefs.available: 1%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}
 `
 
 // The same of a kubelet, as its /configz answers.
 const configz = `{"kubeletconfig": {"kubeReserved": {"memory": "500Mi", "cpu": "100m"}, "failCgroupV1": false, "containerRuntimeEndpoint": "RUNTIME", "evictionHard":
-	{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}}}`
+	{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}}}`
 
 // beside runs check beside a kubelet, on a node of which nothing can be read. RUNTIME is its socket.
 func beside(t *testing.T, kubelet string, more ...string) (got result, file string) {
@@ -35,7 +35,7 @@ func beside(t *testing.T, kubelet string, more ...string) (got result, file stri
 	return n.check(t, append([]string{"--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file}, more...)...), file
 }
 
-var ownThresholds = []string{"--eviction-hard", "memory.available<1Gi,pid.available<5%,nodefs.available<10%", "--eviction-soft", "memory.available<2Gi", "--eviction-soft-grace-period", "memory.available=1m30s"}
+var ownThresholds = []string{"--eviction-hard", "memory.available<1Gi,pid.available<5%,nodefs.available<1%", "--eviction-soft", "memory.available<2Gi", "--eviction-soft-grace-period", "memory.available=1m30s"}
 
 func TestCheckSaysHowItGetsAlongWithTheKubelet(t *testing.T) {
 	for name, more := range map[string][]string{"checkbeside.txt": nil, "checkbeside.json": {"--json"}} {
@@ -115,7 +115,7 @@ func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
 	testos.WriteFile(t, file, strings.Join(own, ""), 0o600)
-	got, _ := beside(t, kubeletsFile, "--config", file)
+	got, _ := beside(t, strings.Replace(kubeletsFile, "nodefs.available: 1%", "nodefs.available: 10%", 1), "--config", file)
 	_, settings, _ := strings.Cut(got.Out, "# The kubelet's settings that go with this configuration:\n")
 	if diff := cmp.Diff(strings.TrimPrefix(blocks[3], "yaml\n"), settings); diff != "" || got.Code != 0 {
 		t.Errorf("%s(-document +check):\n%s", got.Errors, diff)

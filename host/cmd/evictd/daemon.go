@@ -82,8 +82,7 @@ func newLog(to io.Writer, cfg *config.Config) *slog.Logger {
 	return log
 }
 
-// untilSignal returns a context that the first of ends cancels; a second one exits. The caller must
-// call stop.
+// untilSignal returns a context that the first of ends cancels; a second one exits. Call stop.
 func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger, exit func(int)) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	quit, watched := make(chan struct{}), make(chan struct{})

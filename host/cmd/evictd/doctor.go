@@ -21,16 +21,11 @@ func newDoctor() *cobra.Command {
 			"would not work here.",
 		Args: cobra.NoArgs,
 	}
-	flags := config.AddFlags(cmd.Flags())
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.LoadDaemon()
-		if err != nil {
-			return err
-		}
-		d := inspect.Diagnose(cmd.Context(), &cfg)
-		found := inspect.Run(cmd.Context(), inspect.Options{Config: &cfg, Version: version, Falls: store.Falls})
-		errs, ofDaemon := checkRunning(cmd.Context(), &cfg, found.Errors())
+	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
+		d := inspect.Diagnose(cmd.Context(), cfg)
+		found := inspect.Run(cmd.Context(), inspect.Options{Config: cfg, Version: version, Falls: store.Falls})
+		errs, ofDaemon := checkRunning(cmd.Context(), cfg, found.Errors())
 		warnings := slices.Concat(cfg.Warnings(), found.Warnings(), ofDaemon)
 		out := cmd.OutOrStdout()
 		if !*asJSON {
@@ -49,7 +44,7 @@ func newDoctor() *cobra.Command {
 			return err
 		}
 		return conclude(cmd.ErrOrStderr(), errs, nil)
-	}
+	})
 	return cmd
 }
 

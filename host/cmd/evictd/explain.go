@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +45,12 @@ func newExplain() *cobra.Command {
 		}
 		switch {
 		case *asJSON:
-			return explainJSON(cmd.OutOrStdout(), r)
+			whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
+			return printJSON(cmd.OutOrStdout(), struct {
+				*decision.Decision
+
+				WhatIf []whatif.Change `json:"whatIf,omitempty"`
+			}{r, whatIfs})
 		case *asSVG:
 			picture, err := tell.SVG(r)
 			if err != nil {
@@ -57,13 +61,4 @@ func newExplain() *cobra.Command {
 		return written(cmd.OutOrStdout().Write(tell.Text(r)))
 	}
 	return cmd
-}
-
-func explainJSON(to io.Writer, r *decision.Decision) error {
-	whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
-	return printJSON(to, struct {
-		*decision.Decision
-
-		WhatIf []whatif.Change `json:"whatIf,omitempty"`
-	}{r, whatIfs})
 }

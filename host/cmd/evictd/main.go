@@ -72,6 +72,18 @@ func defaultConfig(cmd *cobra.Command, _ []string) error {
 	return cmd.Flags().Set("config", ownFile)
 }
 
+// runWith makes cmd run with the configuration of the flags that it gets.
+func runWith(cmd *cobra.Command, run func(*cobra.Command, *config.Config) error) {
+	flags := config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.LoadDaemon()
+		if err != nil {
+			return err
+		}
+		return run(cmd, &cfg)
+	}
+}
+
 // The exit codes.
 const (
 	exitFine    = 0

@@ -157,7 +157,6 @@ func (s *view) text(now time.Time, ranking *decision.Decision, noRanking error) 
 	return slices.Concat(out...)
 }
 
-// thresholds returns a row for each threshold.
 func (s *view) thresholds(now time.Time) [][]string {
 	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
 	for _, t := range s.Thresholds {

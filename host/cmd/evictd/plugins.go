@@ -68,7 +68,6 @@ func daemonAddress(given *pflag.Flag, flags *config.Flags) (daemonAt, error) {
 	return daemonAt{cfg.ListenAddress, cfg.RunDir}, nil
 }
 
-// askPlugins returns the status of the daemon's plugins.
 func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, err error) {
 	err = ask(ctx, at, "/status", statusTimeout, &status)
 	if err == nil && status.Plugins == nil {
@@ -80,8 +79,7 @@ func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, er
 	return status, err
 }
 
-// checkRunning asks a daemon that runs with c for its plugins, and adds what is wrong with them to
-// what was found.
+// checkRunning asks a daemon that runs with c for its plugins, and adds their problems to found.
 func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []error, warnings []string) {
 	if !rundir.InUse(c.RunDir) || strings.HasSuffix(c.ListenAddress, ":0") { // the port is not known
 		return found, nil

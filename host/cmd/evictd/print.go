@@ -33,7 +33,6 @@ func sayOnce(stderr io.Writer) func(line string) {
 	}
 }
 
-// failed converts an error to a failure.
 func failed(err error) error {
 	if err != nil {
 		return failure{err}
@@ -44,7 +43,6 @@ func failed(err error) error {
 // written converts an error of writing to standard output to a failure.
 func written(_ int, err error) error { return failed(err) }
 
-// printJSON prints a document as indented JSON.
 func printJSON(w io.Writer, document any) error {
 	out := json.NewEncoder(printable.EscapeJSON(w))
 	out.SetEscapeHTML(false)
@@ -52,7 +50,6 @@ func printJSON(w io.Writer, document any) error {
 	return failed(out.Encode(document))
 }
 
-// printJSONLines prints documents, one per line.
 func printJSONLines[T any](w io.Writer, documents ...T) error {
 	out := json.NewEncoder(printable.EscapeJSON(w))
 	out.SetEscapeHTML(false)

@@ -33,25 +33,19 @@ func newProtectNode() *cobra.Command {
 			"rootDir and runtimeEndpoint.",
 		Args: cobra.NoArgs,
 	}
-	flags := config.AddFlags(cmd.Flags())
 	write := cmd.Flags().Bool("write", false, "write the drop-ins below /etc/systemd/system, and reload systemd, which puts them in force at once")
 	remove := cmd.Flags().Bool("remove", false, "remove the drop-ins that --write wrote, and reload systemd")
 	cmd.MarkFlagsMutuallyExclusive("write", "remove")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.LoadDaemon()
-		if err != nil {
-			return err
-		}
+	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
 		if *remove {
 			return failed(removeDropIns(cmd.Context(), nodefs.FS{Root: cfg.RootDir}))
 		}
-		return failed(protectNode(cmd.Context(), &cfg, cmd.OutOrStdout(), *write))
-	}
+		return failed(protectNode(cmd.Context(), cfg, cmd.OutOrStdout(), *write))
+	})
 	return cmd
 }
 
-// protectNode prints the drop-ins. It writes all of them or, if one would replace a file that is not
-// of evictd, none.
+// protectNode prints the drop-ins. It writes all or, if one would replace a file of others, none.
 func protectNode(ctx context.Context, c *config.Config, out io.Writer, write bool) error {
 	node := nodefs.FS{Root: c.RootDir}
 	plan, err := systemd.Plan(ctx, node, c.RuntimeEndpoint)

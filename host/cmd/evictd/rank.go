@@ -93,7 +93,6 @@ func askRanking(ctx context.Context, at daemonAt, s eviction.Signal) (*decision.
 	return ranking, nil
 }
 
-// explainNow describes each threshold.
 func explainNow(cmd *cobra.Command, address func() (daemonAt, error), asJSON bool) error {
 	at, err := address()
 	if err != nil {

@@ -102,8 +102,7 @@ func newReplay() *cobra.Command {
 	return cmd
 }
 
-// pluginsBeside returns the directory "plugins" beside this program, as in a build, else the
-// installed one.
+// pluginsBeside returns the directory "plugins" beside this program, as in a build, else the installed one.
 func pluginsBeside(executable func() (string, error)) string {
 	if self, err := executable(); err == nil {
 		dir := filepath.Join(filepath.Dir(self), "plugins")

@@ -40,8 +40,7 @@ type replayer struct {
 	say func(line string)
 }
 
-// A replayed holds the results for a file: a trace if it could be read, a replay if the manager
-// ran.
+// A replayed holds the trace of a file, if it could be read, and its replay, if the manager ran.
 type replayed struct {
 	file   string
 	trace  *replay.Trace
@@ -79,8 +78,7 @@ func (r *replayer) run(ctx context.Context, s *replay.Scenario) (_ *replay.Repla
 	return replay.Run(ctx, s, r.log.With("scenario", s.Name), r.starter(plugins, dir))
 }
 
-// scratchDir creates a directory below parent, or in /tmp if the paths of plugin sockets would be
-// too long there.
+// scratchDir creates a directory below parent, or in /tmp if paths of plugin sockets would be too long.
 func scratchDir(parent string) (string, error) {
 	const most = 38
 	if len(parent) > most {
@@ -181,8 +179,7 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 	}
 }
 
-// recordNames resolves the decisions named on a command line, with a unique name for each among the
-// files.
+// recordNames resolves decisions named on a command line. Each gets a unique name among the files.
 type recordNames struct {
 	store.Resolver
 

@@ -23,14 +23,9 @@ func newUninstallNode() *cobra.Command {
 			"nodeName and kubeconfig.",
 		Args: cobra.NoArgs,
 	}
-	flags := config.AddFlags(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.LoadDaemon()
-		if err != nil {
-			return err
-		}
-		return failed(uninstallNode(cmd.Context(), &cfg))
-	}
+	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
+		return failed(uninstallNode(cmd.Context(), cfg))
+	})
 	return cmd
 }
 

@@ -83,7 +83,6 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// run checks the plugin and prints the result.
 func (v *verification) run(cmd *cobra.Command, plugin string, check func(context.Context, string, conformance.Options) (conformance.Report, error)) (err error) {
 	v.NoTLS = !v.autoMTLS
 	if v.Timeout <= 0 {
@@ -143,7 +142,6 @@ func pluginConfig(file string) ([]byte, error) {
 	return config, nil
 }
 
-// confine sets the plugin's confinement, if requested.
 func (v *verification) confine(warnings io.Writer) error {
 	if v.user == "" && v.memoryLimit == "" {
 		return nil

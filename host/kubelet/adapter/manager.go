@@ -27,7 +27,6 @@ const sourceSummary = "summary"
 // A Manager runs evictd in place of a kubelet's eviction manager.
 type Manager struct{ of *host.Embedded }
 
-// log returns the kubelet's log.
 func log() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background().WithName("evictd"))) }
 
 // New returns the Manager of a kubelet. The error lists every problem.
@@ -59,7 +58,6 @@ func New(k Kubelet) (*Manager, error) {
 	return &Manager{of}, nil
 }
 
-// summary returns the kubelet's current stats summary.
 func (k *Kubelet) summary(ctx context.Context) ([]byte, error) {
 	s, err := k.Summary.Get(ctx, true)
 	if err != nil {

@@ -103,7 +103,6 @@ func ofVersion(mod, kubelets []byte, is, version string) []byte {
 	return out.Bytes()
 }
 
-// required returns the version that this module requires.
 func required(ctx context.Context) (string, error) {
 	text, err := goCommand(ctx, "list", "-m", "-f", "{{.Version}}", kubernetes)
 	return strings.TrimSpace(string(text)), err

@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // prefix is prepended to renamed functions.
@@ -39,13 +38,9 @@ func rename(name string, source []byte, functions []string) ([]byte, error) {
 	for _, id := range at {
 		// The positions of the set's only file begin at 1.
 		start := int(id.Pos()) - 1
-		out = slices.Concat(out[:start], []byte(renamed(id.Name)), out[start+len(id.Name):])
+		out = slices.Concat(out[:start], []byte(prefix+strings.ToUpper(id.Name[:1])+id.Name[1:]), out[start+len(id.Name):])
 	}
 	return out, nil
-}
-
-func renamed(name string) string {
-	return prefix + string(unicode.ToUpper(rune(name[0]))) + name[1:]
 }
 
 // declared returns the name in the declaration of a function or method, nil if there is none.

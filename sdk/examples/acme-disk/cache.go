@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -25,7 +26,7 @@ const batch = 4096
 func (s *scratch) dropCache(ctx context.Context, req eviction.ReclaimRequest, progress func(eviction.Reclaimed)) (eviction.Reclaimed, error) {
 	set := s.current.Load()
 	if set == nil {
-		return eviction.Reclaimed{}, errNotConfigured
+		return eviction.Reclaimed{}, sdk.ErrNotConfigured
 	}
 	percent, enough, err := set.availablePercent(req.Signal)
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
-
-var errNotConfigured = errors.New("not configured yet: Configure comes first")
 
 // scratch is the disk that pods write to. Calls run at the same time; each takes
 // the settings once and stays with them.
@@ -62,7 +61,7 @@ func (s *settings) complete(node eviction.NodeFacts) error {
 func (s *scratch) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	set := s.current.Load()
 	if set == nil {
-		return eviction.ObserveReply{}, errNotConfigured
+		return eviction.ObserveReply{}, sdk.ErrNotConfigured
 	}
 	room, err := set.room()
 	if err != nil {

@@ -69,8 +69,6 @@ type spare struct {
 	current atomic.Pointer[settings]
 }
 
-var errNotConfigured = errors.New("not configured yet: Configure comes first")
-
 // settings hold a valid configuration and what was made of it.
 type settings struct {
 	fs       nodefs.FS

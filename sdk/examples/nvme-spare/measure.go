@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -21,7 +22,7 @@ import (
 func (p *spare) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	s := p.current.Load()
 	if s == nil {
-		return errNotConfigured
+		return sdk.ErrNotConfigured
 	}
 	b := new(nodefs.Buffer)
 	for i := range req.Pods {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -20,7 +21,7 @@ import (
 func (p *spare) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	s := p.current.Load()
 	if s == nil {
-		return eviction.ObserveReply{}, errNotConfigured
+		return eviction.ObserveReply{}, sdk.ErrNotConfigured
 	}
 	var reply eviction.ObserveReply
 	for _, asked := range req.Signals {

@@ -15,8 +15,7 @@ import (
 // protocol's constant, which a test of package sdk checks: importing it would delay init.
 const Cookie = "EVICTD_PLUGIN_COOKIE"
 
-// kept is the original standard output of the process, nil if it was not redirected. It is never
-// closed.
+// kept is the original standard output, nil if it was not redirected. It is never closed.
 var kept = take()
 
 // Handshake returns the original standard output of the process.
@@ -27,8 +26,7 @@ func Handshake() *os.File {
 	return kept
 }
 
-// take moves standard output to another descriptor, which no print uses, and replaces it by
-// standard error.
+// take moves standard output to another descriptor, which no print uses; prints go to standard error.
 func take() *os.File {
 	if os.Getenv(Cookie) == "" {
 		return nil

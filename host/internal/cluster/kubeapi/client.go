@@ -32,14 +32,11 @@ import (
 )
 
 const (
-	// queriesPerSecond and burst are far above what a node needs, and protect the API server from a
-	// bug.
+	// queriesPerSecond and burst are far above what a node needs: they protect the API server from a bug.
 	queriesPerSecond, burst = 20, 50
-	// writeTimeout bounds a write. An API server answers in milliseconds; with a slow etcd it takes
-	// seconds.
+	// writeTimeout bounds a write. It takes milliseconds, or seconds with a slow etcd.
 	writeTimeout = 10 * time.Second
-	// nodesPerPage bounds the nodes of one answer, goneEvery is the interval for checking that a
-	// deleted object is gone.
+	// nodesPerPage bounds the nodes of one answer. Each goneEvery a deleted object is looked for.
 	nodesPerPage, goneEvery = 100, time.Second
 	// maxFileBytes bounds a kubeconfig, certificate or token file, generously.
 	maxFileBytes = 1 << 20

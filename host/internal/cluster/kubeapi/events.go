@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 )
 
 // Events returns a client for core events that client-go's recorder can write to
@@ -19,27 +20,23 @@ type Events struct {
 
 // Create sends a new event.
 func (e *Events) Create(event *v1.Event) (*v1.Event, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
-	defer cancel()
-	created := &v1.Event{}
-	err := e.client.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Into(created)
-	return created, err
+	return e.send(e.client.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event))
 }
 
 // Patch updates the count of an event that was sent before.
 func (e *Events) Patch(event *v1.Event, data []byte) (*v1.Event, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
-	defer cancel()
-	patched := &v1.Event{}
-	err := e.client.current().core.Patch(types.StrategicMergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(data).Do(ctx).Into(patched)
-	return patched, err
+	return e.send(e.client.current().core.Patch(types.StrategicMergePatchType).Namespace(event.Namespace).Resource("events").Name(event.Name).Body(data))
 }
 
 // Update replaces an event that was sent before. The recorder patches instead.
 func (e *Events) Update(event *v1.Event) (*v1.Event, error) {
+	return e.send(e.client.current().core.Put().Namespace(event.Namespace).Resource("events").Name(event.Name).Body(event))
+}
+
+func (e *Events) send(request *rest.Request) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
-	updated := &v1.Event{}
-	err := e.client.current().core.Put().Namespace(event.Namespace).Resource("events").Name(event.Name).Body(event).Do(ctx).Into(updated)
-	return updated, err
+	answered := &v1.Event{}
+	err := request.Do(ctx).Into(answered)
+	return answered, err
 }

@@ -28,8 +28,7 @@ func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (wat
 	return c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
 }
 
-// ofNode selects the pods of this node: node credentials permit no others, and a large cluster has
-// many.
+// ofNode selects the pods of this node: its credentials permit no others, and a cluster has many.
 func (c *Client) ofNode(options metav1.ListOptions) *metav1.ListOptions {
 	options.FieldSelector = fields.OneTermEqualSelector(podNode, c.options.NodeName).String()
 	return &options

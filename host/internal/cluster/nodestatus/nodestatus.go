@@ -111,7 +111,6 @@ func (k *Keeper) Set(conditions []eviction.Condition) {
 	}
 }
 
-// taintsOf returns the keys of the taints for conditions.
 func (k *Keeper) taintsOf(conditions []eviction.Condition) []string {
 	if k.level != Taints {
 		return nil

@@ -69,7 +69,6 @@ var always = []permission{
 	{"patch", "events", "", "an event that is repeated is not counted", true},
 }
 
-// needs returns the permissions required by the configuration.
 func (o Options) needs() []permission {
 	needs := slices.Clone(always)
 	if o.Conditions {
@@ -117,8 +116,7 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// dryRun evicts one of the evictable pods in a dry run, and then tries a write that is not an
-// eviction.
+// dryRun evicts a pod in a dry run, and then tries a write that is not an eviction.
 func (o Options) dryRun(ctx context.Context) (warnings []string, err error) {
 	pods := slices.DeleteFunc(slices.Clone(o.Pods), func(p *v1.Pod) bool { return !mayGo(p) })
 	if len(o.Pods) == 0 {

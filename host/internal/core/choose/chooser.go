@@ -110,6 +110,8 @@ type Request struct {
 	Ending func(uid string) bool
 	// Veto protects pods that a custom ranker leaves out.
 	Veto bool
+	// MeasureOn measures pods again that may use more than the first one. It takes time.
+	MeasureOn bool
 	// Budget bounds the wait for custom plugins.
 	Budget *observe.Budget
 	// List lists the pods.
@@ -212,7 +214,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget, c.whole(pin, &r)}
 	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
-	if c.measureOn(ctx, how, m, out.Candidates) {
+	if r.MeasureOn && c.measureOn(ctx, how, m, out.Candidates) {
 		first = eviction.Ranking{}
 	}
 	if old := c.usage.remember(m, out.Candidates, time.Now()); old != nil {
@@ -271,9 +273,12 @@ func (c *Chooser) noFigures(m *measured, s eviction.Signal) error {
 
 // whole returns what contains a pod's use of the signal: the machine's by the host itself, else the
 // capacity if the built-in plugin observes it, since a custom observer may have a unit of its own. A
-// limit that was lowered below the use counts as that.
+// limit that was lowered below the use counts as that. Inside a kubelet its figures stand.
 func (c *Chooser) whole(pin *registry.Pin, r *Request) (whole eviction.Whole) {
 	s, o := r.Threshold.Signal, r.Observation
+	if c.SourceStands == observe.Forever {
+		return whole
+	}
 	if c.Fallback != nil {
 		whole = c.Fallback.Whole(s)
 	}

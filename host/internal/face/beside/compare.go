@@ -59,8 +59,7 @@ type comparison struct {
 	findings     []Finding
 }
 
-// signals returns the signals with a threshold on either side: the kubelet's in their order, then
-// vendors' by name.
+// signals returns the signals with a threshold: the kubelet's in their order, then vendors' by name.
 func (c *comparison) signals() []eviction.Signal {
 	has := maps.Clone(c.ours)
 	maps.Copy(has, c.theirs)
@@ -232,7 +231,6 @@ func (s scale) rest(hard *policy.Value, reserved resource.Quantity) string {
 	return mebi(rest.Value())
 }
 
-// mebi formats bytes in MiB.
 func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 
 // restart reports what happens if the kubelet starts while a condition holds: running pods go
@@ -258,7 +256,6 @@ func (c *comparison) restart() {
 	}
 }
 
-// list formats the thresholds of l.
 func list(l levels) string {
 	var all []string
 	for _, t := range []*policy.Threshold{l.soft, l.hard} {

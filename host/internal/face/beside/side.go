@@ -76,8 +76,7 @@ func (n Node) scale(s eviction.Signal) scale {
 	return scale{c, ok && c > 0}
 }
 
-// compare is like cmp.Compare, but returns false if only one value is a percentage and its base is
-// unknown.
+// compare is like cmp.Compare, but false if only one is a percentage and its base is unknown.
 func (s scale) compare(a, b policy.Value) (int, bool) {
 	if order, known := a.Compare(b); known || !s.known {
 		return order, known

@@ -69,7 +69,6 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// in returns the field's value in a struct.
 func (f field) in(s reflect.Value) reflect.Value { return s.Field(f.index) }
 
 // want describes a valid value, for the end of an error.
@@ -80,7 +79,6 @@ func (f field) want() string {
 	return f.kind.wants[0]
 }
 
-// flag returns the name of the field's flag.
 func (f field) flag() string { return kebab(f.name) }
 
 func kebab(name string) string {

@@ -71,7 +71,6 @@ func respell(fs *pflag.FlagSet, name, former string) {
 	defined.NoOptDefVal = now.NoOptDefVal
 }
 
-// apply applies the flags over the files.
 func (f *Flags) apply(c *Config) {
 	to := reflect.ValueOf(c).Elem()
 	for _, row := range tables[to.Type()] {

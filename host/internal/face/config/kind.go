@@ -194,7 +194,6 @@ func validSignal(name string) bool {
 	return builtin || s.ValidCustom() == nil
 }
 
-// validPluginName reports whether name is a possible file name of a plugin.
 func validPluginName(name string) bool {
 	return name != "" && len(name) <= maxFileName && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") &&
 		!strings.Contains(name, "/") && !strings.ContainsFunc(name, control)

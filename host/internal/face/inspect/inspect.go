@@ -132,6 +132,7 @@ var probes = []probe{
 	{"container runtime", watchEvery, false, 2 * deadline, tryRuntime},
 	{"layout of the filesystems", watchEvery, false, deadline, tryLayout},
 	{"capacity", watchEvery, false, deadline, tryCapacity},
+	{"thresholds", 0, false, deadline, tryThresholds},
 	{"kubelet's directories", watchOften, false, deadline, tryPodDirs},
 	{Filesystems, watchOften, false, deadline, tryFilesystems},
 	{"cgroups", 0, false, deadline, tryCgroups},

@@ -98,9 +98,9 @@ func TestCheckSaysWhichCgroupLimitsTheNode(t *testing.T) {
 		testos.Put(t, filepath.Join(root, name), text, 0o600)
 	}
 	cfg := config.Default()
-	cfg.RootDir = root
-	all := run(t.Context(), Options{Config: &cfg, left: new(hang.Left)}, func(p probe) bool { return p.name == "capacity" })
-	for _, want := range []string{"memory.available is counted below the limit of /, 9Gi,", "pid.available is counted below the limit of /, 2048,"} {
+	cfg.RootDir, cfg.EvictionHard = root, map[string]string{"pid.available": "1k", "memory.available": "100Mi"}
+	all := run(t.Context(), Options{Config: &cfg, left: new(hang.Left)}, func(p probe) bool { return p.name == "capacity" || p.name == "thresholds" })
+	for _, want := range []string{"pid.available<1k is met now: 8 available of 2048", "memory.available is counted below the limit of /, 9Gi,", "pid.available is counted below the limit of /, 2048,"} {
 		if !strings.Contains(strings.Join(all.Advice(), "\n"), want) {
 			t.Errorf("%q, want %q", all.Advice(), want)
 		}

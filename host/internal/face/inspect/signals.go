@@ -51,6 +51,23 @@ func tryCapacity(ctx context.Context, n *node, f *Findings) {
 	f.limited(reader.Observe(ctx, []eviction.Signal{eviction.AllocatableMemoryAvailable})[0])
 }
 
+// tryThresholds reports the thresholds that are met now, as far as the host can read their signals.
+func tryThresholds(ctx context.Context, n *node, f *Findings) {
+	if n.c.Source != config.SourceNative {
+		return
+	}
+	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
+	for _, t := range n.thresholds {
+		if !reader.Reads(t.Signal) {
+			continue
+		}
+		o := reader.Observe(ctx, []eviction.Signal{t.Signal})[0]
+		if limit := t.Amount(o.Capacity); o.State == eviction.Observed && limit.CmpInt64(o.Available) > 0 {
+			f.add(Advice, "%s is met now: %s available of %s", t, amount(t.Signal, o.Available), amount(t.Signal, o.Capacity))
+		}
+	}
+}
+
 // limited reports a cgroup above the signal's own whose limit is the closest.
 func (f *Findings) limited(o eviction.Observation) {
 	for _, c := range o.Components {

@@ -78,7 +78,6 @@ func describe(m *Metrics, r registrar) {
 	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
 }
 
-// A registrar creates registered metrics.
 type registrar struct{ promauto.Factory }
 
 func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -31,8 +31,7 @@ type Limits struct {
 	Total, PerPeer int
 	// Peer identifies the peer of a connection. On an error the connection is closed at once.
 	Peer func(net.Conn) (string, error)
-	// Request bounds how long a client may take to send a request, Answer how long to read the
-	// response.
+	// Request bounds how long a client may send a request, Answer how long it may read the response.
 	Request, Answer time.Duration
 	// HeaderBytes bounds a request's header.
 	HeaderBytes int
@@ -56,7 +55,6 @@ type Connections struct {
 	tell   rate.Sometimes
 }
 
-// A connection holds the state of an open connection.
 type connection struct {
 	peer string
 	// busy: a request is under way, and would be lost with the connection.
@@ -116,8 +114,7 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
 	return true
 }
 
-// socket returns the connection below TLS: closing TLS writes to it, and could wait for a peer that
-// does not read.
+// socket returns the connection below TLS: closing TLS could wait for a peer that does not read.
 func socket(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -125,7 +122,6 @@ func socket(conn net.Conn) net.Conn {
 	return conn
 }
 
-// hangUp closes all open connections.
 func (c *Connections) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

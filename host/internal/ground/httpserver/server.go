@@ -142,8 +142,7 @@ func onlyLocalNames(h http.Handler) http.Handler {
 	})
 }
 
-// localName reports whether a request's Host is this machine. Old programs send none, browsers
-// always do.
+// localName reports whether a request's Host is this machine. Old programs send none, unlike browsers.
 func localName(hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -21,8 +21,7 @@ import (
 	"github.com/evictd/evictd/shared/hang"
 )
 
-// pseudo lists filesystems whose regular files are special: reading one may block, never end or
-// change the machine.
+// pseudo lists filesystems where reading a regular file may block, never end or change the machine.
 var pseudo = []uint32{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
 	unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC,

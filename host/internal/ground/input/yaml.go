@@ -25,8 +25,7 @@ var (
 const (
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
-	// nodeBytes is charged for each node in addition to its text: decoded values take many times as
-	// much memory as JSON.
+	// nodeBytes is charged for each node beside its text: decoded values take far more memory than JSON.
 	nodeBytes = 64
 
 	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"

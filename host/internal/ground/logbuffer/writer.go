@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// maxKept bounds the log that is kept while it cannot be written, in bytes: some thousand
-	// lines.
+	// maxKept bounds in bytes the log that is kept while it cannot be written: some thousand lines.
 	maxKept = 1 << 20
-	// retryAfter is when kept lines are retried without a new line, which on a quiet node may take
-	// hours.
+	// retryAfter is when kept lines are retried without a new one, which may take hours on a quiet node.
 	retryAfter = 5 * time.Second
 	// closeTimeout bounds writing the last lines.
 	closeTimeout = time.Second

@@ -57,8 +57,7 @@ const (
 	maxShown = 80
 )
 
-// Clip returns err with its text limited to one short line that is safe for a terminal. nil stays
-// nil.
+// Clip returns err with its text as one short line that is safe for a terminal; nil stays nil.
 func Clip(err error) error {
 	if err == nil {
 		return nil
@@ -83,8 +82,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// ClipAll joins at most most errors, each clipped, and the number of the rest. It ignores nil
-// errors.
+// ClipAll joins at most most errors, each clipped, and the number of the rest. It ignores nil.
 func ClipAll(errs []error, most int) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	var clipped []error
@@ -98,7 +96,6 @@ func ClipAll(errs []error, most int) error {
 	return errors.Join(clipped...)
 }
 
-// clippedError is an error with a different text.
 type clippedError struct {
 	text string
 	err  error

@@ -36,8 +36,7 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Check returns why text must not be passed to the library. It does not check that text is an
-// amount.
+// Check returns why text must not be passed to the library, which then checks that it is an amount.
 func Check(text string) error {
 	text = strings.TrimSpace(text)
 	if len(text) > maxLength {
@@ -149,8 +148,7 @@ func at(t reflect.Type, opened json.Delim, key string) reflect.Type {
 	}
 }
 
-// field returns the type of the struct field that encoding/json uses for key, also in embedded
-// structs.
+// field returns the type of the field that encoding/json uses for key, also in embedded structs.
 func field(t reflect.Type, key string) reflect.Type {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

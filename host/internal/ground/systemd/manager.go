@@ -14,8 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// startEvery is the interval of notifications during the start, for a service manager without a
-// watchdog.
+// startEvery is the interval of notifications during the start, if there is no watchdog.
 const startEvery = 20 * time.Second
 
 // mostHeldUp bounds the silence of the loop that a shortage of memory excuses.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -49,7 +48,10 @@ func checkObservations(asked []eviction.Signal, ownsLayout, relayed bool, reply 
 			errs = append(errs, fmt.Errorf("%s: %s", o.Signal, bad))
 			o = eviction.Observation{Signal: o.Signal, Err: eviction.ErrInvalidReply.Error() + ": " + bad}
 		}
-		tidyObservation(&o)
+		o.Err = shorten(o.Err, maxReasonBytes)
+		for i := range o.Components {
+			o.Components[i].Name = shorten(o.Components[i].Name, maxNameBytes)
+		}
 		kept = append(kept, o)
 	}
 	reply.Observations = kept
@@ -78,23 +80,12 @@ const (
 	maxReasonBytes = 1 << 10
 )
 
-// tidyObservation clips texts.
-func tidyObservation(o *eviction.Observation) {
-	o.Err = shorten(o.Err, maxReasonBytes)
-	for i := range o.Components {
-		o.Components[i].Name = shorten(o.Components[i].Name, maxNameBytes)
-	}
-}
-
 // shorten cuts s at a character boundary. The result does not keep the rest in memory.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return strings.Clone(s[:most])
+	return strings.Clone(strings.ToValidUTF8(s[:most], ""))
 }
 
 // checkRanking checks that each entry is a different one of n pods, whose uids at returns, and
@@ -114,8 +105,7 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 			return fmt.Errorf("%w: pod uid %.64q is in the ranking twice", eviction.ErrInvalidReply, uid)
 		}
 		open[uid] = false
-		// Copy, because a substring in the history would keep the whole message in memory, which
-		// may be megabytes.
+		// Copy: a substring in the history would keep the whole message in memory, perhaps megabytes.
 		ranked[i] = eviction.Ranked{UID: strings.Clone(uid), Reason: strings.Clone(shorten(ranked[i].Reason, maxReasonBytes))}
 	}
 	return nil

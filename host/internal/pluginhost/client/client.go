@@ -21,8 +21,7 @@ import (
 var errNoProgress = fmt.Errorf("no progress: %w", context.DeadlineExceeded)
 
 const (
-	// mostWakes bounds the wakes per second of a plugin. The host reacts to at most twenty per
-	// second anyway.
+	// mostWakes bounds the wakes per second of a plugin. The host reacts to twenty at most.
 	mostWakes = 500
 	// mostProgress bounds the progress messages per second of a reclaim step.
 	mostProgress = 10_000
@@ -66,8 +65,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// A Client calls one process of a plugin, or an in-process plugin. It has the methods of all
-// capabilities.
+// A Client calls one process of a plugin, or an in-process plugin, with all its capabilities.
 type Client struct {
 	Config
 
@@ -145,7 +143,6 @@ func (c *Client) conclude(kind string, err error, took, limit time.Duration) err
 	return err
 }
 
-// count records whether a call was answered.
 func (c *Client) count(kind string, v verdict) {
 	c.mu.Lock()
 	tooMany := c.misses.add(kind, v)
@@ -201,7 +198,6 @@ func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	})
 }
 
-// measure makes one call that measures pods.
 func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false

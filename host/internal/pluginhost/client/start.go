@@ -81,8 +81,7 @@ func NewAsked() *Asked {
 	return a
 }
 
-// probeTries bounds the attempts to probe a new process: with the summary as the source, a pass may
-// end during the answer.
+// probeTries bounds the probes of a new process: a pass, and its summary, may end during the answer.
 const probeTries = 3
 
 // Probe lets a new process observe its signals once. It fails if the new process cannot observe a

@@ -20,8 +20,6 @@ const (
 	// maxTextBytes bounds the logged part of a line that is not in hclog's format, and the kept
 	// part of any line.
 	maxTextBytes = 2 << 10
-	// tailLines is the number of lines logged with a failed start.
-	tailLines = 3
 	// maxLinesPerSecond and maxBytesPerSecond are more than a plugin needs, and little enough for
 	// the host's log if it floods it.
 	maxLinesPerSecond = 200
@@ -31,7 +29,8 @@ const (
 // A Log passes a plugin's output on to the host's log and keeps its last lines, also after the end
 // of the process.
 type Log struct {
-	kept launch.Log
+	launch.Log
+
 	log  *slog.Logger
 	name string
 
@@ -61,8 +60,7 @@ func (l *Log) Line(line []byte, cut bool) {
 	}
 }
 
-// pass logs a record at its level. Its fields are in a group, so that a plugin cannot fake the
-// host's.
+// pass logs a record at its level. A group keeps its fields from faking those of the host.
 func (l *Log) pass(r record) {
 	log := l.log.Info
 	switch r.level {
@@ -100,7 +98,7 @@ func clip(line []byte, cut bool) string {
 
 // keep keeps a line and reports whether it may also be logged, with size bytes.
 func (l *Log) keep(line string, size int) bool {
-	l.kept.Add(line)
+	l.Add(line)
 	now := time.Now()
 	if !l.lines.AllowN(now, 1) || !l.bytes.AllowN(now, size) {
 		l.dropped.Add(1)
@@ -114,15 +112,6 @@ func (l *Log) keep(line string, size int) bool {
 	}
 	return true
 }
-
-// Mark returns the current end of the output, for Since.
-func (l *Log) Mark() int { return l.kept.Mark() }
-
-// Since returns the last few lines written after mark, preceded by the reason of a crash.
-func (l *Log) Since(mark int) []string { return l.kept.Since(mark, tailLines) }
-
-// Last returns all kept lines, oldest first.
-func (l *Log) Last() []string { return l.kept.Last(launch.KeptLines) }
 
 // A record is one line of hclog's JSON format.
 type record struct {

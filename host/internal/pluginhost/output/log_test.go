@@ -87,13 +87,13 @@ func TestALogKeepsTheLastLines(t *testing.T) {
 	l.Line([]byte("two"), false)
 	mark := l.Mark()
 	l.Line([]byte("three"), false)
-	if got := len(l.Last()); got != launch.KeptLines {
+	if got := len(l.Last(launch.KeptLines)); got != launch.KeptLines {
 		t.Errorf("%d lines kept, want %d", got, launch.KeptLines)
 	}
-	if diff := cmp.Diff([]string{"one", "two", "three"}, l.kept.Last(3)); diff != "" {
+	if diff := cmp.Diff([]string{"one", "two", "three"}, l.Last(3)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"three"}, l.Since(mark)); diff != "" {
+	if diff := cmp.Diff([]string{"three"}, l.Since(mark, 1)); diff != "" {
 		t.Error(diff)
 	}
 	if got := strings.Count(out.String(), "\n"); got > 2*maxLinesPerSecond {

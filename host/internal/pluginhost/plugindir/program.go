@@ -131,8 +131,7 @@ func hashOf(file *os.File, w io.Writer) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// truncated reports whether an ELF file is shorter than its headers claim. It checks nothing else:
-// the kernel does.
+// truncated reports whether an ELF file is shorter than its headers claim. The kernel checks the rest.
 func truncated(r io.ReaderAt, size int64) bool {
 	magic := make([]byte, min(size, int64(len(elf.ELFMAG))))
 	if _, err := r.ReadAt(magic, 0); err != nil || !bytes.HasPrefix([]byte(elf.ELFMAG), magic) {

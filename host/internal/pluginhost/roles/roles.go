@@ -94,8 +94,7 @@ func Of(r *registry.Registry, name string, in Layouts) []Served {
 	return all
 }
 
-// reached lists p's offers, followed by those that it serves under other signals of the same
-// filesystem.
+// reached lists p's offers, then those that it serves under other signals of the same filesystem.
 func (in Layouts) reached(p *eviction.Plugin) []offer {
 	all := offers(p)
 	for _, sig := range eviction.BuiltinSignals() {
@@ -110,7 +109,6 @@ func (in Layouts) reached(p *eviction.Plugin) []offer {
 	return all
 }
 
-// roleOf returns the role of p for the offer o.
 func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 	who := r.Serving(in.Now, o.signal, o.capability)
 	role := Role{Capability: o.capability.String(), Layouts: layoutsOf(r, p.Instance, o, in)}
@@ -143,8 +141,7 @@ func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 	return role
 }
 
-// layoutsOf returns the layouts in which i is in charge of o, nil if that does not depend on the
-// layout.
+// layoutsOf returns the layouts in which i is in charge of o, nil if all are alike.
 func layoutsOf(r *registry.Registry, i *registry.Instance, o offer, in Layouts) []string {
 	first := func(l eviction.Layout) *registry.Instance {
 		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {

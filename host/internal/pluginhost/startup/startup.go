@@ -22,11 +22,6 @@ const (
 	Over
 )
 
-var phaseNames = [...]string{"completing", "ready", "launching", "launched", "configuring", "ending", "over"}
-
-// String implements fmt.Stringer.
-func (p Phase) String() string { return phaseNames[p] }
-
 // A Turn is the attempt's place among the starts that are staggered.
 type Turn int
 
@@ -37,11 +32,6 @@ const (
 	Holds
 	Passed
 )
-
-var turnNames = [...]string{"waits", "holds", "passed"}
-
-// String implements fmt.Stringer.
-func (t Turn) String() string { return turnNames[t] }
 
 // A State is the state of an attempt between two events. The zero value is the initial one.
 type State struct {
@@ -72,14 +62,6 @@ const (
 	Failed
 )
 
-var eventNames = [...]string{
-	"turnBegins", "turnEnds", "fileCompletes", "launchBegins", "launchSucceeds", "configureBegins", "configureSucceeds", "serviceBegins",
-	"serviceDenied", "becomesStale", "failed",
-}
-
-// String implements fmt.Stringer.
-func (e Event) String() string { return eventNames[e] }
-
 // An Action is the consequence of an event.
 type Action int
 
@@ -95,11 +77,6 @@ const (
 	// Conclude ends the attempt.
 	Conclude
 )
-
-var actionNames = [...]string{"none", "cancel", "admit", "discard", "conclude"}
-
-// String implements fmt.Stringer.
-func (a Action) String() string { return actionNames[a] }
 
 // Next returns the state after an event, and the action to perform.
 func Next(s State, e Event) (State, Action) {

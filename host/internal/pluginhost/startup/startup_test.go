@@ -16,6 +16,25 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
 
+// The names that testdata has.
+var (
+	phaseNames = [...]string{"completing", "ready", "launching", "launched", "configuring", "ending", "over"}
+	turnNames  = [...]string{"waits", "holds", "passed"}
+	eventNames = [...]string{
+		"turnBegins", "turnEnds", "fileCompletes", "launchBegins", "launchSucceeds", "configureBegins", "configureSucceeds", "serviceBegins",
+		"serviceDenied", "becomesStale", "failed",
+	}
+	actionNames = [...]string{"none", "cancel", "admit", "discard", "conclude"}
+)
+
+func (p Phase) String() string { return phaseNames[p] }
+
+func (t Turn) String() string { return turnNames[t] }
+
+func (e Event) String() string { return eventNames[e] }
+
+func (a Action) String() string { return actionNames[a] }
+
 // String returns s as testdata has it.
 func (s State) String() string {
 	text := s.Phase.String() + " " + s.Turn.String()

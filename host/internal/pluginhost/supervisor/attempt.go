@@ -19,9 +19,10 @@ import (
 const (
 	swapPause     = 5 * time.Second
 	mostSwapPause = 5 * time.Minute
-	// mostDoublings bounds how often the time limits of a start are doubled: the handshake then has
-	// 80 s.
+	// mostDoublings bounds how often the time limits of a start are doubled: a handshake then has 80 s.
 	mostDoublings = 3
+	// tailLines is the number of lines of output that are logged with a failed start.
+	tailLines = 3
 )
 
 // attempt begins to start a plugin, beside the serving process if there is one.
@@ -47,8 +48,7 @@ func (c *controller) attempt(p *plugin) {
 	})
 }
 
-// move applies an event to an attempt and performs the resulting action. why is the reason if the
-// event ends the attempt.
+// move applies an event to an attempt and acts on it. why is the reason if that ends the attempt.
 func (c *controller) move(p *plugin, a *attempt, e startup.Event, why error) {
 	var do startup.Action
 	a.State, do = startup.Next(a.State, e)
@@ -76,7 +76,6 @@ func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	}
 }
 
-// launch starts the process of an attempt.
 func (c *controller) launch(p *plugin, a *attempt) {
 	c.move(p, a, startup.LaunchBegins, nil)
 	if p.serving == nil {
@@ -113,7 +112,11 @@ func (c *controller) launched(p *plugin, a *attempt, proc *process, err error) {
 		case <-proc.gone:
 			return func() {}
 		}
-		return func() { c.exited(p, proc) }
+		return func() {
+			if p.serving == proc {
+				c.takeOut(p, proc.died(), false)
+			}
+		}
 	})
 	c.move(p, a, startup.LaunchSucceeds, errOutdated)
 }
@@ -212,7 +215,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	}
 	reported := hostFault(err) && p.lastError != nil && p.lastError.Error() == err.Error()
 	if !harmless(err) && !reported {
-		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
+		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark, tailLines))
 	}
 	if p.first && c.insiders.has(p.Name, a.seen) {
 		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
@@ -233,7 +236,7 @@ func (c *controller) notReplaced(p *plugin, a *attempt, err error) {
 		return
 	}
 	p.replacing(Refused, err)
-	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark))
+	c.Log.Error("plugin was not replaced, the former process stays", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark, tailLines))
 	switch {
 	case p.changedFile: // the next attempt starts at once
 	case strained(err):
@@ -267,8 +270,7 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 	}
 }
 
-// standBy moves a plugin behind all others that offer the same, for a while. It does not affect
-// pinned registries.
+// standBy moves a plugin behind all others for a while, but not in pinned registries.
 func (c *controller) standBy(p *plugin) {
 	c.Log.Warn("plugin answers too slowly and is asked after all others", "plugin", p.Name, "cost", p.slowness.Cost.String(),
 		"within", client.SlowWindow.String(), "for", client.StandbyFor.String())

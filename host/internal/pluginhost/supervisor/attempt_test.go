@@ -152,9 +152,8 @@ type mortal struct {
 
 func (m *mortal) end()                    { m.once.Do(func() { close(m.exit) }) }
 func (m *mortal) exited() <-chan struct{} { return m.exit }
-func (m *mortal) crashed() string         { return m.ending() }
 
-func (m *mortal) ending() string {
+func (m *mortal) ending(time.Duration) string {
 	select {
 	case <-m.exit:
 		return "exit status 3"

@@ -57,8 +57,7 @@ func (c *catalog) warnUnknown() {
 	}
 }
 
-// replaced records that another file has replaced the plugin's. Its history of crashes and slowness
-// starts over.
+// replaced starts the history of crashes and slowness over: another file has replaced the plugin's.
 func (c *catalog) replaced(p *plugin) {
 	if p.slowness.Standby() {
 		c.Metrics.PluginStandby(p.Name, false)
@@ -78,7 +77,6 @@ func (c *catalog) released() {
 	}
 }
 
-// registry returns the registry for the current state.
 func (c *catalog) registry() *registry.Registry {
 	var all []registry.Plugin
 	for _, p := range c.sorted() {
@@ -118,13 +116,11 @@ func (c *catalog) outdated(proc *process) bool {
 	return !c.insiders.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
-// forget removes a plugin whose file is gone.
 func (c *catalog) forget(p *plugin) {
 	delete(c.plugins, p.Name)
 	c.Metrics.PluginGone(p.Name)
 }
 
-// noteUndead records a process that could not be killed.
 func (c *catalog) noteUndead(p *plugin, err error) {
 	if undead, ok := errors.AsType[undeadError](err); ok {
 		c.Log.Error("plugin cannot be ended", "plugin", p.Name, "error", undead)
@@ -132,12 +128,10 @@ func (c *catalog) noteUndead(p *plugin, err error) {
 	}
 }
 
-// request returns the configuration of a plugin.
 func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
 	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
 }
 
-// snapshot returns the current state with the registry r.
 func (c *catalog) snapshot(r *registry.Registry) *snapshot {
 	s := &snapshot{registry: r}
 	for _, p := range c.sorted() {

@@ -22,8 +22,7 @@ type connection struct {
 	pinned  bool
 }
 
-// connect starts the file at path and returns once it can be called. On an error it leaves nothing
-// behind.
+// connect starts the file at path and returns once it can be called, or leaves nothing behind.
 func connect(ctx context.Context, log *output.Log, s *sandbox.Sandbox, path string, mtls bool, timeout time.Duration) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

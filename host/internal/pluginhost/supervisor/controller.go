@@ -176,8 +176,7 @@ func (c *controller) judgeAssignment(r *registry.Registry) {
 	}
 }
 
-// judgeConflicts takes plugins out of service that define a signal differently from one that
-// precedes them by name.
+// judgeConflicts takes plugins out of service that define a signal differently from an earlier one by name.
 func (c *controller) judgeConflicts(r *registry.Registry) {
 	for _, i := range r.Instances() {
 		err := roles.Conflict(r, i)
@@ -305,23 +304,15 @@ func (c *controller) retire(p *plugin, proc *process, why error, unresponsive bo
 	})
 }
 
-// noteEnd records the end of a process that has served.
 func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	close(proc.gone)
 	c.noteUndead(p, undead)
 	switch {
 	case c.insiders.has(p.Name, proc.file):
 	case harmless(why) || c.stopping:
-		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending())
+		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending(0))
 	default:
-		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending())
-	}
-}
-
-// exited records that a process has exited.
-func (c *controller) exited(p *plugin, proc *process) {
-	if p.serving == proc {
-		c.takeOut(p, proc.died(), false)
+		c.Log.Error("plugin exited", "plugin", p.Name, "pid", proc.PID, "error", why, "status", proc.ending(0))
 	}
 }
 

@@ -86,7 +86,6 @@ func (l *mixed) launch(ctx context.Context, s start) (running, error) {
 	return l.processes.launch(ctx, s)
 }
 
-// insiders holds in-process plugins by name.
 type insiders map[string]eviction.Plugin
 
 // has reports whether a plugin with this file is an in-process one: those have no file.
@@ -129,9 +128,7 @@ func (insider) pid() int { return 0 }
 
 func (insider) exited() <-chan struct{} { return nil }
 
-func (insider) ending() string { return "" }
-
-func (insider) crashed() string { return "" }
+func (insider) ending(time.Duration) string { return "" }
 
 func (insider) confinement() *Confinement { return nil }
 

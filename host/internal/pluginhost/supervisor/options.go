@@ -63,12 +63,10 @@ type Settings struct {
 	Confine func(*sandbox.Policy)
 }
 
-// expected reports whether the start waits for the plugin, also while it is not there: one that runs in a container
-// listens a moment later.
+// expected reports whether the start waits for the plugin, also for a container that comes a moment later.
 func (s Settings) expected() bool { return s.Expected && !s.Disabled }
 
-// allPlugins is the key of the settings for plugins without own settings. It is not a valid plugin
-// name.
+// allPlugins is the key of the settings for plugins without own ones. No plugin has this name.
 const allPlugins = ""
 
 // A startPolicy holds the settings that require a new process when they change.
@@ -119,7 +117,11 @@ func (p startPolicy) unpinned() bool { return p.mustPin && p.pin == "" }
 
 // possible returns why no process can be started by the policy for the plugin of that name.
 func (p startPolicy) possible(name string) error {
-	errs := []error{p.checkPin(name), p.Possible()}
+	var errs []error
+	if p.unpinned() {
+		errs = append(errs, fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name))
+	}
+	errs = append(errs, p.Possible())
 	for path := range strings.SplitSeq(p.writable, "\n") {
 		if path == "" {
 			continue
@@ -129,14 +131,6 @@ func (p startPolicy) possible(name string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// checkPin checks the pin of the plugin of that name.
-func (p startPolicy) checkPin(name string) error {
-	if p.unpinned() {
-		return fmt.Errorf("it has no pin, want its hash in plugins.%s.sha256: requirePins is on", name)
-	}
-	return nil
 }
 
 // Metrics counts events of plugins. host/internal/face/metrics implements it.

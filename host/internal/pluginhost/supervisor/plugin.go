@@ -128,8 +128,7 @@ type plugin struct {
 	slowness client.Slowness
 }
 
-// An attempt starts a plugin, beside the serving process if there is one. It begins by checking the
-// file.
+// An attempt starts a plugin, perhaps beside the serving process. It begins by checking the file.
 type attempt struct {
 	version
 	startup.State
@@ -144,7 +143,6 @@ type attempt struct {
 	mark int
 }
 
-// enter changes the state.
 func (p *plugin) enter(state State, why error) {
 	if p.State != state || why != nil && state != Waiting {
 		p.State, p.Since = state, time.Now()
@@ -172,7 +170,6 @@ func (p *plugin) wake() {
 	p.resume()
 }
 
-// registration returns the plugin's entry for the registry.
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
 		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,

@@ -28,15 +28,13 @@ type launcher interface {
 	launch(ctx context.Context, s start) (running, error)
 }
 
-// running is a launched plugin.
 type running interface {
 	Describe(ctx context.Context, host eviction.Host) (eviction.Plugin, error)
 	pid() int
 	// exited is closed when the process ends; nil for an in-process plugin.
 	exited() <-chan struct{}
-	// ending describes how it has ended, "" if it has not; crashed waits briefly for that.
-	ending() string
-	crashed() string
+	// ending describes how it has ended, "" if it has not within d.
+	ending(d time.Duration) string
 	confinement() *Confinement
 	// close ends it, and returns an error if it cannot be killed.
 	close(grace time.Duration) error
@@ -78,7 +76,6 @@ type process struct {
 // An undeadError reports a process that cannot be killed.
 type undeadError struct{ error }
 
-// end ends the process.
 func (p *process) end(grace time.Duration) error {
 	if err := p.close(grace); err != nil {
 		return undeadError{fmt.Errorf("plugin %s: %w", p.Name, err)}
@@ -88,7 +85,7 @@ func (p *process) end(grace time.Duration) error {
 
 // died returns an error that describes how the process has exited, nil if it has not.
 func (p *process) died() error {
-	if how := p.ending(); how != "" {
+	if how := p.ending(0); how != "" {
 		return fmt.Errorf("exited by itself (%s)", how)
 	}
 	return nil
@@ -100,7 +97,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Ending = r.crashed
+	s.Ending = func() string { return r.ending(launch.Farewell) }
 	if limits := r.confinement(); limits != nil && limits.Outside {
 		s.Configured = s.trial
 	}
@@ -181,10 +178,8 @@ func (c *connection) pid() int { return c.proc.PID() }
 
 func (c *connection) exited() <-chan struct{} { return c.proc.Exited() }
 
-func (c *connection) ending() string { return c.proc.Ending() }
-
-func (c *connection) crashed() string {
-	c.proc.WaitFor(launch.Farewell)
+func (c *connection) ending(d time.Duration) string {
+	c.proc.WaitFor(d)
 	return c.proc.Ending()
 }
 
@@ -211,7 +206,6 @@ func defaultRestartPolicy() restartPolicy {
 	}
 }
 
-// crashes tracks the crashes of one plugin.
 type crashes struct {
 	restartPolicy restartPolicy
 	wait          *backoff.ExponentialBackOff
@@ -220,8 +214,7 @@ type crashes struct {
 
 func newCrashes(p restartPolicy) *crashes {
 	wait := backoff.NewExponentialBackOff()
-	// Jitter is added in both directions: these bounds keep the total wait between first and
-	// longest.
+	// Jitter goes both ways: these bounds keep the total wait between first and longest.
 	wait.RandomizationFactor = 0.2
 	wait.InitialInterval = time.Duration(float64(p.first) / 0.8)
 	wait.MaxInterval = time.Duration(float64(p.longest) / 1.2)
@@ -247,7 +240,6 @@ func (c *crashes) next(now time.Time, ran time.Duration, crashed bool) (wait tim
 	return c.wait.NextBackOff(), false
 }
 
-// forget resets the history of the plugin.
 func (c *crashes) forget() {
 	c.times = nil
 	c.wait.Reset()

@@ -41,7 +41,6 @@ func (p startPolicy) confines(name string) bool {
 	return p != usual
 }
 
-// attach connects to the plugin that listens on a socket.
 func attach(ctx context.Context, s start, path string) (running, error) {
 	users, err := s.policy.checkSocket(s.Name, path)
 	if err != nil {
@@ -68,9 +67,7 @@ func (a *attached) pid() int { return int(a.peer.Pid) }
 
 func (a *attached) exited() <-chan struct{} { return a.peer.Exited() }
 
-func (a *attached) ending() string { return a.peer.Ending() }
-
-func (a *attached) crashed() string { return a.peer.Ending() }
+func (a *attached) ending(time.Duration) string { return a.peer.Ending() }
 
 func (a *attached) confinement() *Confinement {
 	return &Confinement{Outside: true, Status: sandbox.Status{Policy: sandbox.Policy{User: fmt.Sprint(a.peer.Uid)}}}

@@ -10,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/output"
 	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
@@ -93,7 +94,7 @@ func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) 
 	all := slices.Clone(shown.plugins)
 	for n := range all {
 		all[n].Signals = roles.Of(shown.registry, all[n].Name, in)
-		all[n].Log = shown.logs[n].Last()
+		all[n].Log = shown.logs[n].Last(launch.KeptLines)
 	}
 	return all
 }

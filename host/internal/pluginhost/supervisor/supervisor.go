@@ -228,8 +228,7 @@ func (s *Supervisor) look() {
 	})
 }
 
-// call calls f in the loop and returns when its consequences are published. It reports false if the
-// loop has ended.
+// call calls f in the loop and returns when its consequences are published, false if the loop has ended.
 func (s *Supervisor) call(f func(*controller)) bool {
 	e := event{do: func() { f(s.control) }, done: make(chan struct{})}
 	select {
@@ -241,7 +240,6 @@ func (s *Supervisor) call(f func(*controller)) bool {
 	}
 }
 
-// after calls f in the loop after some time.
 func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() {
 		select {
@@ -251,7 +249,6 @@ func (s *Supervisor) after(d time.Duration, f func()) *time.Timer {
 	})
 }
 
-// publish publishes the state of the controller.
 func (s *Supervisor) publish() {
 	r := s.control.registry()
 	s.current.Publish(r)

@@ -78,7 +78,6 @@ func try(ctx context.Context, o Options, names []string, use func(*Supervisor)) 
 	return append(errs, <-ended)
 }
 
-// reasons returns why plugins do not run.
 func reasons(all []Status, names []string) []error {
 	var errs []error
 	for _, p := range all {

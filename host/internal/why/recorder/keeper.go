@@ -40,8 +40,7 @@ type Options struct {
 	Store Store
 	// Node is the name of the node, Evictd the version.
 	Node, Evictd string
-	// Samplers read signals of the node between passes, each from one source. One that hangs does
-	// not delay others.
+	// Samplers read signals between passes, each from one source. One that hangs does not delay others.
 	Samplers []func() []eviction.Observation
 	// Usage measures the running pods. It may be nil.
 	Usage func(ctx context.Context) (Usage, error)
@@ -163,7 +162,6 @@ func (k *Keeper) make(ctx context.Context) {
 	}
 }
 
-// sample samples signals each second.
 func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -226,8 +224,7 @@ func (k *Keeper) write() {
 	}
 }
 
-// written counts a record, and logs when records start and stop being lost. It may be called from
-// anywhere.
+// written counts a record, and logs when losses begin and end. It may be called from anywhere.
 func (k *Keeper) written(err error) {
 	k.Count(err)
 	switch failed := err != nil; {

@@ -42,7 +42,6 @@ func (e episodes) isNew(of episode, now time.Time) bool {
 	return true
 }
 
-// decisions returns the records to write for p.
 func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 	d := p.Decision
 	for i := range p.Evicted {
@@ -74,8 +73,7 @@ func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 	return all
 }
 
-// evicted returns the record of a victim. If it exceeded its own limit the order of the pods is
-// irrelevant.
+// evicted returns the record of a victim. For a limit of its own the order of the pods is irrelevant.
 func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decision {
 	kind := decision.KindEviction
 	if v.Limit {

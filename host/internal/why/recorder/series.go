@@ -28,7 +28,6 @@ type ring struct {
 	capacity int64
 }
 
-// recent returns the last samples values.
 func (r *ring) recent() []int64 { return r.values[max(0, len(r.values)-samples):] }
 
 // add records an observation at a time, replacing one of the same second.

@@ -191,8 +191,7 @@ var forms = map[reflect.Type]string{
 
 func form(t reflect.Type) string { return cmp.Or(forms[t], "a whole number") }
 
-// keysOf returns the keys of a struct's fields, in order. Fields without a key are not part of the
-// format.
+// keysOf returns the keys of a struct's fields, in order, but for fields outside of the format.
 func keysOf(t reflect.Type) []string {
 	keys := make([]string, 0, t.NumField())
 	for f := range t.Fields() {

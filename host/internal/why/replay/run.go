@@ -9,7 +9,6 @@ package replay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -137,15 +136,14 @@ func (w *World) run(ctx context.Context, m Manager) (StepDecision, loop.PassResu
 	return d, pass
 }
 
-// conditions returns the reported conditions, sorted. A failed pass reports none, so the former
-// ones stay.
+// conditions returns the reported conditions, sorted. A failed pass leaves the former ones.
 func conditions(pass loop.PassResult, err error, d StepDecision) []string {
 	var out []string
-	for _, c := range pass.Conditions {
-		out = append(out, string(c))
-	}
-	if err != nil {
-		out = nil
+	if err == nil {
+		for _, c := range pass.Conditions {
+			out = append(out, string(c))
+		}
+	} else {
 		for c, under := range map[eviction.Condition]bool{
 			eviction.MemoryPressure: d.MemoryPressure, eviction.DiskPressure: d.DiskPressure, eviction.PIDPressure: d.PIDPressure,
 		} {
@@ -224,16 +222,13 @@ type Verdict struct {
 	Why    string
 }
 
-// errNothingRecorded reports a scenario without recorded decisions.
-var errNothingRecorded = errors.New("no decisions are recorded in it, nothing to check against")
-
 // Check judges a replay of t, which failed to run if err is not nil.
 func Check(t *Trace, r *Replay, err error) Verdict {
 	switch {
 	case err != nil:
 		return Verdict{Failed, err.Error()}
 	case t.Decisions == nil:
-		return Verdict{Failed, errNothingRecorded.Error()}
+		return Verdict{Failed, "no decisions are recorded in it, nothing to check against"}
 	}
 	d := Compare(t.Scenario, r.Decisions, t.Decisions)
 	quirks := len(t.Scenario.Quirks) > 0
@@ -259,7 +254,6 @@ func (s *Scenario) tell(d *Difference) string {
 	return d.String()
 }
 
-// panicked reports whether the recorded manager crashed.
 func (d *Decisions) panicked() bool {
 	return slices.ContainsFunc(d.Steps, func(s StepDecision) bool {
 		return slices.ContainsFunc(s.Outcomes, func(o Outcome) bool { return o.Panic != "" })

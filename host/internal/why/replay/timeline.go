@@ -137,7 +137,6 @@ func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	}
 }
 
-// changes describes the changes of a step.
 func (w *timeline) changes(step *Step) {
 	for _, uid := range step.RemovePods {
 		w.line("pods", "%s is gone", uid)
@@ -262,7 +261,6 @@ func (w *timeline) recorded(t *Trace, r *Replay, i int) {
 	w.line("recorded", "not the same, %s", d)
 }
 
-// observation formats a signal's figures.
 func observation(d *decision.Decision, s decision.Observation) string {
 	text := string(s.Signal) + " "
 	if s.State != decision.StateObserved {
@@ -286,8 +284,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// oneLine keeps texts of a file from breaking lines or the terminal. It preserves our own leading
-// line feeds.
+// oneLine keeps texts of a file from breaking lines or the terminal, but for our own leading line feeds.
 func oneLine(s string) string {
 	own := len(s) - len(strings.TrimLeft(s, "\n"))
 	return s[:own] + printable.Text(s[own:])

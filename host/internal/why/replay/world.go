@@ -156,23 +156,21 @@ func (w *World) HasDedicatedContainerFs(context.Context) (bool, error) {
 // Reclaim returns the steps of node-level reclaim, by name.
 func (w *World) Reclaim() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		stepContainerGC: func(context.Context) error {
-			return w.collect(stepContainerGC, func(r *Reclaim) string { return r.ContainerGCError })
-		},
-		stepImageGC: func(context.Context) error {
-			return w.collect(stepImageGC, func(r *Reclaim) string { return r.ImageGCError })
-		},
+		stepContainerGC: w.collect(stepContainerGC, func(r *Reclaim) string { return r.ContainerGCError }),
+		stepImageGC:     w.collect(stepImageGC, func(r *Reclaim) string { return r.ImageGCError }),
 	}
 }
 
-func (w *World) collect(step string, fails func(*Reclaim) string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.did.ReclaimCalls = append(w.did.ReclaimCalls, step)
-	if r := w.step.Reclaim; r != nil && fails(r) != "" {
-		return errors.New(fails(r))
+func (w *World) collect(step string, fails func(*Reclaim) string) func(context.Context) error {
+	return func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.did.ReclaimCalls = append(w.did.ReclaimCalls, step)
+		if r := w.step.Reclaim; r != nil && fails(r) != "" {
+			return errors.New(fails(r))
+		}
+		return nil
 	}
-	return nil
 }
 
 // KillPod records the effects of a real kill function.

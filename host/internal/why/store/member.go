@@ -16,8 +16,7 @@ const (
 	// maxMember and maxDocument bound the size of a document in bytes, in the file and unpacked.
 	maxMember   = 4 << 20
 	maxDocument = 64 << 20
-	// fixedHeader is the size of a gzip header up to its extra field, including that field's
-	// length.
+	// fixedHeader is the size of a gzip header up to its extra field, with the length of that.
 	fixedHeader = 12
 	// lengthAt is the offset of a member's length.
 	lengthAt = fixedHeader + 4

@@ -156,12 +156,7 @@ func Find(dir, what string) ([]*decision.Decision, error) {
 
 func all([]byte) bool { return true }
 
-// Select is like Find, but selects by the heads of the records.
-func Select(dir string, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
-	return find(dir, nil, takes)
-}
-
-// find is like Select, for records whose heads contain a text.
+// find is like Find, for records whose heads contain a text and that takes selects.
 func find(dir string, text []byte, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
 	var found []*decision.Decision
 	outcomes := map[string]*decision.Outcome{}

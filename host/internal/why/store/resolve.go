@@ -60,7 +60,7 @@ func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := Select(dir, func(h *decision.Head) bool { return h.Kind == decision.KindEviction && time.Since(h.Time) <= age })
+	found, err := find(dir, nil, func(h *decision.Head) bool { return h.Kind == decision.KindEviction && time.Since(h.Time) <= age })
 	switch {
 	case len(found) == 0:
 		return nil, errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)

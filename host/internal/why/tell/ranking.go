@@ -85,8 +85,7 @@ func first(d *decision.Decision) string {
 	}
 }
 
-// A key is one of the criteria that rankers compare in turn: a negative order puts the first pod
-// first.
+// A key is one of the criteria that rankers compare in turn. A negative order puts the first pod first.
 type key struct {
 	name  string
 	order int

@@ -71,7 +71,6 @@ type plot struct {
 
 type sample struct{ second, amount float64 }
 
-// A mark is a threshold and its amount.
 type mark struct {
 	text   string
 	amount float64
@@ -194,8 +193,7 @@ func (p *plot) axes(signal eviction.Signal) {
 	}
 }
 
-// roundStep returns a round amount of at least least: a power of two for bytes, else 1, 2, 4 or 5
-// times a power of ten.
+// roundStep returns a round amount of at least least: a power of two, or 1, 2, 4 or 5 times one of ten.
 func roundStep(least float64, isBytes bool) float64 {
 	if isBytes {
 		return math.Exp2(math.Ceil(math.Log2(max(1, least))))

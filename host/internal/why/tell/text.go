@@ -103,7 +103,6 @@ func (w *text) cause() string {
 	return took
 }
 
-// grew lists which pods took what is missing.
 func (w *text) grew() {
 	g := w.r.Growth
 	if g == nil {
@@ -266,7 +265,6 @@ func (w *text) signal() eviction.Signal {
 	return ""
 }
 
-// amount formats n in the unit of a signal.
 func (w *text) amount(s eviction.Signal, n int64) string { return AmountIn(w.r, s, n) }
 
 func (w *text) spared() {
@@ -354,7 +352,6 @@ func (w *text) shadows(opinions []decision.Opinion) {
 	}
 }
 
-// stamp formats a time with its zone.
 func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 // Clock formats the time of the day.

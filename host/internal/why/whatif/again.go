@@ -48,8 +48,7 @@ type situation struct {
 	thresholds []policy.Threshold
 	observed   map[eviction.Signal]eviction.Observation
 	candidates []eviction.Candidate
-	// held marks thresholds that were more urgent but not acted on: an action for them was already
-	// under way.
+	// held marks thresholds that were more urgent but not acted on, as an action was already under way.
 	held []bool
 }
 
@@ -82,7 +81,6 @@ func situationOf(r *decision.Decision) (*situation, error) {
 	}
 }
 
-// decide returns the decision of s.
 func (s *situation) decide() Result {
 	d := Result{Acted: s.chosen()}
 	if d.Acted < 0 {

@@ -1,11 +1,13 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -252,15 +254,11 @@ const Shortly = 2 * time.Millisecond
 
 // All runs n calls at once and returns the first error.
 func All(n int, call func(i int) error) error {
-	errs := make(chan error, n)
+	errs := make([]error, n)
+	var running sync.WaitGroup
 	for i := range n {
-		go func() { errs <- call(i) }()
+		running.Go(func() { errs[i] = call(i) })
 	}
-	var first error
-	for range n {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
+	running.Wait()
+	return cmp.Or(errs...)
 }

@@ -55,8 +55,7 @@ func configuredAgain(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// strangeConfig returns the given config with an additional unknown field and with change
-// applied to its values.
+// strangeConfig returns the given config with an unknown field, and its values as change makes them.
 func strangeConfig(given []byte, change func(value any) any) ([]byte, error) {
 	config := map[string]any{}
 	if len(given) > 0 {
@@ -73,7 +72,6 @@ func strangeConfig(given []byte, change func(value any) any) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// same returns the value unchanged.
 func same(value any) any { return value }
 
 // another returns a different value of the same kind.

@@ -105,7 +105,6 @@ func describedToNewer(ctx context.Context, t *check.Target) error {
 	return nil
 }
 
-// absentCalls makes the calls that the plugin does not offer.
 func absentCalls(ctx context.Context, t *check.Target) error {
 	var bad []error
 	for _, c := range check.RPCs {

@@ -248,7 +248,6 @@ func reconnected(ctx context.Context, _ *check.Target, p *Process) error {
 	return nil
 }
 
-// describeOver calls Describe over a new connection.
 func (p *Process) describeOver(ctx context.Context, security credentials.TransportCredentials) error {
 	cc, err := launch.Dial(p.handshake.Socket, security)
 	if err != nil {
@@ -259,7 +258,6 @@ func (p *Process) describeOver(ctx context.Context, security credentials.Transpo
 	return err
 }
 
-// describedByAnother compares the descriptions of two processes of the same file.
 func describedByAnother(_ context.Context, t *check.Target, p *Process) error {
 	return describe.Same(&t.Plugin, &p.Target.Plugin)
 }

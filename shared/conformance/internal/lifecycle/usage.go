@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// spareDescriptors is the growth of open descriptors that is allowed: some files stay open
-	// after their first use.
+	// spareDescriptors bounds the growth of open descriptors: some files stay open after their first use.
 	spareDescriptors = 16
 	// spareMemory is the growth of memory that is allowed, in bytes: heaps of garbage-collected
 	// languages grow with the largest messages.
@@ -84,8 +83,7 @@ func scheduled(dir string, u *check.Usage) {
 	}
 }
 
-// childrenOf counts the children of a process, including those that have ended and were not
-// waited for.
+// childrenOf counts the children of a process, also those that ended and were not waited for.
 func childrenOf(pid int) int {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	n := 0

@@ -125,14 +125,12 @@ func rankedIndependently(ctx context.Context, t *check.Target) error {
 	if err != nil {
 		return err
 	}
-	others := sample.Candidates(t, 100)
-	for i := range others {
-		from := &others[len(others)-1-i]
-		if i < len(others)/2 {
-			others[i].Measurement.Usage, from.Measurement.Usage = from.Measurement.Usage, others[i].Measurement.Usage
-			others[i].Pod.Priority, from.Pod.Priority = from.Pod.Priority, others[i].Pod.Priority
-			others[i].Pod.StartTime, from.Pod.StartTime = from.Pod.StartTime, others[i].Pod.StartTime
-		}
+	others, reversed := sample.Candidates(t, 100), sample.Candidates(t, 100)
+	slices.Reverse(reversed)
+	for i, from := range reversed {
+		others[i].Measurement.Usage = from.Measurement.Usage
+		others[i].Pod.Priority = from.Pod.Priority
+		others[i].Pod.StartTime = from.Pod.StartTime
 	}
 	for range 3 {
 		if _, err := One(ctx, t, others); err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// reclaimTime is the deadline of a step in these checks. The host allows 30 s without progress
-// and 10 min in all.
+// reclaimTime is the deadline of a step here. The host allows 30 s without progress, 10 min in all.
 const reclaimTime = 8 * time.Second
 
 // nobodysStep is a step that no plugin has.

@@ -141,7 +141,6 @@ func rankedSteadily(ctx context.Context, t *check.Target) error {
 // rankGrowth is the growth found by rankedSteadily, kept for steadyGrowth.
 type rankGrowth struct{ error }
 
-// steadyGrowth returns the growth that the previous check has found.
 func steadyGrowth(_ context.Context, t *check.Target) error {
 	kept, ok := t.Kept.(rankGrowth)
 	if !ok {

@@ -27,8 +27,7 @@ const (
 // errUndone means that an attempt proves nothing: the memory taken did not cross the threshold.
 var errUndone = check.NotApplicable("others took memory, or gave it back, at the same time")
 
-// watchWakes crosses a threshold of memory.available. It tries again if other processes on the
-// machine undo it.
+// watchWakes crosses a threshold of memory.available, again if other processes undo it.
 func watchWakes(ctx context.Context, t *check.Target) error {
 	err := error(errUndone)
 	for range wakeAttempts {

@@ -30,7 +30,7 @@ func (e *entry) state() eviction.PodState {
 	}
 }
 
-// known holds the pods received from the API server. The reflector writes to it.
+// known holds the pods received from the API server. The reflector writes pods to it, and nothing else.
 type known struct {
 	rules pods.Rules
 	// first is closed after the first listing, whether it succeeded, was refused or failed.
@@ -182,7 +182,6 @@ func (v *view) of(p *running.Pod) *entry {
 	return &own
 }
 
-// asked records the result of a request.
 func (k *known) asked(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -206,10 +205,7 @@ func (k *known) Add(object any) error { return k.Update(object) }
 
 // Update implements cache.ReflectorStore.
 func (k *known) Update(object any) error {
-	pod, err := asPod(object)
-	if err != nil {
-		return err
-	}
+	pod := object.(*v1.Pod)
 	e := k.enter(pod)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -220,13 +216,9 @@ func (k *known) Update(object any) error {
 
 // Delete implements cache.ReflectorStore.
 func (k *known) Delete(object any) error {
-	pod, err := asPod(object)
-	if err != nil {
-		return err
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.pods, key(pod))
+	delete(k.pods, key(object.(*v1.Pod)))
 	k.hasChanged()
 	return nil
 }
@@ -235,10 +227,7 @@ func (k *known) Delete(object any) error {
 func (k *known) Replace(objects []any, _ string) error {
 	all := make(map[string]*entry, len(objects))
 	for _, object := range objects {
-		pod, err := asPod(object)
-		if err != nil {
-			return err
-		}
+		pod := object.(*v1.Pod)
 		all[key(pod)] = k.enter(pod)
 	}
 	k.mu.Lock()
@@ -270,14 +259,6 @@ func (k *known) Resync() error { return nil }
 func (k *known) enter(pod *v1.Pod) *entry {
 	own := allocated(stripped(pod, k.rules.Wanted))
 	return &entry{api: own, row: k.rules.Row(own, nil)}
-}
-
-func asPod(object any) (*v1.Pod, error) {
-	pod, ok := object.(*v1.Pod)
-	if !ok {
-		return nil, fmt.Errorf("is a %T, want a pod", object)
-	}
-	return pod, nil
 }
 
 func key(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

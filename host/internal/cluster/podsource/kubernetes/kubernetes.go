@@ -124,8 +124,7 @@ func (s *Source) snapshot(listed criclient.Listing) pods.Snapshot {
 	return out
 }
 
-// awaitFirst waits for the first answer of the API server: a pass right after the start should know
-// the pods.
+// awaitFirst waits for the first answer of the API server: the first pass should know the pods.
 func (s *Source) awaitFirst(ctx context.Context) {
 	late := time.NewTimer(firstTimeout)
 	defer late.Stop()

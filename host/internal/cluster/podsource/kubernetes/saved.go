@@ -15,8 +15,7 @@ import (
 // Pods are saved at most each saveEvery, and when evictd ends.
 const saveEvery = 10 * time.Second
 
-// A Store saves the pods of the node for the next evictd, which may start while the API server is
-// unreachable.
+// A Store saves the pods for the next evictd, which may start while the API server is unreachable.
 type Store interface {
 	SavePods(data []byte) error
 	// LoadPods returns what was saved last, nil if nothing was.
@@ -45,7 +44,6 @@ func (k *known) load(store Store) error {
 	return nil
 }
 
-// save saves the pods that have changed, until ctx ends.
 func (s *Source) save(ctx context.Context, log *slog.Logger) {
 	for failed := false; ctx.Err() == nil; {
 		select {

@@ -50,9 +50,7 @@ func meaning(err error) answer {
 		return refused
 	case code < 400 || code >= 500:
 		return away
-	}
-	switch s.Status().Code {
-	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case code == http.StatusUnauthorized, code == http.StatusRequestTimeout, code == http.StatusTooManyRequests:
 		return away // other credentials, or a later time, may succeed
 	}
 	if m := denial.FindStringSubmatch(err.Error()); m != nil && (m[2] == endedAlready || m[2] == deletedAlready) {
@@ -85,8 +83,7 @@ func ofAnotherPod(s metav1.Status) bool {
 var (
 	// denial matches the API server's message for a write that an admission policy denies.
 	denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']*)' with binding '[^']*' denied request: (.*)`)
-	// notPassed matches the API server's errors about a webhook that rejects every write, and about
-	// a pod that is too large.
+	// notPassed matches errors about a webhook that rejects every write, and about a pod that is too large.
 	notPassed = regexp.MustCompile(`failed calling webhook|request is too large`)
 	// missing matches its message about a role that lacks a verb.
 	missing = regexp.MustCompile(`cannot (\S+) resource "([^"]*)"`)

@@ -70,11 +70,9 @@ type Options struct {
 	DryRun func() bool
 	// Refused is called with a pod whose eviction the API server refuses permanently, and why.
 	Refused func(pod pods.Pod, why error)
-	// Settle waits briefly until the API server has the writes that must precede an eviction. It
-	// may be nil.
+	// Settle waits briefly for the writes that must precede an eviction. It may be nil.
 	Settle func(context.Context)
-	// Short reports whether it is known if the node is short of a resource now, and whether it is.
-	// It must not block.
+	// Short reports whether the node is short of a resource now, if that is known. It must not block.
 	Short func(resource string) (known, is bool)
 	// Pods returns the pods of this node as last received from the API server. It is called every
 	// few seconds and must not send requests.
@@ -244,7 +242,6 @@ func (e termination) finishedBy(ctx context.Context, until time.Time) bool {
 	}
 }
 
-// mainContainers returns the pod's containers except its sidecars.
 func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	aside, known := []string(nil), e.victim.Pod.ContainerIDs
 	if p := e.victim.Pod.API; p != nil {

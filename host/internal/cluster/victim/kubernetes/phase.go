@@ -23,11 +23,6 @@ const (
 	declined
 )
 
-var phaseNames = [...]string{"decided", "unconfirmed", "abandoned", "unneeded", "pending", "patching", "recorded", "recordedBefore", "declined"}
-
-// String implements fmt.Stringer.
-func (p phase) String() string { return phaseNames[p] }
-
 // A state is the state of an eviction between two events.
 type state struct {
 	phase phase
@@ -62,14 +57,6 @@ const (
 	podRestarted
 )
 
-var eventNames = [...]string{
-	"killBegins", "killOfDeletedBegins", "killReturns", "containersStop", "patchBegins", "patchAccepted", "patchDeclined", "announcementBegins",
-	"announcementEnds", "podEnds", "formerKillConfirmed", "formerKillRefuted", "podRestarted",
-}
-
-// String implements fmt.Stringer.
-func (e event) String() string { return eventNames[e] }
-
 // An action is the consequence of an event.
 type action int
 
@@ -77,19 +64,13 @@ const (
 	none action = iota
 	// save writes the eviction to the journal.
 	save
-	// settle removes it from the journal, and keeps it in memory until a kubelet must have received
-	// it.
+	// settle removes it from the journal, and keeps it in memory until a kubelet must have it.
 	settle
 	// forget removes it from both.
 	forget
 	// wake starts the writes to the API server that are due.
 	wake
 )
-
-var actionNames = [...]string{"none", "save", "settle", "forget", "wake"}
-
-// String implements fmt.Stringer.
-func (a action) String() string { return actionNames[a] }
 
 // next returns the state after an event, and the action to take.
 func next(s state, e event) (state, action) {
@@ -184,12 +165,10 @@ func (s state) unconfirmed() bool { return s.phase == unconfirmed || s.phase == 
 // open reports whether the API server has yet to receive the eviction, or to answer.
 func (s state) open() bool { return s.phase == pending || s.phase == patching }
 
-// killed reports whether this evictd has killed the pod and the API server has the eviction,
-// or will.
+// killed reports whether this evictd has killed the pod and the API server has, or will have, the eviction.
 func (s state) killed() bool { return s.open() || s.phase == recorded }
 
-// due reports whether to create the event. For a kill of a former evictd, not until the pod is
-// known to be evicted.
+// due reports whether to create the event: for a former kill only once the pod is known to be evicted.
 func (s state) due() bool {
 	switch s.phase {
 	case decided, unconfirmed, abandoned:

@@ -18,6 +18,22 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into testdata instead of comparing")
 
+// The names that testdata has.
+var (
+	phaseNames = [...]string{"decided", "unconfirmed", "abandoned", "unneeded", "pending", "patching", "recorded", "recordedBefore", "declined"}
+	eventNames = [...]string{
+		"killBegins", "killOfDeletedBegins", "killReturns", "containersStop", "patchBegins", "patchAccepted", "patchDeclined", "announcementBegins",
+		"announcementEnds", "podEnds", "formerKillConfirmed", "formerKillRefuted", "podRestarted",
+	}
+	actionNames = [...]string{"none", "save", "settle", "forget", "wake"}
+)
+
+func (p phase) String() string { return phaseNames[p] }
+
+func (e event) String() string { return eventNames[e] }
+
+func (a action) String() string { return actionNames[a] }
+
 // String returns s as the stories have it.
 func (s state) String() string {
 	text := s.phase.String()

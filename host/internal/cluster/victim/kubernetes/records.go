@@ -68,7 +68,6 @@ func newRecord(k victim.Kill, s state) *record {
 	return r
 }
 
-// within sets the grace period.
 func (r *record) within(seconds int64) {
 	r.graceSeconds, r.graceEnds = seconds, time.Now().Add(time.Duration(seconds)*time.Second)
 }
@@ -105,8 +104,7 @@ func (r *record) journaled() victim.Kill {
 	return k
 }
 
-// A table holds evictions by uid, and keeps the journal in step with them. It belongs to the
-// goroutine of Killer.Run.
+// A table holds evictions by uid, and keeps the journal in step. It belongs to Killer.Run.
 type table struct {
 	all     map[string]*record
 	journal victim.Journal
@@ -115,7 +113,6 @@ type table struct {
 	start func(r *record)
 }
 
-// apply applies an event to r.
 func (t *table) apply(r *record, e event) error {
 	var a action
 	r.state, a = next(r.state, e)
@@ -142,7 +139,6 @@ func (t *table) step(r *record, e event) {
 	}
 }
 
-// startAll starts all writes to the API server that are due.
 func (t *table) startAll() {
 	for _, r := range t.all {
 		t.start(r)
@@ -161,13 +157,11 @@ func (t *table) trim() (err error) {
 	return err
 }
 
-// records holds the evictions that the API server has yet to receive, and those of pods that are
-// terminating.
+// records holds evictions that the API server has yet to receive, and those of terminating pods.
 type records struct {
 	log  *slog.Logger
 	lost atomic.Uint64
-	// Killer.Run makes the changes to the table, one after the other, and closes ended after the
-	// last one.
+	// Killer.Run alone changes the table, and closes ended after the last change.
 	changes chan func(t *table)
 	ended   chan struct{}
 	table   table
@@ -200,7 +194,6 @@ func (s *records) change(f func(t *table)) {
 	})
 }
 
-// step applies an event for a caller that continues if the journal fails.
 func (s *records) step(r *record, e event) { s.change(func(t *table) { t.step(r, e) }) }
 
 // Restore takes over the kills of a former evictd, and returns those to reassess and finish: of the
@@ -244,8 +237,7 @@ func (k *Killer) RemoveKill(uid string) error {
 	})
 }
 
-// begin starts writing v to the API server, unless the pod is being deleted. The caller passes the
-// record to done.
+// begin starts writing v to the API server, unless the pod is being deleted. Pass the record to done.
 func (s *records) begin(v victim.Victim) (r *record, err error) {
 	e := killBegins
 	if isDeleted(v.Pod.API) {
@@ -278,14 +270,12 @@ func (s *records) refusal(r *record) error {
 	})
 }
 
-// grace returns the current grace period of r in seconds.
 func (s *records) grace(r *record) (seconds int64) {
 	s.change(func(*table) { seconds = r.graceSeconds })
 	return seconds
 }
 
-// answered records the answer to one attempt to send r, and reports whether it was final. A refusal
-// is final only with last.
+// answered records the answer to an attempt to send r, and whether it was final: a refusal only with last.
 func (s *records) answered(r *record, a answer, err error, took time.Duration, last bool) bool {
 	e, final := patchDeclined, true
 	switch a {

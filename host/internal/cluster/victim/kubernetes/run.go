@@ -118,8 +118,7 @@ func (k *Killer) restartedPods(ctx context.Context, all bool) (out []restarted) 
 	return out
 }
 
-// addForgotten adds pods whose eviction the API server has lost to found, which holds those killed
-// lately.
+// addForgotten adds pods whose eviction the API server has lost to found, the pods killed lately.
 func (k *Killer) addForgotten(found map[string]restarted, busy map[string]bool) {
 	for _, p := range k.pods() {
 		uid := string(p.UID)

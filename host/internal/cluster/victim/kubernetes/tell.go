@@ -173,8 +173,7 @@ func (k teller) isTold(r *record) bool {
 	return p != nil && marked(p, r.kill.EvictedAt)
 }
 
-// ask sends the eviction in one form. It fails if the pod's resourceVersion differs, unless that is
-// empty.
+// ask sends the eviction in one form, for the pod with this resourceVersion, or with any if that is empty.
 func (k teller) ask(ctx context.Context, kill victim.Kill, f form, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -79,7 +79,6 @@ func pluginTable(plugins []supervisor.Status) []byte {
 	return tell.Table(rows)
 }
 
-// whyOf explains a plugin's state.
 func whyOf(p supervisor.Status) string {
 	var parts []string
 	if r := p.Replacement; r != nil {
@@ -162,7 +161,6 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	return parts
 }
 
-// add adds the role of a plugin to p.
 func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
 	if r.Role == roles.InCharge {
 		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
@@ -183,7 +181,6 @@ func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
 	}
 }
 
-// signalRows returns a line for each of the parts.
 func signalRows(parts []*part) [][]string {
 	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS", "WITH OTHER LAYOUTS"}}
 	var former eviction.Signal

@@ -71,7 +71,6 @@ func writeCheck(b *bytes.Buffer, c *conformance.Check, n int) {
 	}
 }
 
-// indented12 indents the lines of a text.
 func indented12(text string) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
