@@ -63,6 +63,7 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	return all
 }
 
+// confine applies the configured confinement to a policy.
 func confine(c config.Plugin) func(*sandbox.Policy) {
 	return func(p *sandbox.Policy) {
 		p.User, p.Group = ptr.Deref(c.User, ""), ptr.Deref(c.Group, "")
