@@ -28,7 +28,13 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-
 	defer stop()
 	wakes := make(chan eviction.Wake)
 	for _, s := range [...]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable} {
-		if thresholds := thresholdsOf(s, req); len(thresholds) > 0 && n.watched {
+		var thresholds []eviction.Threshold
+		for _, t := range req.Thresholds {
+			if t.Signal == s {
+				thresholds = append(thresholds, t.Threshold)
+			}
+		}
+		if len(thresholds) > 0 && n.watched {
 			running.Go(func() {
 				defer stop() // in case of a panic
 				n.watchSignal(ctx, s, thresholds, wakes)
@@ -61,16 +67,6 @@ func (n *node) signs(s eviction.Signal) (all []sign) {
 		all = append(all, sign{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, sign{causeEvents, filepath.Join(dir, "memory.events"), ""})
 	}
 	return all
-}
-
-func thresholdsOf(s eviction.Signal, req eviction.WatchRequest) []eviction.Threshold {
-	var out []eviction.Threshold
-	for _, t := range req.Thresholds {
-		if t.Signal == s {
-			out = append(out, t.Threshold)
-		}
-	}
-	return out
 }
 
 // watchSignal looks at the signal's memory repeatedly. Each look reads fresh figures and sets the

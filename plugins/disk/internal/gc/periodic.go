@@ -47,7 +47,9 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 		return eviction.Reclaimed{}, err
 	}
 	if oldest := time.Duration(*g.settings.ImageMaximumGCAge); oldest > 0 {
-		tooOld := func(c candidate) bool { return g.now.Sub(c.lastWanted()) > oldest }
+		// An image that was never used counts from its detection, unlike in the kubelet, where it is
+		// older than any age.
+		tooOld := func(c candidate) bool { return min(g.now.Sub(c.lastUsed), g.now.Sub(c.firstDetected)) > oldest }
 		old := slices.DeleteFunc(slices.Clone(rest), func(c candidate) bool { return !tooOld(c) })
 		rest = slices.DeleteFunc(rest, tooOld)
 		g.take(ctx, old, ix, func() bool { return false })
@@ -67,15 +69,6 @@ func (g *periodicGC) run(ctx context.Context) (eviction.Reclaimed, error) {
 		g.describe()
 	}
 	return g.reported(), g.problems(ctx)
-}
-
-// lastWanted returns when the image was last used or, if it never was, first detected. The
-// kubelet treats an image that was never used as older than any age.
-func (r imageRecord) lastWanted() time.Time {
-	if r.lastUsed.Before(r.firstDetected) {
-		return r.firstDetected
-	}
-	return r.lastUsed
 }
 
 // byUse removes the first candidates, if the filesystem is too full, until there is enough room.
