@@ -25,6 +25,7 @@ type plugin struct {
 	name    string
 	uses    map[string]int64
 	atMost  map[string]int64
+	bare    bool  // memory as the working set alone
 	fails   error // to measure
 	order   []string
 	refuses error // to rank
@@ -33,7 +34,11 @@ type plugin struct {
 func (p *plugin) Measure(_ context.Context, r eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	for _, pod := range r.Pods {
 		if use, known := p.uses[pod.UID]; known && p.fails == nil {
-			emit(eviction.Measurement{UID: pod.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: r.Signals[0], Value: use, AtMost: p.atMost[pod.UID]}}})
+			m := eviction.Measurement{UID: pod.UID, State: eviction.Measured, Usage: []eviction.SignalUsage{{Signal: r.Signals[0], Value: use, AtMost: p.atMost[pod.UID]}}}
+			if p.bare && r.Signals[0] == eviction.MemoryAvailable {
+				m.WorkingSetBytes, m.Usage = eviction.Some(use), nil
+			}
+			emit(m)
 		}
 	}
 	return p.fails

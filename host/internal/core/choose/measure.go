@@ -178,7 +178,8 @@ func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, ca
 func (m *measured) take(answer eviction.Measurement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.whole.Check(answer.UsageFor(m.signal)); err != nil && answer.State == eviction.Measured {
+	used := rank.Used(&eviction.Candidate{Measurement: answer}, m.signal)
+	if err := m.whole.Check(used); err != nil && answer.State == eviction.Measured {
 		answer = eviction.Measurement{UID: answer.UID, Err: "uses " + err.Error()}
 	}
 	if answer.State == eviction.MeasurementUnknown {

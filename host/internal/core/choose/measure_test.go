@@ -131,7 +131,7 @@ func TestAFigureThatCannotBeNeverMakesItsPodTheFirst(t *testing.T) {
 		if random.IntN(2) == 0 {
 			does |= eviction.CanRank
 		}
-		n.start(&plugin{name: []string{"memory", "disk", "pid"}[random.IntN(3)], uses: uses}, does)
+		n.start(&plugin{name: []string{"memory", "disk", "pid"}[random.IntN(3)], uses: uses, bare: random.IntN(2) == 0}, does)
 		n.plugins[0].Plugin.Observer = observer{}
 		right, _ := n.choice(t, false)
 		bad := fmt.Sprint("pod", random.IntN(len(n.pods)))
