@@ -76,18 +76,22 @@ func (d *decoder) use(u *Use, at *time.Time, name *string) {
 	*u = Use{}
 	var capacity, inodes eviction.Figure
 	for more := d.object() && d.member(); more; more = d.member() {
-		switch key := string(d.key); {
-		case key == "name" && name != nil:
-			d.str(name)
-		case key == "time" && at != nil:
-			d.time(at)
-		case key == "capacityBytes":
+		switch string(d.key) {
+		case "name":
+			if name != nil {
+				d.str(name)
+			}
+		case "time":
+			if at != nil {
+				d.time(at)
+			}
+		case "capacityBytes":
 			d.unsigned(&capacity)
-		case key == "inodes":
+		case "inodes":
 			d.unsigned(&inodes)
-		case key == "usedBytes":
+		case "usedBytes":
 			d.unsigned(&u.UsedBytes)
-		case key == "inodesUsed":
+		case "inodesUsed":
 			d.unsigned(&u.InodesUsed)
 		}
 	}
