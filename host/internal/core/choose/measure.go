@@ -136,20 +136,24 @@ func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, can
 func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []pods.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(candidates) == 0 {
+	bounded := func(p pods.Pod) bool {
+		return slices.ContainsFunc(m.got[p.Row.UID].Usage, func(u eviction.SignalUsage) bool { return u.AtMost > 0 })
+	}
+	if !slices.ContainsFunc(candidates, bounded) {
 		return nil
 	}
 	before, rows := rank.For(s), rowsOfCandidates(candidates, m.got)
 	first := slices.MinFunc(rows, func(a, b eviction.Candidate) int { return before(&a, &b) })
 	for i, most := range rows {
+		if !bounded(candidates[i]) || most.Pod.UID == first.Pod.UID {
+			continue
+		}
 		most.Measurement.Usage = slices.Clone(most.Measurement.Usage)
-		bounded := false
 		for i := range most.Measurement.Usage {
 			u := &most.Measurement.Usage[i]
-			bounded = bounded || u.AtMost > 0
 			u.Value = max(u.Value, u.AtMost)
 		}
-		if bounded && most.Pod.UID != first.Pod.UID && before(&most, &first) < 0 {
+		if before(&most, &first) < 0 {
 			open = append(open, candidates[i])
 		}
 	}
