@@ -182,7 +182,10 @@ func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, ca
 func (m *measured) take(answer eviction.Measurement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	used := rank.Used(&eviction.Candidate{Measurement: answer}, m.signal)
+	used := answer.UsageFor(m.signal)
+	if len(answer.Usage) == 0 { // for memory the working set stands in
+		used = answer.WorkingSetBytes.Value
+	}
 	if err := m.whole.Check(used); err != nil && answer.State == eviction.Measured {
 		answer = eviction.Measurement{UID: answer.UID, Err: "uses " + err.Error()}
 	}
