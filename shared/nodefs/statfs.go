@@ -53,7 +53,7 @@ func sampleOf(s *unix.Statfs_t) (f FilesystemSample, err error) {
 		return f, err
 	}
 	free, name := s.Bfree, "free space"
-	if s.Type == unix.BTRFS_SUPER_MAGIC { // it subtracts a reserve for metadata from the free space only
+	if uint32(s.Type) == unix.BTRFS_SUPER_MAGIC { // it subtracts a reserve for metadata from the free space only
 		free, name = s.Blocks, "filesystem"
 	}
 	if _, f.AvailableBytes, err = parts(name, block, free, s.Bavail); err != nil {
