@@ -196,10 +196,8 @@ func (s *State) remember(in Input) {
 	for signal, o := range in.Observations {
 		s.stamp(in.counted(signal), o)
 	}
-	for _, claims := range in.Claims {
-		for _, f := range claims[min(1, len(claims)):] { // the first one counts
-			s.stamp(f.sampler(), f.Observation)
-		}
+	for _, f := range in.others() {
+		s.stamp(f.sampler(), f.Observation)
 	}
 }
 

@@ -117,6 +117,15 @@ func (in Input) counted(s eviction.Signal) sampler {
 	return sampler{signal: s}
 }
 
+// others returns the figures that do not count.
+func (in Input) others() []Claim {
+	var all []Claim
+	for _, f := range in.Claims {
+		all = append(all, f[min(1, len(f)):]...)
+	}
+	return all
+}
+
 const (
 	// lastingFor and lastingLooks bound when a contradiction of two observers is reported, or over:
 	// figures of different moments differ now and then.
