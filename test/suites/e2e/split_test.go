@@ -57,7 +57,7 @@ func TestSplitFilesystems(t *testing.T) {
 	}
 	n.log.awaitCalm(t)
 
-	n.log.chapter(t, "and again: the pod goes whose volume, log and layer are the largest")
+	n.log.chapter(t, "and again: the pod goes whose volume, log and layers are the largest, those of ended containers too")
 	weight := newBallast(t, nodeDisk)
 	weight.fillTo(t, bytesOf, nodes+20*mib)
 	said := n.log.await(t, "evicting pod")
@@ -106,7 +106,7 @@ func newSplit(t *testing.T, n *stack.Stack) *split {
 	}
 	s.add(t, n, "worker", 5, fakecri.Container{Exited: true}, fakecri.Container{Exited: true}, fakecri.Container{Exited: true}, fakecri.Container{})
 	hoarder := s.add(t, n, "hoarder", 5, fakecri.Container{})
-	writeFile(t, filepath.Join(hoarder.EmptyDir("volume"), "hoard"), 20*mib)
+	writeFile(t, filepath.Join(hoarder.EmptyDir("volume"), "hoard"), 26*mib)
 	return s
 }
 
