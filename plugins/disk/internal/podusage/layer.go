@@ -46,6 +46,7 @@ func (p *pod) layer(c container) summary.Use {
 	if i < 0 || !p.cgroups[i].layer.look.ok {
 		p.sampled(c.at)
 		p.hidden.Rootfs = p.hidden.Rootfs || c.refused
+		p.reject(c)
 		return c.layer
 	}
 	counted := p.cgroups[i].layer.look.figure
@@ -60,6 +61,13 @@ func (p *pod) layer(c container) summary.Use {
 	return summary.Use{
 		UsedBytes:  eviction.Some(max(counted.Bytes, c.layer.UsedBytes.Value)),
 		InodesUsed: eviction.Some(max(counted.Inodes, c.layer.InodesUsed.Value)),
+	}
+}
+
+// reject makes a pod unknown whose layer has a figure that cannot be. For limits the rest counts.
+func (p *pod) reject(c container) {
+	if !p.call.detailed {
+		p.errs = append(p.errs, c.impossible)
 	}
 }
 

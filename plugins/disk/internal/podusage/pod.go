@@ -239,6 +239,7 @@ func (p *pod) addContainers() {
 		p.stats.Containers = append(p.stats.Containers, use)
 	}
 	for _, c := range p.call.known.ended[p.row.UID] {
+		p.reject(c)
 		p.add(rootfs, c.store.device, usage(c.layer))
 	}
 }

@@ -171,6 +171,13 @@ func TestAFigureOfTheRuntimeThatCannotBeIsNone(t *testing.T) {
 	if used := got.UsageFor(eviction.NodeFsAvailable); used != want || got.EphemeralStorageUsedBytes.Value != want {
 		t.Errorf("usage %d, ephemeral storage %d, want both %d", used, got.EphemeralStorageUsedBytes.Value, want)
 	}
+	for _, c := range []fakecri.Container{{Name: "c", LayerBytes: math.MaxInt64}, {Name: "c", Exited: true, LayerBytes: math.MaxUint64}, {Name: "c", LayerBytes: 1, LayerInodes: 1 << 61}} {
+		bad := n.add("bad", nil, c)
+		if m := n.one(eviction.DetailPod, eviction.NodeFsAvailable, bad); m.State != eviction.MeasurementUnknown || !strings.Contains(m.Err, "layer of container c: ") {
+			t.Errorf("%+v: %+v, want the pod unknown for its rank, with the reason", c, m)
+		}
+		n.runtime.Remove("bad")
+	}
 	for _, c := range got.Containers {
 		if want := (eviction.Figure{Value: 5000, OK: true}); c.Name == "c" && c.RootfsUsedBytes != want || c.Name != "c" && (c.RootfsUsedBytes.OK || c.RootfsInodesUsed.OK) {
 			t.Errorf("container %s: %+v", c.Name, c)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -57,8 +58,9 @@ type container struct {
 	store     store
 	// at is the time at which the layer was measured, zero if it was not.
 	at time.Time
-	// refused: the runtime failed to report the layer.
-	refused bool
+	// refused: the runtime failed to report the layer. impossible is why its figure cannot be.
+	refused    bool
+	impossible error
 }
 
 // ask asks the runtime for the containers of the node and their writable layers. It asks each
@@ -194,9 +196,9 @@ func (k *known) join(list []*runtimeapi.Container, stats []*runtimeapi.Container
 func (c *container) take(layer *runtimeapi.FilesystemUsage) {
 	// Without a time containerd has not measured yet: its 0 is no figure.
 	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
-		c.layer = summary.Use{UsedBytes: amount(layer.GetUsedBytes(), c.store.bytes), InodesUsed: amount(layer.GetInodesUsed(), c.store.inodes)}
+		c.impossible = nil
+		c.layer = summary.Use{UsedBytes: c.amount(layer.GetUsedBytes(), c.store.bytes), InodesUsed: c.amount(layer.GetInodesUsed(), c.store.inodes)}
 		c.at = time.Unix(0, layer.GetTimestamp())
-		c.refused = c.refused || layer.GetUsedBytes() != nil && !c.layer.UsedBytes.OK
 	}
 }
 
@@ -212,9 +214,16 @@ func (c *container) takeLast(last []*runtimeapi.ContainerStats) {
 	}
 }
 
-func amount(v *runtimeapi.UInt64Value, size int64) eviction.Figure {
-	if whole := (eviction.Whole{Size: cmp.Or(size, eviction.AnyNode.Size)}); v == nil || whole.Check(int64(v.GetValue())) != nil { // negative beyond int64
+// amount returns a figure of a layer on a filesystem of a size, which is 0 if it is not known.
+func (c *container) amount(v *runtimeapi.UInt64Value, size int64) eviction.Figure {
+	if v == nil {
 		return eviction.Figure{}
 	}
-	return eviction.Some(int64(v.GetValue()))
+	n := int64(v.GetValue()) // negative beyond int64
+	whole := eviction.Whole{Name: "the filesystem of the layer", Size: cmp.Or(size, eviction.AnyNode.Size)}
+	if err := whole.Check(n); err != nil {
+		c.impossible = fmt.Errorf("layer of container %s: %w", c.name, err)
+		return eviction.Figure{}
+	}
+	return eviction.Some(n)
 }
