@@ -93,6 +93,14 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"nodeSelector=linux":                                 "/nodeSelector",
 		"commonLabels.number=1":                              "/commonLabels",
 		"hostPaths.stateDirectory=/var/lib/here":             "/hostPaths",
+		"enabled=false":                                      "/enabled",
+		"resources.limits.mem=1Gi":                           "'mem'",
+		"resources.limits.ephemeral-storage=a lot":           "/resources/limits/ephemeral-storage",
+		"securityContext.capabilities.add[0]=SYS_ADMIN":      "left out: capabilities.add of the chart",
+		"extraVolumeMounts[0].name=no-path":                  "/extraVolumeMounts/0",
+		"initContainers[0].name=no-image":                    "/initContainers/0",
+		"revisionHistoryLimit=-1":                            "/revisionHistoryLimit",
+		"resourceQuota.create=true,priorityClassName=":       "want the class that the quota is for",
 	} {
 		out, err := helm(t, "template", "evictd", chart, "--set", value)
 		if err == nil || !strings.Contains(out, names) {
@@ -244,6 +252,7 @@ func TestEachValueIsDescribed(t *testing.T) {
 			if schema.Properties[m[2]] == nil {
 				t.Errorf("values.yaml:%d: %s is not in values.schema.json", i+1, m[2])
 			}
+			delete(schema.Properties, m[2])
 		}
 		above := len(described) > 0
 		if comment {
@@ -252,6 +261,9 @@ func TestEachValueIsDescribed(t *testing.T) {
 		if leaf := strings.TrimSpace(m[3]) != ""; leaf && !comment && !above {
 			t.Errorf("values.yaml:%d: %s has no comment", i+1, m[2])
 		}
+	}
+	if delete(schema.Properties, "global"); len(schema.Properties) > 0 {
+		t.Errorf("values.schema.json has %q, which are not in values.yaml", slices.Sorted(maps.Keys(schema.Properties)))
 	}
 	if values < 20 {
 		t.Errorf("%d values, want all of them", values)

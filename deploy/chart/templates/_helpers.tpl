@@ -27,6 +27,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{- /* evictd.podLabels has podLabels over those of the chart. */ -}}
+{{- define "evictd.podLabels" -}}
+{{- mergeOverwrite .own .root.Values.podLabels | toYaml }}
+{{- end }}
+
 {{- define "evictd.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (include "evictd.fullname" .) }}
 {{- end }}
@@ -89,10 +94,7 @@ which plugins are disabled. */ -}}
 resources:
   {{- toYaml .root.Values.resources | nindent 2 }}
 securityContext:
-  readOnlyRootFilesystem: true
-  allowPrivilegeEscalation: false
-  capabilities:
-    drop: [ALL]
+  {{- mergeOverwrite (dict "readOnlyRootFilesystem" true "allowPrivilegeEscalation" false) (omit .root.Values.securityContext "privileged" "allowPrivilegeEscalation") (dict "capabilities" (dict "drop" (list "ALL"))) | toYaml | nindent 2 }}
 volumeMounts:
   - name: {{ .volume }}
     mountPath: /{{ .volume }}
