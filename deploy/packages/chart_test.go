@@ -211,9 +211,18 @@ func TestWhatReplacesThePods(t *testing.T) {
 
 // The notes had the chart's version with any image, and a placeholder for the chart.
 func TestTheNotesSayWhatRuns(t *testing.T) {
-	for value, want := range map[string]string{"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node", "dryRun=true": "helm upgrade evictd deploy/chart -n", "dryRun=false": "kubectl evictd doctor"} {
-		if out, err := helm(t, "install", "evictd", chart, "--dry-run=client", "--set", value); err != nil || !strings.Contains(out, want) {
-			t.Errorf("%s: %v, %s, want %q", value, err, out, want)
+	for value, want := range map[string]string{
+		"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node",
+		"dryRun=true":  "helm upgrade evictd deploy/chart -n",
+		"dryRun=false": "\n  kubectl evictd doctor --node NODE\n",
+		// An installation without pods looked like one with them.
+		"fullnameOverride=e":    "\n  kubectl -n evictd events --for daemonset/e\n",
+		"fullnameOverride=g":    "\n  EVICTD_NAME=g kubectl evictd doctor --node NODE\n",
+		"nodeSelector.pool=one": "\n  kubectl label namespace evictd pod-security.kubernetes.io/enforce=privileged\n",
+	} {
+		out, err := helm(t, "install", "evictd", chart, "--namespace", "evictd", "--dry-run=client", "--set", value)
+		if _, notes, _ := strings.Cut(out, "\nNOTES:\n"); err != nil || !strings.Contains(notes, want) {
+			t.Errorf("%s: %v, %s, want %q", value, err, notes, want)
 		}
 	}
 }

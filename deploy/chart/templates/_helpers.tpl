@@ -40,6 +40,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccountName" . }}
 {{- end }}
 
+{{- /* evictd.kubectl is the command kubectl evictd for this release. */ -}}
+{{- define "evictd.kubectl" -}}
+{{- range $variable, $value := dict "EVICTD_NAMESPACE" .Release.Namespace "EVICTD_NAME" (include "evictd.fullname" .) -}}
+{{- if ne $value "evictd" -}}
+{{ $variable }}={{ $value }} {{ end -}}
+{{- end -}}
+kubectl evictd
+{{- end }}
+
 {{- define "evictd.listenAddress" -}}
 {{- .Values.config.listenAddress | default "127.0.0.1:10269" }}
 {{- end }}
