@@ -10,6 +10,9 @@ import (
 // There was no value for what the rules of a cluster ask for, such as SELinux's type or limits of ephemeral-storage.
 func TestValuesForTheRulesOfAClusterReachTheChartsObjects(t *testing.T) {
 	const selinux, resources = "securityContext.seLinuxOptions.type=spc_t", "resources.requests.ephemeral-storage=1Mi,resources.limits.ephemeral-storage=2Mi,resources.limits.acme\\.example/x=1"
+	const monitor = "config.listenAddress=0.0.0.0:10269,serviceMonitor.enabled=true,serviceMonitor.authorization.credentials.name=s,serviceMonitor.interval=5s"
+	const endpoint = "\n      scheme: https\n      tlsConfig:\n        insecureSkipVerify: true\n      authorization:\n        credentials:\n          name: s\n" +
+		"      interval: 5s\n      relabelings:\n        - sourceLabels: [__meta_kubernetes_pod_node_name]\n          targetLabel: instance\n"
 	for name, c := range map[string]struct {
 		template, values, part string
 		times                  int
@@ -36,6 +39,12 @@ func TestValuesForTheRulesOfAClusterReachTheChartsObjects(t *testing.T) {
 		"or on a virtual node, also of the Job": {"uninstall", "dryRun=true", "key: type\n                operator: NotIn\n                values:\n                - virtual-kubelet\n", 1},
 		"unless affinity says so":               {"daemonset", "affinity.nodeAffinity=null", "virtual-kubelet", 0},
 		"a quota for the class":                 {"resourcequota", "resourceQuota.create=true,priorityClassName=mine", "scopeName: PriorityClass\n      values: [mine]\n", 1},
+		"a ServiceMonitor is a PodMonitor":      {"monitoring", monitor, endpoint, 1},
+		"with a Service":                        {"monitoring", monitor, "  clusterIP: None\n", 1},
+		"that has the monitor's port":           {"monitoring", monitor, "    - name: metrics\n      port: 10269\n", 1},
+		"and the monitor's labels":              {"monitoring", monitor, "matchLabels:\n      app.kubernetes.io/name: evictd\n      app.kubernetes.io/instance: evictd\n", 1},
+		"a PodMonitor has no Service":           {"monitoring", strings.ReplaceAll(monitor, "service", "pod"), "kind: Service\n", 0},
+		"a PodMonitor has the same endpoint":    {"monitoring", strings.ReplaceAll(monitor, "service", "pod"), endpoint, 1},
 	} {
 		out, err := helm(t, "template", "evictd", chart, "--show-only", "templates/"+c.template+".yaml", "--set", c.values)
 		if err != nil || strings.Count(out, c.part) != c.times {
