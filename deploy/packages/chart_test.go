@@ -222,7 +222,7 @@ func TestTheNotesSayWhatRuns(t *testing.T) {
 		// An installation without pods looked like one with them.
 		"fullnameOverride=e":    "\n  kubectl -n evictd events --for daemonset/e\n",
 		"fullnameOverride=g":    "\n  EVICTD_NAME=g kubectl evictd doctor --node NODE\n",
-		"nodeSelector.pool=one": "\n  kubectl label namespace evictd pod-security.kubernetes.io/enforce=privileged\n",
+		"nodeSelector.pool=one": "\n  kubectl label --overwrite namespace evictd pod-security.kubernetes.io/enforce=privileged\n",
 	} {
 		out, err := helm(t, "install", "evictd", chart, "--namespace", "evictd", "--dry-run=client", "--set", value)
 		if _, notes, _ := strings.Cut(out, "\nNOTES:\n"); err != nil || !strings.Contains(notes, want) {
