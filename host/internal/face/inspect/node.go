@@ -65,9 +65,9 @@ func newNode(ctx context.Context, o Options) *node {
 	return n
 }
 
-// enforcesSELinux reports whether SELinux of this node refuses what its policy does not allow.
-func (n *node) enforcesSELinux() bool {
-	file, err := n.fs.Open("/sys/fs/selinux/enforce")
+// enforcesSELinux reports whether SELinux of the node refuses what its policy does not allow.
+func enforcesSELinux(node nodefs.FS) bool {
+	file, err := node.Open("/sys/fs/selinux/enforce")
 	if err != nil {
 		return false
 	}
