@@ -87,7 +87,8 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		"no DaemonSet there":               {[]string{"UID_OF_DAEMONSET="}, []string{"evictions"}, 1, "there is no DaemonSet evictd/evictd, want its namespace in EVICTD_NAMESPACE"},
 		"another namespace and name": {
 			[]string{"EVICTD_NAMESPACE=kube-system", "EVICTD_NAME=platform-evictd", "PLACE=kube-system", "DAEMONSET=platform-evictd"},
-			[]string{"evictions"}, 0, "+ -n kube-system exec evictd-x7k2p -c evictd -- ",
+			[]string{"evictions"},
+			0, "+ -n kube-system exec evictd-x7k2p -c evictd -- ",
 		},
 	} {
 		said, code := kubectlEvictd(t, c.env, c.args)
