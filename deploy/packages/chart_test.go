@@ -55,7 +55,7 @@ func TestManifestsAreThoseOfTheChart(t *testing.T) {
 
 // The schema refuses what would be ignored or do harm, and names the value.
 func TestTheSchemaRefusesWrongValues(t *testing.T) {
-	const plugin, reached = "plugins[0].name=a,plugins[0].image=b,plugins[0].", "config.listenAddress=0.0.0.0:10269,"
+	const plugin, both = "plugins[0].name=a,plugins[0].image=b,plugins[0].", "config.listenAddress=0.0.0.0:10269,podMonitor.enabled=true,serviceMonitor.enabled=true"
 	for value, names := range map[string]string{
 		plugin + "container=false":                           "missing property 'path'",
 		plugin + "path=/a,plugins[0].args[0]=x":              "left out: it is for a plugin with container: true",
@@ -86,25 +86,25 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"serviceMonitor.interval=often":                      "/serviceMonitor/interval",
 		"podMonitor.enabled=true":                            "podMonitor.enabled with config.listenAddress",
 		"serviceMonitor.enabled=true":                        "serviceMonitor.enabled with config.listenAddress",
-		reached + "podMonitor.enabled=true,serviceMonitor.enabled=true": "want one of them",
-		"serviceAccount.annotations.on=true":                            "/serviceAccount/annotations",
-		"resources.requests.memory=a lot":                               "/resources/requests/memory",
-		"apiServer.port=https":                                          "/apiServer/port",
-		"rbac.create=yes please":                                        "/rbac/create",
-		"admissionPolicies.enabled=true":                                "/admissionPolicies",
-		"extraEnv[0].value=without a name":                              "/extraEnv/0",
-		"imagePullSecrets[0]=not an object":                             "/imagePullSecrets/0",
-		"nodeSelector=linux":                                            "/nodeSelector",
-		"commonLabels.number=1":                                         "/commonLabels",
-		"hostPaths.stateDirectory=/var/lib/here":                        "/hostPaths",
-		"enabled=false":                                                 "/enabled",
-		"resources.limits.mem=1Gi":                                      "'mem'",
-		"resources.limits.ephemeral-storage=a lot":                      "/resources/limits/ephemeral-storage",
-		"securityContext.capabilities.add[0]=SYS_ADMIN":                 "left out: capabilities.add of the chart",
-		"extraVolumeMounts[0].name=no-path":                             "/extraVolumeMounts/0",
-		"initContainers[0].name=no-image":                               "/initContainers/0",
-		"revisionHistoryLimit=-1":                                       "/revisionHistoryLimit",
-		"resourceQuota.create=true,priorityClassName=":                  "want the class that the quota is for",
+		both:                                                 "want one of them",
+		"serviceAccount.annotations.on=true":                 "/serviceAccount/annotations",
+		"resources.requests.memory=a lot":                    "/resources/requests/memory",
+		"apiServer.port=https":                               "/apiServer/port",
+		"rbac.create=yes please":                             "/rbac/create",
+		"admissionPolicies.enabled=true":                     "/admissionPolicies",
+		"extraEnv[0].value=without a name":                   "/extraEnv/0",
+		"imagePullSecrets[0]=not an object":                  "/imagePullSecrets/0",
+		"nodeSelector=linux":                                 "/nodeSelector",
+		"commonLabels.number=1":                              "/commonLabels",
+		"hostPaths.stateDirectory=/var/lib/here":             "/hostPaths",
+		"enabled=false":                                      "/enabled",
+		"resources.limits.mem=1Gi":                           "'mem'",
+		"resources.limits.ephemeral-storage=a lot":           "/resources/limits/ephemeral-storage",
+		"securityContext.capabilities.add[0]=SYS_ADMIN":      "left out: capabilities.add of the chart",
+		"extraVolumeMounts[0].name=no-path":                  "/extraVolumeMounts/0",
+		"initContainers[0].name=no-image":                    "/initContainers/0",
+		"revisionHistoryLimit=-1":                            "/revisionHistoryLimit",
+		"resourceQuota.create=true,priorityClassName=":       "want the class that the quota is for",
 	} {
 		out, err := helm(t, "template", "evictd", chart, "--set", value)
 		if err == nil || !strings.Contains(out, names) {
