@@ -55,7 +55,7 @@ func TestManifestsAreThoseOfTheChart(t *testing.T) {
 
 // The schema refuses what would be ignored or do harm, and names the value.
 func TestTheSchemaRefusesWrongValues(t *testing.T) {
-	const plugin = "plugins[0].name=a,plugins[0].image=b,plugins[0]."
+	const plugin, both = "plugins[0].name=a,plugins[0].image=b,plugins[0].", "config.listenAddress=0.0.0.0:10269,podMonitor.enabled=true,serviceMonitor.enabled=true"
 	for value, names := range map[string]string{
 		plugin + "container=false":                           "missing property 'path'",
 		plugin + "path=/a,plugins[0].args[0]=x":              "left out: it is for a plugin with container: true",
@@ -83,6 +83,10 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"capabilities.add[0]=sys_admin":                      "/capabilities/add/0",
 		"tolerations=all":                                    "/tolerations",
 		"podMonitor.interval=often":                          "/podMonitor/interval",
+		"serviceMonitor.interval=often":                      "/serviceMonitor/interval",
+		"podMonitor.enabled=true":                            "podMonitor.enabled with config.listenAddress",
+		"serviceMonitor.enabled=true":                        "serviceMonitor.enabled with config.listenAddress",
+		both:                                                 "want one of them",
 		"serviceAccount.annotations.on=true":                 "/serviceAccount/annotations",
 		"resources.requests.memory=a lot":                    "/resources/requests/memory",
 		"apiServer.port=https":                               "/apiServer/port",
@@ -93,6 +97,14 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"nodeSelector=linux":                                 "/nodeSelector",
 		"commonLabels.number=1":                              "/commonLabels",
 		"hostPaths.stateDirectory=/var/lib/here":             "/hostPaths",
+		"enabled=false":                                      "/enabled",
+		"resources.limits.mem=1Gi":                           "'mem'",
+		"resources.limits.ephemeral-storage=a lot":           "/resources/limits/ephemeral-storage",
+		"securityContext.capabilities.add[0]=SYS_ADMIN":      "left out: capabilities.add of the chart",
+		"extraVolumeMounts[0].name=no-path":                  "/extraVolumeMounts/0",
+		"initContainers[0].name=no-image":                    "/initContainers/0",
+		"revisionHistoryLimit=-1":                            "/revisionHistoryLimit",
+		"resourceQuota.create=true,priorityClassName=":       "want the class that the quota is for",
 	} {
 		out, err := helm(t, "template", "evictd", chart, "--set", value)
 		if err == nil || !strings.Contains(out, names) {
@@ -203,9 +215,18 @@ func TestWhatReplacesThePods(t *testing.T) {
 
 // The notes had the chart's version with any image, and a placeholder for the chart.
 func TestTheNotesSayWhatRuns(t *testing.T) {
-	for value, want := range map[string]string{"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node", "dryRun=true": "helm upgrade evictd deploy/chart -n", "dryRun=false": "kubectl evictd doctor"} {
-		if out, err := helm(t, "install", "evictd", chart, "--dry-run=client", "--set", value); err != nil || !strings.Contains(out, want) {
-			t.Errorf("%s: %v, %s, want %q", value, err, out, want)
+	for value, want := range map[string]string{
+		"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node",
+		"dryRun=true":  "helm upgrade evictd deploy/chart -n",
+		"dryRun=false": "\n  kubectl evictd doctor --node NODE\n",
+		// An installation without pods looked like one with them.
+		"fullnameOverride=e":    "\n  kubectl -n evictd events --for daemonset/e\n",
+		"fullnameOverride=g":    "\n  EVICTD_NAME=g kubectl evictd doctor --node NODE\n",
+		"nodeSelector.pool=one": "\n  kubectl label --overwrite namespace evictd pod-security.kubernetes.io/enforce=privileged\n",
+	} {
+		out, err := helm(t, "install", "evictd", chart, "--namespace", "evictd", "--dry-run=client", "--set", value)
+		if _, notes, _ := strings.Cut(out, "\nNOTES:\n"); err != nil || !strings.Contains(notes, want) {
+			t.Errorf("%s: %v, %s, want %q", value, err, notes, want)
 		}
 	}
 }
@@ -244,6 +265,7 @@ func TestEachValueIsDescribed(t *testing.T) {
 			if schema.Properties[m[2]] == nil {
 				t.Errorf("values.yaml:%d: %s is not in values.schema.json", i+1, m[2])
 			}
+			delete(schema.Properties, m[2])
 		}
 		above := len(described) > 0
 		if comment {
@@ -252,6 +274,9 @@ func TestEachValueIsDescribed(t *testing.T) {
 		if leaf := strings.TrimSpace(m[3]) != ""; leaf && !comment && !above {
 			t.Errorf("values.yaml:%d: %s has no comment", i+1, m[2])
 		}
+	}
+	if delete(schema.Properties, "global"); len(schema.Properties) > 0 {
+		t.Errorf("values.schema.json has %q, which are not in values.yaml", slices.Sorted(maps.Keys(schema.Properties)))
 	}
 	if values < 20 {
 		t.Errorf("%d values, want all of them", values)

@@ -8,39 +8,92 @@ import (
 	"testing"
 )
 
-// Of an evictd that ends at its start, for a slip in its configuration, kubectl evictd said "container not found" alone.
-func TestKubectlEvictdShowsTheLogOfAnEvictdThatDoesNotRun(t *testing.T) {
-	const kubectl = `#!/bin/sh
+// fakeKubectl knows one namespace of evictd. It fails for each call outside of it, but for the pod that a user names.
+const fakeKubectl = `#!/bin/sh
 case "$*" in
-"get pods "*) echo "evictd evictd-x7k2p worker-1" ;;
-*" exec "*) echo "container not found" >&2 && exit $EXEC ;;
-*" get pod "*) echo "$RUNNING" ;;
-*" --previous") echo "the lines before" ;;
-*" logs "*) echo "evictionHrad: unknown field" ;;
+"-n shop get pod cart "*) echo "$CART" ;;
+"-n $PLACE get daemonset $DAEMONSET --ignore-not-found "*) echo "$UID_OF_DAEMONSET" ;;
+"-n $PLACE get pods --field-selector "*) printf "$PODS" ;;
+"-n $PLACE exec "*) echo "+ $*" && { [ $EXEC = 0 ] || echo "container not found" >&2; } && exit $EXEC ;;
+"-n $PLACE get pod "*) echo "$RUNNING" ;;
+"-n $PLACE logs "*" --previous") echo "the lines before" ;;
+"-n $PLACE logs "*) printf 'evictionHrad: unknown field \033]0;title\007\302\233m\n' ;;
+*) echo "unexpected: kubectl $*" && exit 97 ;;
 esac
 `
+
+// kubectlEvictd runs kubectl evictd with that kubectl and variables over those of a cluster of one node.
+func kubectlEvictd(t *testing.T, env, args []string) (said string, code int) {
+	t.Helper()
 	stubs := t.TempDir()
-	if err := os.WriteFile(filepath.Join(stubs, "kubectl"), []byte(kubectl), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(stubs, "kubectl"), []byte(fakeKubectl), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	cmd := exec.CommandContext(t.Context(), "../kubectl-evictd", args...)
+	cmd.Env = append([]string{
+		"PATH=" + stubs + ":" + os.Getenv("PATH"), "PLACE=evictd", "DAEMONSET=evictd", "UID_OF_DAEMONSET=u-1",
+		"PODS=" + ours, "EXEC=0", `RUNNING={"startedAt":"2026-01-01T00:00:00Z"}`, "CART=worker-1",
+	}, env...)
+	out, _ := cmd.CombinedOutput()
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+const ours = `DaemonSet u-1 evictd-x7k2p worker-1\n`
+
+// Of an evictd that ends at its start, for a slip in its configuration, kubectl evictd said "container not found" alone.
+func TestKubectlEvictdShowsTheLogOfAnEvictdThatDoesNotRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  []string
 		code int
 		logs bool
 	}{
 		"it does not run":        {[]string{"EXEC=1", "RUNNING="}, 1, true},
-		"the command has failed": {[]string{"EXEC=2", `RUNNING={"startedAt":"2026-01-01T00:00:00Z"}`}, 2, false},
-		"all is well":            {[]string{"EXEC=0", "RUNNING="}, 0, false},
+		"the command has failed": {[]string{"EXEC=2"}, 2, false},
+		"all is well":            {[]string{"RUNNING="}, 0, false},
 	} {
-		cmd := exec.CommandContext(t.Context(), "../kubectl-evictd", "check", "--node", "worker-1")
-		cmd.Env = append(c.env, "PATH="+stubs+":"+os.Getenv("PATH"))
-		out, _ := cmd.CombinedOutput()
-		said, logs := string(out), true
-		for _, want := range []string{"+ kubectl -n evictd logs evictd-x7k2p -c evictd --tail=20\nevictionHrad: unknown field\n", "--tail=20 --previous\nthe lines before\n"} {
+		said, code := kubectlEvictd(t, c.env, []string{"check", "--node", "worker-1"})
+		logs := true
+		for _, want := range []string{"+ kubectl -n evictd logs evictd-x7k2p -c evictd --tail=20\nevictionHrad: unknown field ", "--tail=20 --previous\nthe lines before\n"} {
 			logs = logs && strings.Contains(said, want)
 		}
-		if cmd.ProcessState.ExitCode() != c.code || logs != c.logs || !c.logs && strings.Contains(said, "logs") {
-			t.Errorf("%s: exit code %d, want %d, with the log %t: %s", name, cmd.ProcessState.ExitCode(), c.code, c.logs, said)
+		if code != c.code || logs != c.logs || !c.logs && strings.Contains(said, "logs") {
+			t.Errorf("%s: exit code %d, want %d, with the log %t: %s", name, code, c.code, c.logs, said)
+		}
+		if strings.ContainsAny(said, "\x1b\a\u009b") {
+			t.Errorf("%s: %q has control characters, which the terminal obeys", name, said)
+		}
+	}
+}
+
+// Any pod in the cluster with evictd's labels and a container "evictd" was taken for evictd's, and got the command.
+func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
+	const runs = "+ -n evictd exec evictd-x7k2p -c evictd -- "
+	for name, c := range map[string]struct {
+		env, args []string
+		code      int
+		want      string
+	}{
+		"the only pod":                     {nil, []string{"evictions"}, 0, runs},
+		"on the node of a pod":             {nil, []string{"explain", "shop/cart"}, 0, runs + "/usr/bin/evictd explain --config /etc/evictd/evictd.yaml shop/cart"},
+		"of a pod without a node":          {[]string{"CART="}, []string{"explain", "shop/cart"}, 0, runs},
+		"beside a pod without an owner":    {[]string{"PODS=  evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
+		"beside a pod of a ReplicaSet":     {[]string{"PODS=ReplicaSet u-2 evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
+		"beside a plugin's DaemonSet":      {[]string{"PODS=" + ours + "DaemonSet u-2 evictd-plugin worker-1\\n"}, []string{"evictions"}, 0, runs},
+		"beside one with our uid as a Job": {[]string{"PODS=Job u-1 evictd-uninstall worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
+		"beside one of a former DaemonSet": {[]string{"PODS=DaemonSet u-0 evictd-old worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
+		"only pods of others":              {[]string{"PODS=  evictd-fake worker-1\\nDaemonSet u-2 evictd-plugin worker-1\\n"}, []string{"evictions"}, 1, "no pod of evictd runs"},
+		"no pod":                           {[]string{"PODS="}, []string{"evictions", "--node", "worker-2"}, 1, "no pod of evictd runs"},
+		"several nodes":                    {[]string{"PODS=" + ours + "DaemonSet u-1 evictd-b worker-2\\n"}, []string{"evictions"}, 1, "want --node with one of: worker-1 worker-2"},
+		"no DaemonSet there":               {[]string{"UID_OF_DAEMONSET="}, []string{"evictions"}, 1, "there is no DaemonSet evictd/evictd, want its namespace in EVICTD_NAMESPACE"},
+		"another namespace and name": {
+			[]string{"EVICTD_NAMESPACE=kube-system", "EVICTD_NAME=platform-evictd", "PLACE=kube-system", "DAEMONSET=platform-evictd"},
+			[]string{"evictions"},
+			0, "+ -n kube-system exec evictd-x7k2p -c evictd -- ",
+		},
+	} {
+		said, code := kubectlEvictd(t, c.env, c.args)
+		if code != c.code || !strings.Contains(said, c.want) || strings.Contains(said, "unexpected") {
+			t.Errorf("%s: exit code %d, want %d and %q: %s", name, code, c.code, c.want, said)
 		}
 	}
 }

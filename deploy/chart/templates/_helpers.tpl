@@ -27,12 +27,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{- /* evictd.podLabels has podLabels over those of the chart. */ -}}
+{{- define "evictd.podLabels" -}}
+{{- mergeOverwrite .own .root.Values.podLabels | toYaml }}
+{{- end }}
+
 {{- define "evictd.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (include "evictd.fullname" .) }}
 {{- end }}
 
 {{- define "evictd.user" -}}
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccountName" . }}
+{{- end }}
+
+{{- /* evictd.kubectl is the command kubectl evictd for this release. */ -}}
+{{- define "evictd.kubectl" -}}
+{{- range $variable, $value := dict "EVICTD_NAMESPACE" .Release.Namespace "EVICTD_NAME" (include "evictd.fullname" .) -}}
+{{- if ne $value "evictd" -}}
+{{ $variable }}={{ $value }} {{ end -}}
+{{- end -}}
+kubectl evictd
 {{- end }}
 
 {{- define "evictd.listenAddress" -}}
@@ -89,10 +103,7 @@ which plugins are disabled. */ -}}
 resources:
   {{- toYaml .root.Values.resources | nindent 2 }}
 securityContext:
-  readOnlyRootFilesystem: true
-  allowPrivilegeEscalation: false
-  capabilities:
-    drop: [ALL]
+  {{- mergeOverwrite (dict "readOnlyRootFilesystem" true "allowPrivilegeEscalation" false) (omit .root.Values.securityContext "privileged" "allowPrivilegeEscalation") (dict "capabilities" (dict "drop" (list "ALL"))) | toYaml | nindent 2 }}
 volumeMounts:
   - name: {{ .volume }}
     mountPath: /{{ .volume }}

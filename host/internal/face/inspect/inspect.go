@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -169,6 +171,9 @@ func run(ctx context.Context, o Options, wanted func(probe) bool) (all Findings)
 	for i, p := range probes {
 		for _, f := range found[i] {
 			f.Probe = p.name
+			if strings.Contains(f.Text, unix.EACCES.Error()) && enforcesSELinux(n.fs) {
+				f.Text += "; if SELinux has refused it (ausearch -m avc), want evictd with the type spc_t"
+			}
 			all = append(all, f)
 		}
 	}

@@ -1,13 +1,16 @@
 package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -103,6 +106,34 @@ func TestCheckSaysWhichCgroupLimitsTheNode(t *testing.T) {
 	for _, want := range []string{"pid.available<1k is met now: 8 available of 2048", "memory.available is counted below the limit of /, 9Gi,", "pid.available is counted below the limit of /, 2048,"} {
 		if !strings.Contains(strings.Join(all.Advice(), "\n"), want) {
 			t.Errorf("%q, want %q", all.Advice(), want)
+		}
+	}
+}
+
+// On a node with SELinux evictd in a pod was refused the runtime's socket as root, and check said "permission denied" alone.
+func TestCheckNamesSELinux(t *testing.T) {
+	former := probes
+	t.Cleanup(func() { probes = former })
+	probes = []probe{{name: "files", deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) {
+		f.add(Warning, "runDir: %v", &fs.PathError{Op: "open", Path: "/run/evictd", Err: unix.EACCES})
+		f.add(Error, "dial unix /run/containerd/containerd.sock: connect: permission denied")
+		f.add(Error, "kubeletRootDir: does not exist")
+	}}}
+	for enforce, want := range map[string]int{"1": 2, "0": 0, "": 0} {
+		c := config.Default()
+		c.RootDir = t.TempDir()
+		if enforce != "" {
+			testos.MkdirAll(t, c.RootDir+"/sys/fs/selinux", 0o755)
+			testos.WriteFile(t, c.RootDir+"/sys/fs/selinux/enforce", enforce, 0o600)
+		}
+		named := 0
+		for _, f := range Run(t.Context(), Options{Config: &c}) {
+			if strings.HasSuffix(f.Text, "permission denied; if SELinux has refused it (ausearch -m avc), want evictd with the type spc_t") {
+				named++
+			}
+		}
+		if named != want {
+			t.Errorf("enforce %q: %d findings name SELinux, want %d", enforce, named, want)
 		}
 	}
 }

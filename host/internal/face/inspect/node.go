@@ -65,6 +65,17 @@ func newNode(ctx context.Context, o Options) *node {
 	return n
 }
 
+// enforcesSELinux reports whether SELinux of the node refuses what its policy does not allow.
+func enforcesSELinux(node nodefs.FS) bool {
+	file, err := node.Open("/sys/fs/selinux/enforce")
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	text, _ := file.Read(new(nodefs.Buffer)) // empty with an error
+	return string(text) == "1"
+}
+
 func (n *node) close() {
 	for _, conn := range []*grpc.ClientConn{n.running, n.images} {
 		if conn != nil {
