@@ -12,10 +12,12 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -51,6 +53,9 @@ import (
 // itself: half of the kubelet's interval.
 const summaryStands = 5 * time.Second
 
+// commandsInterval is the interval between attempts to open the socket for commands.
+const commandsInterval = 10 * time.Second
+
 // runDirInterval is the interval at which a daemon checks that its run directory still exists.
 const runDirInterval = time.Second
 
@@ -61,8 +66,10 @@ const lastEventsWait = 2 * time.Second
 type Daemon struct {
 	*Manager
 
-	endpoint *httpserver.Endpoint
-	runtime  *grpc.ClientConn
+	// commands answers root's commands on a socket, healthz and metrics those of other machines, too.
+	commands         net.Listener
+	healthz, metered *httpserver.Endpoint
+	runtime          *grpc.ClientConn
 	// mode finds and kills the pods.
 	mode       mode
 	inspection *inspect.Watch
@@ -96,10 +103,9 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 func (d *Daemon) open(ctx context.Context, given *Options) error {
 	c := d.config()
 	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
-	endpoint, errListen := httpserver.Listen(ctx, httpserver.Options{
-		Address: c.ListenAddress, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile, NodeName: c.NodeName, Log: d.log,
-	})
-	d.runtime, d.endpoint = runtime, endpoint
+	healthz, errHealthz := httpserver.Listen(ctx, inspect.Healthz(c, d.log))
+	metered, errMetrics := httpserver.Listen(ctx, inspect.Metrics(c, d.log))
+	d.runtime, d.healthz, d.metered = runtime, healthz, metered
 	api, errAPI := openAPI(ctx, c, d.version, d.log)
 	from := sources{
 		runtime: runtime, cgroups: true, sampled: c.Source == config.SourceNative,
@@ -110,8 +116,11 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 		from.summary, errSummary = summary.Open(c.Summary)
 	}
 	o, err := d.Manager.open(from)
-	if err := errors.Join(errRuntime, errListen, errAPI, errSummary, inspect.Capacity(ctx, c), err); err != nil {
+	if err := errors.Join(errRuntime, errHealthz, errMetrics, errAPI, errSummary, inspect.Capacity(ctx, c), err); err != nil {
 		return err
+	}
+	if d.commands, err = httpserver.ListenLocal(rundir.SocketOf(c.RunDir)); err != nil {
+		d.log.Error("commands not answered yet", "error", err)
 	}
 	d.inspection = inspect.NewWatch(func() inspect.Options {
 		return inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls}
@@ -234,14 +243,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}, d.log}
 	t := tasks{
 		begin: func(context.Context) {},
-		beside: []func(context.Context){d.serve, rehearse.run, func(around context.Context) {
+		beside: []func(context.Context){d.serveCommands, d.serveOthers, rehearse.run, func(around context.Context) {
 			lost = awaitRunDirLoss(around, d.dir, d.log, func() bool {
 				return slices.ContainsFunc(d.loop.Snapshot().Evictions, func(v victim.Eviction) bool { return v.State == victim.StateKilling })
 			})
 			leave()
 		}},
 		passing: []func(context.Context){d.cgroups.Run, d.mode.pods.AwaitFirst, d.inspection.Run},
-		ready:   func() { d.logReady(d.listensOn()) },
+		ready:   func() { d.logReady(d.healthz.Addr(), d.metered.Addr()) },
 		flush:   func(context.Context) {},
 	}
 	if d.mode.cluster != nil {
@@ -282,26 +291,37 @@ func (d *Daemon) besideKubelet(t *tasks) {
 	}
 }
 
-// listensOn returns the address that is listened on, "" for none.
-func (d *Daemon) listensOn() string {
-	if d.endpoint == nil {
-		return ""
+// serveCommands answers commands. On a full disk their socket cannot be made, and is tried again.
+func (d *Daemon) serveCommands(ctx context.Context) {
+	for err := error(nil); d.commands == nil || err != nil; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(commandsInterval):
+			d.commands, err = httpserver.ListenLocal(rundir.SocketOf(d.config().RunDir))
+		}
 	}
-	return d.endpoint.Addr().String()
+	logServed("commands", httpserver.ServeLocal(ctx, d.commands, d.Handler(), d.log), d.log)
 }
 
-// serve answers requests until ctx ends, if there is an endpoint.
-func (d *Daemon) serve(ctx context.Context) {
-	if d.endpoint == nil {
-		return
+// serveOthers answers other users and machines.
+func (d *Daemon) serveOthers(ctx context.Context) {
+	health, pages := http.NewServeMux(), http.NewServeMux()
+	health.Handle("GET /healthz", httpserver.Repeated(healthz(func() error { return d.healthy(d.loop.Snapshot()) })))
+	pages.Handle("GET /metrics", httpserver.Repeated(d.metrics.Handler()))
+	authorized := http.Handler(pages)
+	if d.config().MetricsElsewhere() {
+		authorized = access.New(pages, access.Options{API: d.mode.cluster.api, Log: d.log})
 	}
-	own := d.Handler()
-	remote := http.NotFoundHandler() // without an API server no address leads to it
-	if d.mode.cluster != nil {
-		remote = access.New(own, access.Options{API: d.mode.cluster.api, Open: []string{"/healthz"}, Log: d.log})
-	}
-	if err := d.endpoint.Serve(ctx, own, remote); err != nil {
-		d.log.Error("status and metrics are not served any more", "error", err)
+	var serving sync.WaitGroup
+	serving.Go(func() { logServed("/healthz", d.healthz.Serve(ctx, health), d.log) })
+	serving.Go(func() { logServed("/metrics", d.metered.Serve(ctx, authorized), d.log) })
+	serving.Wait()
+}
+
+func logServed(what string, err error, log *slog.Logger) {
+	if err != nil {
+		log.Error("not served any more", "what", what, "error", err)
 	}
 }
 
@@ -332,7 +352,10 @@ func awaitRunDirLoss(ctx context.Context, dir *rundir.Dir, log *slog.Logger, kil
 }
 
 func (d *Daemon) close() error {
-	errs := []error{d.endpoint.Close()}
+	errs := []error{d.healthz.Close(), d.metered.Close()}
+	if d.commands != nil {
+		_ = d.commands.Close() // served ones are closed
+	}
 	if d.runtime != nil {
 		errs = append(errs, d.runtime.Close())
 	}

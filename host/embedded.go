@@ -184,7 +184,7 @@ func (e *Embedded) Start(ctx context.Context, disks DiskInfoProvider, active Act
 	}
 	e.program.cleanedUp, e.disks = cleanedUp, disks
 	e.program.active.Store(&active)
-	t := tasks{begin: func(context.Context) {}, ready: func() { e.logReady("") }, flush: func(context.Context) {}}
+	t := tasks{begin: func(context.Context) {}, ready: func() { e.logReady("", "") }, flush: func(context.Context) {}}
 	if monitoringInterval > 0 {
 		t.passing = []func(context.Context){e.cgroups.Run}
 	}

@@ -48,9 +48,10 @@ type Manager struct {
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
 	// records is nil if no records are kept.
-	records  *recorder.Keeper
-	loop     *loop.Loop
-	rankings *rankings
+	records *recorder.Keeper
+	loop    *loop.Loop
+	// ranked is held while pods are ranked for a request.
+	ranked chan struct{}
 	// reloading is held while plugins receive new settings.
 	reloading chan struct{}
 }
@@ -73,7 +74,7 @@ func newManager(of owner, c *Config, version, commit string, log *slog.Logger) *
 	m := &Manager{
 		owner: of, version: version, log: log, started: time.Now(), metrics: metrics.New(version, commit),
 		recorder: &eventRecorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1),
-		rankings: &rankings{turn: make(chan struct{}, 1), last: map[eviction.Signal]ranking{}},
+		ranked: make(chan struct{}, 1),
 	}
 	m.current.Store(c)
 	return m
@@ -254,14 +255,14 @@ func (m *Manager) run(ctx context.Context, t tasks) (failed error) {
 	return failed
 }
 
-func (m *Manager) logReady(address string) {
+func (m *Manager) logReady(healthz, metrics string) {
 	var plugins []string
 	for _, s := range m.supervisor.Status() {
 		if s.State == supervisor.Running {
 			plugins = append(plugins, s.Name)
 		}
 	}
-	m.log.Info("evictd ready", "version", m.version, "listenAddress", address, "plugins", plugins, "compatibility", m.config().Kubernetes(), "dryRun", m.config().DryRun)
+	m.log.Info("evictd ready", "version", m.version, "healthz", healthz, "metrics", metrics, "plugins", plugins, "compatibility", m.config().Kubernetes(), "dryRun", m.config().DryRun)
 }
 
 // ReloadFrom reloads the configuration that load returns. A load error counts as a failed reload.

@@ -16,7 +16,6 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/expected"
 	"github.com/evictd/evictd/host/internal/face/inspect"
-	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
@@ -122,21 +121,16 @@ func ineffective(s *loop.Snapshot) (errs []error) {
 	return errs
 }
 
-// Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL.
+// Handler serves /healthz, /metrics, /status and /ranking?signal=SIGNAL. Status and rankings name
+// pods, and a ranking measures them: they are for administrators.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", httpserver.Repeated(m.metrics.Handler()))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := m.healthy(m.loop.Snapshot()); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ok")
-	})
-	mux.Handle("GET /status", httpserver.Repeated(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /metrics", m.metrics.Handler())
+	mux.Handle("GET /healthz", healthz(func() error { return m.healthy(m.loop.Snapshot()) }))
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		text, err := document(m.Status())
 		send(w, text, err)
-	})))
+	})
 	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
 		text, err := m.ranking(r.Context(), eviction.Signal(r.URL.Query().Get("signal")))
 		if errors.Is(err, loop.ErrNoThreshold) {
@@ -148,12 +142,32 @@ func (m *Manager) Handler() http.Handler {
 	return mux
 }
 
-// ranking returns the current ranking of the pods for a signal as JSON.
-func (m *Manager) ranking(ctx context.Context, s eviction.Signal) ([]byte, error) {
-	return m.rankings.of(ctx, m.loop, s, func(d *decision.Decision) ([]byte, error) {
-		d.Node, d.Evictd = m.config().NodeName, m.version
-		return document(d)
+// healthz answers with what healthy returns.
+func healthz(healthy func() error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
 	})
+}
+
+// ranking returns the current ranking of the pods for a signal as JSON. Rankings are made one at a
+// time.
+func (m *Manager) ranking(ctx context.Context, s eviction.Signal) ([]byte, error) {
+	select {
+	case m.ranked <- struct{}{}:
+		defer func() { <-m.ranked }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	d, err := loop.Ranking(ctx, m.loop, s)
+	if err != nil {
+		return nil, err
+	}
+	d.Node, d.Evictd = m.config().NodeName, m.version
+	return document(d)
 }
 
 // document returns v as JSON.

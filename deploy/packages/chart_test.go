@@ -55,7 +55,7 @@ func TestManifestsAreThoseOfTheChart(t *testing.T) {
 
 // The schema refuses what would be ignored or do harm, and names the value.
 func TestTheSchemaRefusesWrongValues(t *testing.T) {
-	const plugin, both = "plugins[0].name=a,plugins[0].image=b,plugins[0].", "config.listenAddress=0.0.0.0:10269,podMonitor.enabled=true,serviceMonitor.enabled=true"
+	const plugin, both = "plugins[0].name=a,plugins[0].image=b,plugins[0].", "config.metricsBindAddress=0.0.0.0:10269,podMonitor.enabled=true,serviceMonitor.enabled=true"
 	for value, names := range map[string]string{
 		plugin + "container=false":                           "missing property 'path'",
 		plugin + "path=/a,plugins[0].args[0]=x":              "left out: it is for a plugin with container: true",
@@ -73,7 +73,7 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"config.evictionhard.a=1":                            "evictionhard",
 		"config.evictionHard.memory=1":                       "'memory'",
 		"config.logLevel=loud":                               "/config/logLevel",
-		"config.listenAddress=everywhere":                    "/config/listenAddress",
+		"config.metricsBindAddress=everywhere":                    "/config/metricsBindAddress",
 		"config.evictionHard=5%":                             "/config/evictionHard",
 		"hostPaths.runDir=run":                               "/hostPaths/runDir",
 		"hostPaths.runtimeSocket=":                           "/hostPaths/runtimeSocket",
@@ -84,8 +84,8 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"tolerations=all":                                    "/tolerations",
 		"podMonitor.interval=often":                          "/podMonitor/interval",
 		"serviceMonitor.interval=often":                      "/serviceMonitor/interval",
-		"podMonitor.enabled=true":                            "podMonitor.enabled with config.listenAddress",
-		"serviceMonitor.enabled=true":                        "serviceMonitor.enabled with config.listenAddress",
+		"podMonitor.enabled=true":                            "podMonitor.enabled with config.metricsBindAddress",
+		"serviceMonitor.enabled=true":                        "serviceMonitor.enabled with config.metricsBindAddress",
 		both:                                                 "want one of them",
 		"serviceAccount.annotations.on=true":                 "/serviceAccount/annotations",
 		"resources.requests.memory=a lot":                    "/resources/requests/memory",
@@ -195,7 +195,7 @@ func TestWhatReplacesThePods(t *testing.T) {
 		plugin + ",config.nodeConditions=none":                 true,
 		plugin + ",image.tag=v9":                               true,
 		plugin + ",plugins[0].image=example.org/oldest:2":      true,
-		plugin + ",config.listenAddress=127.0.0.1:1":           true,
+		plugin + ",config.metricsBindAddress=127.0.0.1:1":           true,
 		"dryRun=true": true,
 	} {
 		if got := render("daemonset.yaml", plugin) != render("daemonset.yaml", values); got != replaces {

@@ -10,7 +10,7 @@ render --show-only templates/role.yaml >"$to/rbac/role.yaml"
 render --show-only templates/policy.yaml >"$to/rbac/policy.yaml"
 render --show-only templates/flowschema.yaml >"$to/rbac/flowschema.yaml"
 render --show-only templates/node-conditions.yaml >"$to/rbac/node-conditions.yaml"
-render --show-only templates/metrics.yaml --set config.listenAddress=0.0.0.0:10269 >"$to/rbac/metrics.yaml"
+render --show-only templates/metrics.yaml --set config.metricsBindAddress=0.0.0.0:10269 >"$to/rbac/metrics.yaml"
 {
 	cat <<-NAMESPACE
 		# The chart in deploy/chart with its default values, rendered by make manifests: kubectl apply --server-side -f FILE

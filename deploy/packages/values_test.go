@@ -10,7 +10,7 @@ import (
 // There was no value for what the rules of a cluster ask for, such as SELinux's type or limits of ephemeral-storage.
 func TestValuesForTheRulesOfAClusterReachTheChartsObjects(t *testing.T) {
 	const selinux, resources = "securityContext.seLinuxOptions.type=spc_t", "resources.requests.ephemeral-storage=1Mi,resources.limits.ephemeral-storage=2Mi,resources.limits.acme\\.example/x=1"
-	const monitor = "config.listenAddress=0.0.0.0:10269,serviceMonitor.enabled=true,serviceMonitor.authorization.credentials.name=s,serviceMonitor.interval=5s"
+	const monitor = "config.metricsBindAddress=0.0.0.0:10269,serviceMonitor.enabled=true,serviceMonitor.authorization.credentials.name=s,serviceMonitor.interval=5s"
 	const endpoint = "\n      scheme: https\n      tlsConfig:\n        insecureSkipVerify: true\n      authorization:\n        credentials:\n          name: s\n" +
 		"      interval: 5s\n      relabelings:\n        - sourceLabels: [__meta_kubernetes_pod_node_name]\n          targetLabel: instance\n"
 	for name, c := range map[string]struct {

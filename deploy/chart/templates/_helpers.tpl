@@ -49,13 +49,14 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "evictd.serviceAccount
 kubectl evictd
 {{- end }}
 
-{{- define "evictd.listenAddress" -}}
-{{- .Values.config.listenAddress | default "127.0.0.1:10269" }}
+{{- /* evictd.healthzBindAddress is where the kubelet probes evictd. */ -}}
+{{- define "evictd.healthzBindAddress" -}}
+{{- .Values.config.healthzBindAddress | default "127.0.0.1:10268" }}
 {{- end }}
 
-{{- /* evictd.loopback is empty if other machines reach evictd. */ -}}
-{{- define "evictd.loopback" -}}
-{{- regexFind "^(127[.]|\\[::1]|localhost:)" (include "evictd.listenAddress" .) }}
+{{- /* evictd.metricsElsewhere is empty if no other machine reaches the metrics. */ -}}
+{{- define "evictd.metricsElsewhere" -}}
+{{- if not (regexFind "^(127[.]|\\[::1])" (.Values.config.metricsBindAddress | default "127.")) }}{{ .Values.config.metricsBindAddress }}{{ end }}
 {{- end }}
 
 {{- define "evictd.image" -}}
@@ -70,7 +71,7 @@ kubectl evictd
 {{- define "evictd.config" -}}
 {{- $config := deepCopy .Values.config }}
 {{- $paths := .Values.hostPaths }}
-{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- if .Values.besideKubelet.check }}
 {{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
 {{- end }}

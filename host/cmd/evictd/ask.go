@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,51 +25,45 @@ const (
 	maxAnswerBytes = 16 << 20
 )
 
-// A daemonAt locates the running daemon. runDir is empty if no configuration was read.
-type daemonAt struct{ address, runDir string }
-
 // hint says what the run directory shows of the daemon.
-func (at daemonAt) hint() string {
-	switch err := rundir.Check(at.runDir); {
-	case at.runDir == "":
-		return "is evictd running, with this listenAddress?"
-	case rundir.InUse(at.runDir):
-		return fmt.Sprintf("an evictd has locked run directory %s, with this listenAddress?", at.runDir)
+func hint(runDir string) string {
+	switch err := rundir.Check(runDir); {
+	case rundir.InUse(runDir):
+		return fmt.Sprintf("an evictd has locked run directory %s: is it still starting?", runDir)
 	case err != nil: // it may be another user's
 		return "no evictd starts as this user: " + err.Error()
 	default:
-		return fmt.Sprintf("no evictd has locked run directory %s; is evictd running, with this configuration?", at.runDir)
+		return fmt.Sprintf("no evictd has locked run directory %s; is evictd running, with this configuration?", runDir)
 	}
 }
 
-// addDaemonAddress adds flags for the daemon's address, and returns a function that evaluates them.
-func addDaemonAddress(cmd *cobra.Command) func() (daemonAt, error) {
+// addRunDir adds flags for the run directory of the daemon, and returns a function that evaluates
+// them.
+func addRunDir(cmd *cobra.Command) func() (string, error) {
 	if cmd.Flags().Lookup("config") == nil {
 		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")
 	}
-	given := cmd.Flags().String("listen-address", "", "where the running evictd listens (default that of the configuration)")
-	return func() (daemonAt, error) {
+	given := cmd.Flags().String("run-dir", "", "run directory of the running evictd (default that of the configuration)")
+	return func() (string, error) {
 		if *given != "" {
-			return daemonAt{address: *given}, nil
+			return *given, nil
 		}
 		c, err := config.Load(cmd.Flags().Lookup("config").Value.String())
-		return daemonAt{c.ListenAddress, c.RunDir}, err
+		return c.RunDir, err
 	}
 }
 
-func ask(ctx context.Context, at daemonAt, page string, timeout time.Duration, into any) error {
-	host, port, err := net.SplitHostPort(at.address)
-	switch {
-	case err != nil:
-		return err
-	case port == "0":
-		return errors.New(`listenAddress has port 0, which the daemon chose at its start; want --listen-address with the one of its log line "evictd ready"`)
-	}
+// ask requests a page from the daemon with a run directory.
+func ask(ctx context.Context, runDir, page string, timeout time.Duration, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	resp, err := httpserver.Ask(ctx, host, port, page)
+	socket := rundir.SocketOf(runDir)
+	resp, err := httpserver.Ask(ctx, socket, page)
+	if sent, ok := errors.AsType[*url.Error](err); ok { // its URL is made up
+		err = sent.Err
+	}
 	if err != nil {
-		return fmt.Errorf("%w; %s", err, at.hint())
+		return fmt.Errorf("%w; %s", err, hint(runDir))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body := io.LimitReader(resp.Body, maxAnswerBytes)
@@ -78,10 +72,10 @@ func ask(ctx context.Context, at daemonAt, page string, timeout time.Duration, i
 		if bytes.HasPrefix(why, []byte(loop.ErrNoThreshold.Error())) { // it explains what is expected
 			return answerError{errors.New(string(bytes.TrimSpace(why)))}
 		}
-		return answerError{fmt.Errorf("get %s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(why))}
+		return answerError{fmt.Errorf("get %s of %s: %s: %s", page, socket, resp.Status, bytes.TrimSpace(why))}
 	}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
-		return answerError{fmt.Errorf("get %s: %w", resp.Request.URL, err)}
+		return answerError{fmt.Errorf("get %s of %s: %w", page, socket, err)}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func newCheck() *cobra.Command {
 		Short: "Check configuration and node, print the thresholds in force",
 		Long: "Read the configuration as run would. Print the thresholds in force, one a line, what those of\n" +
 			"writable layers will be by the layout of the node's filesystems, and which signals a plugin has to\n" +
-			"bring, or all that is wrong; then try on this node what run needs of it: directories, listen address,\n" +
+			"bring, or all that is wrong; then try on this node what run needs of it: directories, addresses,\n" +
 			"container runtime, capacity, cgroups and directories of pods, API server or manifests, plugins. The\n" +
 			"plugins are started, confined as by run, asked for the signals once, and ended; --start-plugins=false\n" +
 			"starts nothing. Exit code 2 is a wrong configuration, 1 a node that is not ready for it. docs/operations.md\n" +

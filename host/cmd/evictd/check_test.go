@@ -102,7 +102,7 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			testos.WriteFile(t, filepath.Join(n.plugins, "oldest"), content, 0o755)
 			file := filepath.Join(n.dir, "evictd.yaml")
 			config := "pluginDir: " + n.plugins + "\npodManifestDir: " + n.manifests + "\nruntimeEndpoint: unix://" + n.socket +
-				"\nrunDir: " + n.dir + "/run\nstateDir: " + n.dir + "/state\nlistenAddress: 127.0.0.1:0\n" + c.config + "\n"
+				"\nrunDir: " + n.dir + "/run\nstateDir: " + n.dir + "/state\n" + c.config + "\n"
 			for field, value := range map[string]string{"kubeletRootDir": n.dir, "evictionHard": "{memory.available: 100Mi}"} {
 				if !strings.Contains(config, field) {
 					config += field + ": " + value + "\n"

@@ -14,8 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/testos"
 )
 
@@ -64,7 +66,7 @@ func newNode(t *testing.T) node {
 func (n node) flags(more ...string) []string {
 	return append([]string{
 		"--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--kubelet-root-dir", n.dir, "--runtime-endpoint", "unix://" + n.socket,
-		"--run-dir", filepath.Join(n.dir, "run"), "--state-dir", filepath.Join(n.dir, "state"), "--listen-address", "127.0.0.1:0",
+		"--run-dir", filepath.Join(n.dir, "run"), "--state-dir", filepath.Join(n.dir, "state"),
 	}, more...)
 }
 
@@ -228,7 +230,7 @@ func TestBadUse(t *testing.T) {
 		},
 		"check of a bad file":                 {[]string{"check", "--config", file}, badFile},
 		"run with the bad file":               {[]string{"run", "--config", file}, badFile},
-		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile + "\nwith --listen-address the daemon is asked whatever the configuration says"},
+		"plugins with the bad file":           {[]string{"plugins", "--config", file}, badFile + "\nwith --run-dir the daemon is asked whatever the configuration says"},
 		"run with a file that does not exist": {[]string{"run", "--config", "/nonexistent"}, "--config: /nonexistent: no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,22 +277,34 @@ const statusText = `{"version":"v1","thresholds":[{"signal":"pid.available","uno
 {"name":"spare","path":"/p/spare","state":"quarantined","since":"2026-01-01T00:00:00Z","until":"2026-01-01T00:10:00Z","reason":"exited","restarts":4,
  "signals":[{"signal":"acme.example/spare","offers":["observe"],"roles":[{"capability":"observe","role":"out","why":"quarantined"}]}]}]}`
 
+// serve returns the run directory of a daemon that answers /status.
 func serve(t *testing.T, code int, body string) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serveAll(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/status" {
 			t.Errorf("asked for %s, want /status", r.URL.Path)
 		}
 		w.WriteHeader(code)
 		_, _ = fmt.Fprint(w, body)
-	}))
+	})
+}
+
+func serveAll(t *testing.T, h http.HandlerFunc) (runDir string) {
+	t.Helper()
+	runDir = daemon.RunDir(t)
+	l, err := httpserver.ListenLocal(rundir.SocketOf(runDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	s.Start()
 	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
+	return runDir
 }
 
 func TestPluginsOfTheDaemon(t *testing.T) {
-	address := serve(t, http.StatusOK, statusText)
-	got := evictd(t, "plugins", "--listen-address", address)
+	runDir := serve(t, http.StatusOK, statusText)
+	got := evictd(t, "plugins", "--run-dir", runDir)
 	want := result{Out: `PLUGIN  STATE        PID  VERSION  RESTARTS  SIGNAL                       OFFERS        IN CHARGE OF  WHY
 disk    refused      -    -        0         -                            -             -             mode 0644 is not executable want 0755
 memory  running      42   v1.0     1         memory.available             observe,rank  observe       replacement failed: exited; observe: timeout
@@ -308,11 +322,11 @@ acme.example/spare  observe     -          no plugin that offers it serves  spar
 		t.Errorf("plugins (-want +got):\n%s", diff)
 	}
 	broken := filepath.Join(t.TempDir(), "evictd.yaml")
-	testos.WriteFile(t, broken, "listenAddress: everywhere\n", 0o600)
-	if diff := cmp.Diff(want, evictd(t, "plugins", "--config", broken, "--listen-address", address)); diff != "" {
+	testos.WriteFile(t, broken, "metricsBindAddress: everywhere\n", 0o600)
+	if diff := cmp.Diff(want, evictd(t, "plugins", "--config", broken, "--run-dir", runDir)); diff != "" {
 		t.Errorf("plugins with a broken configuration (-want +got):\n%s", diff)
 	}
-	got = evictd(t, "plugins", "--listen-address", address, "--json")
+	got = evictd(t, "plugins", "--run-dir", runDir, "--json")
 	var list []map[string]any
 	if err := json.Unmarshal([]byte(got.Out), &list); err != nil || len(list) != 4 || list[1]["pid"] != 42.0 {
 		t.Errorf("plugins --json: %+v (%v)", got, err)
@@ -320,17 +334,15 @@ acme.example/spare  observe     -          no plugin that offers it serves  spar
 }
 
 func TestNoDaemonToAsk(t *testing.T) {
-	const closed = "127.0.0.1:1" // one that was free a moment ago may be given to another test's server
-	for name, c := range map[string]struct{ address, want string }{
-		"nobody listens":       {closed, "connection refused; is evictd running, with this listenAddress?"},
-		"another listens":      {serve(t, http.StatusNotFound, "no"), "404 Not Found: no, want the status of evictd; does something else listen there?"},
-		"no JSON":              {serve(t, http.StatusOK, "<html>"), "want the status of evictd; does something else listen there?"},
-		"another's JSON":       {serve(t, http.StatusOK, "{}"), "want the status of evictd; does something else listen there?"},
-		"plugins of another":   {serve(t, http.StatusOK, `{"plugins": 3}`), "cannot unmarshal number"},
-		"a port not yet known": {"127.0.0.1:0", `want --listen-address with the one of its log line "evictd ready"`},
+	for name, c := range map[string]struct{ runDir, want string }{
+		"no socket":          {filepath.Join(t.TempDir(), "run"), "no such file or directory; no evictd has locked run directory "},
+		"another listens":    {serve(t, http.StatusNotFound, "no"), "404 Not Found: no, want the status of evictd; does something else listen there?"},
+		"no JSON":            {serve(t, http.StatusOK, "<html>"), "want the status of evictd; does something else listen there?"},
+		"another's JSON":     {serve(t, http.StatusOK, "{}"), "want the status of evictd; does something else listen there?"},
+		"plugins of another": {serve(t, http.StatusOK, `{"plugins": 3}`), "cannot unmarshal number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := evictd(t, "plugins", "--listen-address", c.address)
+			got := evictd(t, "plugins", "--run-dir", c.runDir)
 			if got.Code != exitFailure || got.Out != "" || !strings.Contains(got.Errors, c.want) {
 				t.Errorf("plugins: %+v, want exit code 1 and %q", got, c.want)
 			}
@@ -342,11 +354,11 @@ func TestNoDaemonToAsk(t *testing.T) {
 // refused" was said.
 func TestNoAnswerNamesWhatTheRunDirectoryShows(t *testing.T) {
 	for want, left := range map[string]func(dir string) error{
-		"connection refused; no evictd has locked run directory ": func(string) error { return nil },
-		"connection refused; no evictd starts as this user: run directory ": func(dir string) error {
+		"no such file or directory; no evictd has locked run directory ": func(string) error { return nil },
+		"no such file or directory; no evictd starts as this user: run directory ": func(dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755))
 		},
-		"connection refused; an evictd has locked run directory ": func(dir string) error {
+		"no such file or directory; an evictd has locked run directory ": func(dir string) error {
 			d, err := rundir.Open(dir)
 			if err == nil {
 				t.Cleanup(func() { _ = d.Close() })
@@ -356,7 +368,7 @@ func TestNoAnswerNamesWhatTheRunDirectoryShows(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		run, file := filepath.Join(dir, "run"), filepath.Join(dir, "evictd.yaml")
-		if err := errors.Join(left(run), os.WriteFile(file, []byte("listenAddress: 127.0.0.1:1\nrunDir: "+run+"\n"), 0o600)); err != nil {
+		if err := errors.Join(left(run), os.WriteFile(file, []byte("runDir: "+run+"\n"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		for _, command := range []string{"plugins", "rank", "observe"} {
@@ -370,9 +382,8 @@ func TestNoAnswerNamesWhatTheRunDirectoryShows(t *testing.T) {
 // evictd rank --signal memory answered with an URL and "404 Not Found", and named no signal.
 func TestRankOfASignalWithoutAThresholdNamesThoseThatHaveOne(t *testing.T) {
 	const says = `no threshold is in force for the signal: "memory", want one of memory.available, pid.available`
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, http.StatusNotFound) }))
-	t.Cleanup(s.Close)
-	got := evictd(t, "rank", "--signal", "memory", "--listen-address", s.Listener.Addr().String())
+	runDir := serveAll(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, http.StatusNotFound) })
+	got := evictd(t, "rank", "--signal", "memory", "--run-dir", runDir)
 	if got.Code != exitFailure || got.Errors != "evictd: "+says+"\n" {
 		t.Errorf("rank: %+v, want exit code 1 and %s", got, says)
 	}
@@ -382,7 +393,7 @@ func TestRunWithoutPluginDirectory(t *testing.T) {
 	n := newNode(t)
 	n.runtime.Die() // run replaces the logger of gRPC
 	got := evictd(t, "run", "--plugin-dir", filepath.Join(n.dir, "absent"), "--run-dir", filepath.Join(n.dir, "run"),
-		"--runtime-endpoint", "unix://"+n.socket, "--listen-address", "127.0.0.1:0")
+		"--runtime-endpoint", "unix://"+n.socket)
 	if got.Code != exitFailure || !strings.Contains(got.Errors, "does not exist, want a directory with the plugins' executables (pluginDir)") {
 		t.Errorf("run: %+v, want exit code 1 and what is missing", got)
 	}

@@ -24,7 +24,7 @@ func newExplain() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
 	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
 	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
-	address := addDaemonAddress(cmd)
+	runDir := addRunDir(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "svg")
 	cmd.MarkFlagsMutuallyExclusive("now", "svg")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ func newExplain() *cobra.Command {
 	completeNames(cmd, dir, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *now {
-			return explainNow(cmd, address, *asJSON)
+			return explainNow(cmd, runDir, *asJSON)
 		}
 		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
 		r, err := in.Find(args[0])

@@ -35,7 +35,7 @@ func newObserve() *cobra.Command {
 			"met, conditions, the last evictions, plugins, and who would go first now. Ends with Ctrl-C.",
 		Args: cobra.NoArgs,
 	}
-	address := addDaemonAddress(cmd)
+	runDir := addRunDir(cmd)
 	interval := cmd.Flags().Duration("interval", time.Second, "how often to look")
 	times := cmd.Flags().Int("times", 0, "how many times to look, 0 for until it is interrupted")
 	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal by which pods are put in order")
@@ -45,7 +45,7 @@ func newObserve() *cobra.Command {
 		if *interval < leastInterval {
 			return fmt.Errorf("--interval: %v, want %v at least", *interval, leastInterval)
 		}
-		at, err := address()
+		at, err := runDir()
 		if err != nil {
 			return err
 		}
@@ -85,9 +85,9 @@ func repeat(ctx context.Context, out io.Writer, interval time.Duration, times in
 }
 
 // statusLine fetches /status of the daemon and returns it as one line of JSON.
-func statusLine(ctx context.Context, at daemonAt) ([]byte, error) {
+func statusLine(ctx context.Context, runDir string) ([]byte, error) {
 	var status json.RawMessage
-	if err := ask(ctx, at, "/status", statusTimeout, &status); err != nil {
+	if err := ask(ctx, runDir, "/status", statusTimeout, &status); err != nil {
 		return nil, err
 	}
 	var line bytes.Buffer
@@ -118,12 +118,12 @@ type view struct {
 }
 
 // seen returns the current state of the daemon as text, with the ranking for s.
-func seen(ctx context.Context, at daemonAt, s eviction.Signal) ([]byte, error) {
+func seen(ctx context.Context, runDir string, s eviction.Signal) ([]byte, error) {
 	var now view
-	if err := ask(ctx, at, "/status", statusTimeout, &now); err != nil {
+	if err := ask(ctx, runDir, "/status", statusTimeout, &now); err != nil {
 		return nil, err
 	}
-	ranking, err := askRanking(ctx, at, s)
+	ranking, err := askRanking(ctx, runDir, s)
 	return now.text(time.Now(), ranking, err), nil
 }
 

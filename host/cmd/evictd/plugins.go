@@ -25,9 +25,9 @@ func newPlugins() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugins",
 		Short: "Show the plugins of the running daemon",
-		Long: "Ask the daemon that listens on listenAddress for its plugins, for each signal and capability who is in charge and why,\n" +
+		Long: "Ask the daemon with runDir for its plugins, for each signal and capability who is in charge and why,\n" +
 			"and which steps of reclaim run for a signal, in which order.\n" +
-			"Takes the flags of run; with --listen-address no configuration is read.",
+			"Takes the flags of run; with --run-dir no configuration is read.",
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newImage(), newInstall(), newScaffold())
@@ -35,7 +35,7 @@ func newPlugins() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
 	cmd.AddCommand(newVerify())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := daemonAddress(cmd.Flags().Lookup("listen-address"), flags)
+		at, err := runDirOf(cmd.Flags().Lookup("run-dir"), flags)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func newPlugins() *cobra.Command {
 		}
 		tables, err := plugintable.Text(&said)
 		if err != nil {
-			return failure{fmt.Errorf("status of %s: %w", at.address, err)}
+			return failure{fmt.Errorf("status of %s: %w", at, err)}
 		}
 		if *asJSON {
 			return printJSON(cmd.OutOrStdout(), said.Plugins)
@@ -55,23 +55,23 @@ func newPlugins() *cobra.Command {
 	return cmd
 }
 
-// daemonAddress returns where the daemon listens. If that is on the command line the configuration
-// is not read: that may have become invalid since the daemon's start.
-func daemonAddress(given *pflag.Flag, flags *config.Flags) (daemonAt, error) {
+// runDirOf returns the daemon's run directory. If that is on the command line the configuration is
+// not read: that may have become invalid since the daemon's start.
+func runDirOf(given *pflag.Flag, flags *config.Flags) (string, error) {
 	if given.Changed {
-		return daemonAt{address: given.Value.String()}, nil
+		return given.Value.String(), nil
 	}
 	cfg, err := flags.Load()
 	if err != nil {
-		return daemonAt{}, errors.Join(err, errors.New("with --listen-address the daemon is asked whatever the configuration says"))
+		return "", errors.Join(err, errors.New("with --run-dir the daemon is asked whatever the configuration says"))
 	}
-	return daemonAt{cfg.ListenAddress, cfg.RunDir}, nil
+	return cfg.RunDir, nil
 }
 
-func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, err error) {
-	err = ask(ctx, at, "/status", statusTimeout, &status)
+func askPlugins(ctx context.Context, runDir string) (status plugintable.Status, err error) {
+	err = ask(ctx, runDir, "/status", statusTimeout, &status)
 	if err == nil && status.Plugins == nil {
-		err = answerError{fmt.Errorf("no plugins in the answer of %s", at.address)}
+		err = answerError{fmt.Errorf("no plugins in the answer of the evictd in %s", runDir)}
 	}
 	if wrong, ok := errors.AsType[answerError](err); ok {
 		err = fmt.Errorf("%w, want the status of evictd; does something else listen there?", wrong.error)
@@ -81,11 +81,11 @@ func askPlugins(ctx context.Context, at daemonAt) (status plugintable.Status, er
 
 // checkRunning asks a daemon that runs with c for its plugins, and adds their problems to found.
 func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []error, warnings []string) {
-	if !rundir.InUse(c.RunDir) || strings.HasSuffix(c.ListenAddress, ":0") { // the port is not known
+	if !rundir.InUse(c.RunDir) {
 		return found, nil
 	}
 	var now struct{ Plugins []supervisor.Status }
-	if err := ask(ctx, daemonAt{c.ListenAddress, c.RunDir}, "/status", statusTimeout, &now); err != nil {
+	if err := ask(ctx, c.RunDir, "/status", statusTimeout, &now); err != nil {
 		return found, []string{fmt.Sprintf("plugins of the running evictd: %v", err)}
 	}
 	errs, warnings = expected.CheckRunning(c, now.Plugins, found)

@@ -17,7 +17,7 @@ const diskPlugins = `"plugins":[
 
 // Of reclaim only who is in charge was shown, not that the others' steps run as well.
 func TestTheStepsOfReclaimInTheirOrder(t *testing.T) {
-	address := serve(t, http.StatusOK, `{"layout":"imagefs","thresholds":[],"plugins":[
+	runDir := serve(t, http.StatusOK, `{"layout":"imagefs","thresholds":[],"plugins":[
 {"name":"acme","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":7,"version":"v1","signals":[
   {"signal":"nodefs.available","offers":["reclaim"],"inCharge":["reclaim"],"roles":[{"capability":"reclaim","role":"in charge","why":"custom before built-in",
    "steps":[{"step":"acme.example/drop","by":"acme"},{"step":"container-gc","by":"disk"},{"step":"image\u001bgc","by":"disk"}]}]}]},
@@ -31,7 +31,7 @@ nodefs.available  acme.example/drop (acme), container-gc (disk), image�gc (dis
 
 layout of the filesystems: imagefs
 `
-	got := evictd(t, "plugins", "--listen-address", address)
+	got := evictd(t, "plugins", "--run-dir", runDir)
 	_, after, _ := strings.Cut(got.Out, "\n\n")
 	if diff := cmp.Diff(want, after); diff != "" || got.Code != 0 {
 		t.Errorf("exit code %d, plugins (-want +got):\n%s", got.Code, diff)
@@ -79,8 +79,8 @@ layout of the filesystems: not known, each name of a filesystem is for itself
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address := serve(t, http.StatusOK, c.status)
-			if diff := cmp.Diff(result{Out: c.want}, evictd(t, "plugins", "--listen-address", address)); diff != "" {
+			runDir := serve(t, http.StatusOK, c.status)
+			if diff := cmp.Diff(result{Out: c.want}, evictd(t, "plugins", "--run-dir", runDir)); diff != "" {
 				t.Errorf("plugins (-want +got):\n%s", diff)
 			}
 			var status struct{ Plugins any }
@@ -88,7 +88,7 @@ layout of the filesystems: not known, each name of a filesystem is for itself
 			if err := json.Unmarshal([]byte(c.status), &status); err != nil {
 				t.Fatal(err)
 			}
-			if err := json.Unmarshal([]byte(evictd(t, "plugins", "--listen-address", address, "--json").Out), &printed); err != nil {
+			if err := json.Unmarshal([]byte(evictd(t, "plugins", "--run-dir", runDir, "--json").Out), &printed); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(status.Plugins, printed); diff != "" {

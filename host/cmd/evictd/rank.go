@@ -30,13 +30,13 @@ func newRank() *cobra.Command {
 			"for it, and no pod goes. With --with the order is that of plugins which need not be in charge.",
 		Args: cobra.NoArgs,
 	}
-	address := addDaemonAddress(cmd)
+	runDir := addRunDir(cmd)
 	signal := cmd.Flags().String("signal", string(eviction.MemoryAvailable), "the signal whose threshold would be acted on")
 	asJSON := cmd.Flags().Bool("json", false, "print the record of the ranking as JSON")
 	with := cmd.Flags().String("with", "", "directory of plugin executables that put the pods in order, as evictd replay --plugin-dir")
 	completeSignal(cmd, nil)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := address()
+		at, err := runDir()
 		if err != nil {
 			return err
 		}
@@ -81,20 +81,20 @@ func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*deci
 	return last, nil
 }
 
-func askRanking(ctx context.Context, at daemonAt, s eviction.Signal) (*decision.Decision, error) {
+func askRanking(ctx context.Context, runDir string, s eviction.Signal) (*decision.Decision, error) {
 	var answer json.RawMessage
-	if err := ask(ctx, at, "/ranking?signal="+url.QueryEscape(string(s)), rankingTimeout, &answer); err != nil {
+	if err := ask(ctx, runDir, "/ranking?signal="+url.QueryEscape(string(s)), rankingTimeout, &answer); err != nil {
 		return nil, err
 	}
 	ranking, err := decision.Decode(answer)
 	if err != nil {
-		return nil, fmt.Errorf("ranking of %s: %w", at.address, err)
+		return nil, fmt.Errorf("ranking by the evictd in %s: %w", runDir, err)
 	}
 	return ranking, nil
 }
 
-func explainNow(cmd *cobra.Command, address func() (daemonAt, error), asJSON bool) error {
-	at, err := address()
+func explainNow(cmd *cobra.Command, runDir func() (string, error), asJSON bool) error {
+	at, err := runDir()
 	if err != nil {
 		return err
 	}

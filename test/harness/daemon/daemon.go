@@ -16,8 +16,8 @@ import (
 // error.
 type Daemon struct {
 	*evictd.Process
-	// Dir contains the configuration; RunDir is the run directory.
-	Dir, RunDir string
+	// Dir contains the configuration.
+	Dir string
 	// ConfigFile is the path of the configuration.
 	ConfigFile string
 
@@ -26,8 +26,7 @@ type Daemon struct {
 }
 
 // Start runs evictd with a configuration of the given keys. pluginDir,
-// runDir, podManifestDir and listenAddress get defaults below a temporary
-// directory.
+// runDir and podManifestDir get defaults below a temporary directory.
 func Start(t testing.TB, config map[string]any) *Daemon {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +40,7 @@ func Start(t testing.TB, config map[string]any) *Daemon {
 	if manifests, ok := full["podManifestDir"].(string); ok { // nil with mode kubernetes
 		testos.MkdirAll(t, manifests, 0o755)
 	}
-	d := &Daemon{Dir: dir, RunDir: full["runDir"].(string), t: t, config: full}
+	d := &Daemon{Dir: dir, t: t, config: full}
 	d.WriteConfig(full)
 	d.start()
 	return d

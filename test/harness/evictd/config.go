@@ -11,9 +11,9 @@ import (
 )
 
 // Configure writes the configuration file into dir and returns its path. Missing keys nodeName,
-// listenAddress, runDir and stateDir get defaults: any free port, and directories in dir.
+// runDir and stateDir get defaults in dir.
 func Configure(dir string, config map[string]any) (string, error) {
-	full := map[string]any{"nodeName": "test", "listenAddress": "127.0.0.1:0", "runDir": filepath.Join(dir, "run"), "stateDir": filepath.Join(dir, "state")}
+	full := map[string]any{"nodeName": "test", "runDir": filepath.Join(dir, "run"), "stateDir": filepath.Join(dir, "state")}
 	maps.Copy(full, config)
 	text, err := yaml.Marshal(full)
 	if err != nil {

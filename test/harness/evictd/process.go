@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/evictd/evictd/test/harness/child"
 )
 
@@ -32,6 +34,8 @@ type Options struct {
 type Process struct {
 	// StartedAt is just before the start, CLOCK_MONOTONIC in nanoseconds.
 	StartedAt int64
+	// RunDir is its run directory.
+	RunDir string
 
 	cmd    *exec.Cmd
 	log    *log
@@ -44,7 +48,17 @@ func Start(o Options) (*Process, error) {
 	if o.Command == nil {
 		o.Command = exec.Command
 	}
-	p := &Process{cmd: o.Command(o.Binary, "run", "--config", o.ConfigFile), log: newLog(o.OnRecord), exited: make(chan struct{})}
+	text, err := os.ReadFile(o.ConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("start evictd: %w", err)
+	}
+	var config struct {
+		RunDir string `json:"runDir"`
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return nil, fmt.Errorf("start evictd: %s: %w", o.ConfigFile, err)
+	}
+	p := &Process{RunDir: config.RunDir, cmd: o.Command(o.Binary, "run", "--config", o.ConfigFile), log: newLog(o.OnRecord), exited: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start evictd: %w", err)

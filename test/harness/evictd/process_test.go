@@ -2,6 +2,7 @@ package evictd
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,11 +22,11 @@ import (
 const stand = `#!/bin/sh
 [ "$1 $2" = "run --config" ] && grep -q 'nodeName: test' "$3" || { echo "bad start: $*" >&2; exit 9; }
 trap 'exit %d' TERM
-echo '{"msg":"evictd ready","listenAddress":"%s"}' >&2
+echo '{"msg":"evictd ready","metrics":"127.0.0.1:1"}' >&2
 while :; do sleep 0.01 2>&-; done
 `
 
-func startStand(t *testing.T, exit int, address string) *Process {
+func startStand(t *testing.T, exit int) *Process {
 	t.Helper()
 	dir := t.TempDir()
 	config, err := Configure(dir, map[string]any{"pluginDir": dir})
@@ -33,7 +34,7 @@ func startStand(t *testing.T, exit int, address string) *Process {
 		t.Fatal(err)
 	}
 	script := filepath.Join(dir, "evictd")
-	testos.WriteFile(t, script, fmt.Appendf(nil, stand, exit, address), 0o600)
+	testos.WriteFile(t, script, fmt.Appendf(nil, stand, exit), 0o600)
 	p, err := Start(Options{Binary: script, ConfigFile: config, Command: func(name string, args ...string) *exec.Cmd {
 		return exec.Command("/bin/sh", append([]string{name}, args...)...)
 	}})
@@ -48,9 +49,15 @@ func startStand(t *testing.T, exit int, address string) *Process {
 }
 
 func TestAProcessFromStartToStop(t *testing.T) {
-	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, `{"path": %q}`, r.URL.Path) }))
+	p := startStand(t, 0)
+	testos.MkdirAll(t, p.RunDir, 0o700)
+	l, err := net.Listen("unix", filepath.Join(p.RunDir, "evictd.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, `{"path": %q}`, r.URL.Path) })}}
+	pages.Start()
 	defer pages.Close()
-	p := startStand(t, 0, strings.TrimPrefix(pages.URL, "http://"))
 	if status, err := p.Status(t.Context()); err != nil || status["path"] != "/status" {
 		t.Errorf("status = %v, %v", status, err)
 	}
@@ -70,7 +77,7 @@ const ownerEnv = "EVICTD_TEST_OWNER"
 
 func TestATestThatIsKilledLeavesNoEvictd(t *testing.T) {
 	if os.Getenv(ownerEnv) != "" {
-		fmt.Println(startStand(t, 0, "").PID())
+		fmt.Println(startStand(t, 0).PID())
 		select {}
 	}
 	owner := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
@@ -99,11 +106,11 @@ func TestATestThatIsKilledLeavesNoEvictd(t *testing.T) {
 }
 
 func TestAnEndThatIsNotInOrderIsAnError(t *testing.T) {
-	p := startStand(t, 3, "")
+	p := startStand(t, 3)
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), readyMessage) {
 		t.Errorf("Stop = %v, want the exit status and the log's end", err)
 	}
-	p = startStand(t, 0, "")
+	p = startStand(t, 0)
 	p.Kill()
 	if code, err := p.Exit(t.Context()); code != -1 || err != nil {
 		t.Errorf("exit status of a killed process: %d, %v; want -1", code, err)

@@ -3,11 +3,11 @@ package evictd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -18,27 +18,31 @@ const (
 	pageSizeLimit = 8 << 20
 )
 
-// Address returns the address on which evictd listens, "" before it is ready.
-func (p *Process) Address() string {
+// Address returns the address of "healthz" or "metrics", "" before evictd is ready.
+func (p *Process) Address(page string) string {
 	if ready := p.Records(readyMessage); len(ready) > 0 {
-		return ready[0].String("listenAddress")
+		return ready[0].String(page)
 	}
 	return ""
 }
 
 // Get fetches a page from evictd.
 func (p *Process) Get(ctx context.Context, path string) (code int, page []byte, err error) {
-	address := p.Address()
-	if address == "" {
-		return 0, nil, errors.New("evictd is not ready")
-	}
+	return Get(ctx, p.RunDir, path)
+}
+
+// Get fetches a page from the evictd with a run directory.
+func Get(ctx context.Context, runDir, path string) (code int, page []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageDeadline)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://evictd"+path, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(runDir, "evictd.sock"))
+	}}}
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}

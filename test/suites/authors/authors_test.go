@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +62,7 @@ func TestTheDocumentCanBeFollowed(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	dir := t.TempDir()
 	out := follow(t, dir, nodeScript+script(t, readDocument(t), demo),
-		"RUNTIME_SOCKET="+socket, "LISTEN_ADDRESS="+freeAddress(t), "EVICTD_LOG="+log)
+		"RUNTIME_SOCKET="+socket, "EVICTD_LOG="+log)
 	t.Cleanup(func() {
 		if t.Failed() || testing.Verbose() {
 			text, _ := os.ReadFile(log)
@@ -187,15 +186,4 @@ func rowOf(table, plugin string) string {
 		}
 	}
 	return ""
-}
-
-// freeAddress is one that nothing listens on at the moment.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

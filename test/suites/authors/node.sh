@@ -19,10 +19,7 @@ become_a_node() {
 	mkdir -p /etc/evictd/manifests /usr/libexec/evictd/plugins /run/containerd "$NODE_DIR/bin"
 	mount --bind "$(dirname "$RUNTIME_SOCKET")" /run/containerd
 	install -m 0755 "$EVICTD/bin/plugins/memory" /usr/libexec/evictd/plugins/memory
-	{
-		cat "$EVICTD/deploy/evictd.yaml"
-		printf 'listenAddress: %s\n' "$LISTEN_ADDRESS"
-	} >/etc/evictd/evictd.yaml
+	cat "$EVICTD/deploy/evictd.yaml" >/etc/evictd/evictd.yaml
 
 	evictd run --config /etc/evictd/evictd.yaml 2>"$EVICTD_LOG" &
 	NODE_EVICTD=$!

@@ -87,7 +87,7 @@ func (f *field) startEvictd(t *testing.T, adapt func(*stack.Stack, *agent.Option
 	t.Helper()
 	options, err := agent.Built("../../../bin")
 	must(t, err)
-	options.Config = map[string]any{"evictionHard": map[string]string{f.signal: unmetBytes}, "monitoringInterval": "10s"}
+	options.Config = map[string]any{"evictionHard": map[string]string{f.signal: unmetBytes}, "monitoringInterval": "10s", "metricsBindAddress": "127.0.0.1:0"}
 	if adapt != nil {
 		adapt(f.stack, &options)
 	}

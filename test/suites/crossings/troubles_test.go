@@ -89,7 +89,7 @@ func (tr *troubles) begin() (end func()) {
 	t.Helper()
 	tr.awaitManifests()
 	decided := len(f.agent.Records("evicting pod"))
-	address := f.agent.Address()
+	address := f.agent.Address("metrics")
 	flow := sync.OnceFunc(tr.log.begin(t, f.agent))
 	t.Cleanup(flow) // before evictd is waited for
 	letGo := holdConnections(t, address)

@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
@@ -43,7 +42,7 @@ func fullDisk(t *testing.T, of resourceKind) {
 	weight := newBallast(t, disk)
 	config := map[string]any{
 		"evictionHard": map[string]string{"nodefs." + of.signal: "5%"},
-		"runDir":       runDir, "listenAddress": freeAddress(t), "monitoringInterval": "2s",
+		"runDir":       runDir, "monitoringInterval": "2s",
 		"evictionPressureTransitionPeriod": "1m",
 	}
 	n.start(t, config)
@@ -134,17 +133,15 @@ func logOnDisk(t *testing.T, n *stack.Stack, logFile string, config map[string]a
 	cmd := n.Command(t.Context(), "/bin/sh", "-c", `exec "$0" run --config "$1" 2>>"$2"`, bin, files[len(files)-1], logFile)
 	must(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	address := config["listenAddress"].(string)
 	eventually(t, "the evictd that logs to the full disk has evicted a pod", func() (bool, error) {
-		reply, err := http.Get("http://" + address + "/status")
+		_, page, err := evictd.Get(t.Context(), config["runDir"].(string), "/status")
 		if err != nil {
 			return false, nil // not up yet
 		}
-		defer reply.Body.Close()
 		var status struct {
 			Evictions []struct{ UID, State string }
 		}
-		if err := json.NewDecoder(reply.Body).Decode(&status); err != nil {
+		if err := json.Unmarshal(page, &status); err != nil {
 			return false, err
 		}
 		gone := false // a kill that the former evictd decided on may come before
@@ -171,13 +168,4 @@ func awaitLine(t *testing.T, file, msg string) (line string) {
 		return false, err
 	})
 	return line
-}
-
-// freeAddress is one that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -1,9 +1,9 @@
 package guest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/test/harness/evictd"
 )
 
 // soon bounds a wait on this kernel, on a machine with other work.
@@ -35,16 +37,11 @@ type (
 
 // get fetches a page of the installed evictd; it has none while it does not run.
 func get(path string) (code int, text string) {
-	reply, err := http.Get("http://127.0.0.1:10269" + path)
+	code, page, err := evictd.Get(context.Background(), "/run/evictd", path)
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer reply.Body.Close()
-	raw, err := io.ReadAll(reply.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return reply.StatusCode, string(raw)
+	return code, string(page)
 }
 
 func status(t *testing.T) (p page) {

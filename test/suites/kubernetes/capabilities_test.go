@@ -34,7 +34,7 @@ func TestCapabilitiesOfTheChart(t *testing.T) {
 	h.values["dryRun"] = false
 	h.values["plugins"] = []any{map[string]any{"name": "oldest", "image": os.Getenv("EVICTD_IMAGE_NAME"), "path": "/usr/libexec/evictd/examples/oldest", "user": "evictd-plugin", "required": false}}
 	h.values["config"] = map[string]any{
-		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "listenAddress": h.listen,
+		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "healthzBindAddress": h.probed,
 		"evictionPressureTransitionPeriod": "1s", // the next pod must be scheduled
 		"plugins":                          map[string]any{"disk": map[string]any{"required": false}},
 	}

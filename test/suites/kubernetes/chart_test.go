@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 	"github.com/evictd/evictd/test/suites/kubernetes/chartvalues"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
@@ -25,7 +25,8 @@ import (
 type chart struct {
 	c      *cluster.Cluster
 	values map[string]any
-	listen string
+	// probed is the address of /healthz, runDir the run directory as the host sees it.
+	probed, runDir string
 }
 
 // newChart imports the image that make image has made, and has values for the cluster.
@@ -36,7 +37,10 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 	repository, tag, _ := strings.Cut(name, ":")
 	values, err := chartvalues.For(t.Context(), c, repository, tag)
 	must(t, err)
-	return &chart{c: c, values: values, listen: values["config"].(map[string]any)["listenAddress"].(string)}
+	return &chart{
+		c: c, values: values, probed: values["config"].(map[string]any)["healthzBindAddress"].(string),
+		runDir: filepath.Join(values["hostPaths"].(map[string]any)["runDir"].(string), "daemon"),
+	}
 }
 
 // helm runs `helm COMMAND evictd`, with the chart and values where the command takes them.
@@ -81,24 +85,21 @@ type view struct {
 }
 
 // viewOf waits until evictd is ready.
-func viewOf(t *testing.T, address string) view {
+func viewOf(t *testing.T, runDir string) view {
 	t.Helper()
 	v := view{NotReady: "no answer"}
 	for ctx := soon(t); v.NotReady != ""; {
-		v = ask(ctx, t, address)
+		v = ask(ctx, t, runDir)
 		must(t, stack.Pause(ctx, 100*time.Millisecond))
 	}
 	return v
 }
 
-func ask(ctx context.Context, t *testing.T, address string) (v view) {
+func ask(ctx context.Context, t *testing.T, runDir string) (v view) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/status", nil)
+	_, page, err := evictd.Get(ctx, runDir, "/status")
 	must(t, err)
-	answer, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer answer.Body.Close()
-	must(t, json.NewDecoder(answer.Body).Decode(&v))
+	must(t, json.Unmarshal(page, &v))
 	return v
 }
 
@@ -122,7 +123,7 @@ func TestTheChartOnACluster(t *testing.T) {
 	h := newChart(t, c)
 	config := map[string]any{
 		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "evictionPressureTransitionPeriod": "5m",
-		"listenAddress": h.listen, "logLevel": "debug",
+		"healthzBindAddress": h.probed, "logLevel": "debug",
 	}
 	h.values["config"] = config
 	_, err := c.Kubectl(soon(t), "", "create", "namespace", "evictd")
@@ -185,16 +186,16 @@ func TestThePodSeesWhatTheHostSees(t *testing.T) {
 		"nodefs.available": "1Mi", "nodefs.inodesFree": "1", "imagefs.available": "1Mi", "imagefs.inodesFree": "1",
 	}
 	const often = "500ms"
-	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": every, "listenAddress": h.listen, "monitoringInterval": often}
+	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": every, "healthzBindAddress": h.probed, "monitoringInterval": often}
 	h.helm(t, "install")
 	p := beside(t, c, account(t, c), map[string]any{"evictionHard": every, "dryRun": true, "monitoringInterval": often})
-	viewOf(t, p.Address())
+	viewOf(t, p.RunDir)
 	// What the machine does meanwhile lies between the two of the pod, but for the moments at which each looks.
-	before := viewOf(t, h.listen)
+	before := viewOf(t, h.runDir)
 	must(t, stack.Pause(soon(t), time.Second))
-	onHost := viewOf(t, p.Address())
+	onHost := viewOf(t, p.RunDir)
 	must(t, stack.Pause(soon(t), time.Second))
-	after := viewOf(t, h.listen)
+	after := viewOf(t, h.runDir)
 	if before.Layout != onHost.Layout {
 		t.Errorf("layout %q, on the host %q", before.Layout, onHost.Layout)
 	}
@@ -226,12 +227,12 @@ func TestAnUpgradeInTheMiddleOfAKill(t *testing.T) {
 	h := newChart(t, c)
 	h.values["dryRun"] = false
 	config := map[string]any{
-		"cgroupRoot": c.CgroupRoot, "listenAddress": h.listen, "evictionMaxPodGracePeriod": 30,
+		"cgroupRoot": c.CgroupRoot, "healthzBindAddress": h.probed, "evictionMaxPodGracePeriod": 30,
 		"evictionHard": map[string]any{"memory.available": "100Mi"},
 	}
 	h.values["config"] = config
 	h.helm(t, "install")
-	for _, s := range viewOf(t, h.listen).Signals {
+	for _, s := range viewOf(t, h.runDir).Signals {
 		if s.Signal == "memory.available" {
 			config["evictionSoft"] = map[string]any{s.Signal: strconv.FormatInt(s.Available-768<<20, 10)}
 		}
@@ -269,7 +270,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	h := newChart(t, c)
 	config := map[string]any{
-		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "listenAddress": h.listen,
+		"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(leaveToEvictd(t, c, kubelet)), "healthzBindAddress": h.probed,
 	}
 	h.values["config"] = config
 	image := os.Getenv("EVICTD_IMAGE_NAME")

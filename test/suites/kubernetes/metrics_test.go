@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"testing"
@@ -27,16 +28,16 @@ func TestMetricsAreForThoseWhomTheAPIServerLets(t *testing.T) {
 		return token
 	}
 	prometheus, other := tokenOf("prometheus"), tokenOf("other")
-	hard := map[string]any{"evictionHard": map[string]any{"memory.available": "1Mi"}, "listenAddress": "0.0.0.0:0", "dryRun": true}
+	hard := map[string]any{"evictionHard": map[string]any{"memory.available": "1Mi"}, "metricsBindAddress": "0.0.0.0:0", "dryRun": true}
 
 	p := beside(t, c, kubeconfig, hard)
-	if code := metricsCode(t, p.Address(), "/metrics", prometheus); code != http.StatusServiceUnavailable {
+	if code := metricsCode(t, p.Address("metrics"), "/metrics", prometheus); code != http.StatusServiceUnavailable {
 		t.Errorf("without deploy/rbac/metrics.yaml %d", code)
 	}
 	_, err = c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/metrics.yaml")
 	must(t, err)
-	for ctx := soon(t); metricsCode(t, p.Address(), "/metrics", prometheus) != http.StatusOK; { // what changes of a role takes a moment
-		must(t, stack.Pause(ctx, 250*time.Millisecond)) // evictd takes 50 handshakes a second
+	for ctx := soon(t); metricsCode(t, p.Address("metrics"), "/metrics", prometheus) != http.StatusOK; { // what changes of a role takes a moment
+		must(t, stack.Pause(ctx, 250*time.Millisecond)) // evictd takes 10 handshakes a second of a peer
 	}
 	must(t, p.Stop())
 
@@ -45,9 +46,9 @@ func TestMetricsAreForThoseWhomTheAPIServerLets(t *testing.T) {
 		path, token string
 		want        int
 	}{
-		{"/metrics", prometheus, 200}, {"/status", prometheus, 403}, {"/metrics", other, 403}, {"/metrics", prometheus + "x", 401}, {"/metrics", "", 401}, {"/healthz", "", 200},
+		{"/metrics", prometheus, 200}, {"/status", prometheus, 403}, {"/metrics", other, 403}, {"/metrics", prometheus + "x", 401}, {"/metrics", "", 401}, {"/healthz", "", 401},
 	} {
-		if code := metricsCode(t, p.Address(), r.path, r.token); code != r.want {
+		if code := metricsCode(t, p.Address("metrics"), r.path, r.token); code != r.want {
 			t.Errorf("%s with a token of %d bytes: %d, want %d", r.path, len(r.token), code, r.want)
 		}
 	}
@@ -58,20 +59,23 @@ func TestMetricsAreForThoseWhomTheAPIServerLets(t *testing.T) {
 func TestTheChartServesMetricsToOtherMachines(t *testing.T) {
 	c := start(t, cluster.Options{})
 	h := newChart(t, c)
-	_, port, err := net.SplitHostPort(h.listen)
+	port, err := cluster.FreePort(t.Context())
 	must(t, err)
-	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"memory.available": "1Mi"}, "listenAddress": "0.0.0.0:" + port}
+	metrics := fmt.Sprintf("0.0.0.0:%d", port)
+	h.values["config"] = map[string]any{
+		"cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"memory.available": "1Mi"}, "healthzBindAddress": h.probed, "metricsBindAddress": metrics,
+	}
 	h.helm(t, "install")
 	must(t, c.Apply(soon(t), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: prometheus, namespace: evictd}}`))
 	_, err = c.Kubectl(soon(t), "", "create", "clusterrolebinding", "prometheus-evictd", "--clusterrole", "evictd-metrics-reader", "--serviceaccount", "evictd:prometheus")
 	must(t, err)
 	token, err := c.Token(soon(t), "evictd", "prometheus", nil)
 	must(t, err)
-	if code := metricsCode(t, h.listen, "/metrics", ""); code != http.StatusUnauthorized {
+	if code := metricsCode(t, metrics, "/metrics", ""); code != http.StatusUnauthorized {
 		t.Errorf("without a token %d", code)
 	}
-	for ctx := soon(t); metricsCode(t, h.listen, "/metrics", token) != http.StatusOK; {
-		must(t, stack.Pause(ctx, 250*time.Millisecond)) // evictd takes 50 handshakes a second
+	for ctx := soon(t); metricsCode(t, metrics, "/metrics", token) != http.StatusOK; {
+		must(t, stack.Pause(ctx, 250*time.Millisecond)) // evictd takes 10 handshakes a second of a peer
 	}
 	h.helm(t, "uninstall")
 }

@@ -18,7 +18,7 @@ import (
 func TestAListedPluginThatIsMissingStopsARollout(t *testing.T) {
 	c := start(t, cluster.Options{})
 	h := newChart(t, c)
-	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(map[string]any{"memory.available": "1Mi"}), "listenAddress": h.listen}
+	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": memoryAlone(map[string]any{"memory.available": "1Mi"}), "healthzBindAddress": h.probed}
 	h.values["besideKubelet"] = map[string]any{"check": false}
 	h.helm(t, "install")
 	kubectl := func(args ...string) string {

@@ -16,11 +16,11 @@ func TestAChangeOfValuesIsReloaded(t *testing.T) {
 	c := start(t, cluster.Options{})
 	h := newChart(t, c)
 	config := map[string]any{
-		"cgroupRoot": c.CgroupRoot, "listenAddress": h.listen, "evictionHard": memoryAlone(map[string]any{"memory.available": "100Mi"}),
+		"cgroupRoot": c.CgroupRoot, "healthzBindAddress": h.probed, "evictionHard": memoryAlone(map[string]any{"memory.available": "100Mi"}),
 	}
 	h.values["config"] = config
 	h.helm(t, "install")
-	viewOf(t, h.listen)
+	viewOf(t, h.runDir)
 	pod := h.podUID(t)
 	change := func(what, key string, value any, state string) {
 		t.Helper()
@@ -29,7 +29,7 @@ func TestAChangeOfValuesIsReloaded(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), most)
 		defer cancel()
-		for v := ask(ctx, t, h.listen); v.plugin("disk") != state; v = ask(ctx, t, h.listen) {
+		for v := ask(ctx, t, h.runDir); v.plugin("disk") != state; v = ask(ctx, t, h.runDir) {
 			must(t, stack.Pause(ctx, 50*time.Millisecond))
 		}
 		t.Logf("  %s %.2f s after helm upgrade", what, time.Since(began).Seconds())
@@ -46,7 +46,7 @@ func TestAChangeOfValuesIsReloaded(t *testing.T) {
 	if now := h.podUID(t); now == pod {
 		t.Errorf("pod %s is still there after another change", pod)
 	}
-	if v := viewOf(t, h.listen); v.plugin("disk") != "disabled" || v.DryRun {
+	if v := viewOf(t, h.runDir); v.plugin("disk") != "disabled" || v.DryRun {
 		t.Errorf("disk is %s and dryRun %t, want disabled and false", v.plugin("disk"), v.DryRun)
 	}
 
@@ -54,7 +54,7 @@ func TestAChangeOfValuesIsReloaded(t *testing.T) {
 	_, err := c.Kubectl(soon(t), "", "-n", "evictd", "patch", "configmap", "evictd", "--type=merge", "--patch", `{"data": {"evictd.yaml": "dryrun: true"}}`)
 	must(t, err)
 	h.awaitLog(t, refused, `ConfigMap evictd/evictd: dryrun: unknown field, want \"dryRun\"`)
-	if v := ask(soon(t), t, h.listen); v.plugin("disk") != "disabled" || v.DryRun {
+	if v := ask(soon(t), t, h.runDir); v.plugin("disk") != "disabled" || v.DryRun {
 		t.Errorf("disk is %s and dryRun %t, want disabled and false as before", v.plugin("disk"), v.DryRun)
 	}
 	h.helm(t, "uninstall")

@@ -48,7 +48,7 @@ func TestVendorsPluginsInACluster(t *testing.T) {
 	must(t, os.Mkdir(v.cache, 0o755))
 	v.values["dryRun"] = false
 	v.values["config"] = map[string]any{
-		"cgroupRoot": c.CgroupRoot, "listenAddress": v.listen, "evictionHard": memoryAlone(hard), "evictionPressureTransitionPeriod": "1s",
+		"cgroupRoot": c.CgroupRoot, "healthzBindAddress": v.probed, "evictionHard": memoryAlone(hard), "evictionPressureTransitionPeriod": "1s",
 	}
 
 	t.Run("a disk plugin empties its cache", func(t *testing.T) { v.emptiesItsCache(t) })
@@ -246,7 +246,7 @@ func (v *vendor) upgrade(t *testing.T, timeout time.Duration) (string, error) {
 func (v *vendor) healthz(t *testing.T) (code int, said string) {
 	t.Helper()
 	for ctx := soon(t); ; must(t, stack.Pause(ctx, askEvery)) { // it may be about to start
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.listen+"/healthz", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.probed+"/healthz", nil)
 		must(t, err)
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
@@ -271,7 +271,7 @@ type pluginStatus struct {
 
 func (v *vendor) plugins(ctx context.Context, t *testing.T) []pluginStatus {
 	t.Helper()
-	return ask(ctx, t, v.listen).Plugins
+	return ask(ctx, t, v.runDir).Plugins
 }
 
 func (v *vendor) pidOf(t *testing.T, plugin string) int {

@@ -138,10 +138,10 @@ func TestPrometheusTakesAllOfIt(t *testing.T) {
 	}
 	node, runtime := daemon.NewNode(t, 8<<30), fakecri.Start(t)
 	d := daemon.Start(t, map[string]any{
-		"rootDir": node.Root, "runtimeEndpoint": runtime.Endpoint(), "podManifestDir": t.TempDir(), "evictionHard": map[string]string{"memory.available": "1Gi"},
+		"rootDir": node.Root, "runtimeEndpoint": runtime.Endpoint(), "podManifestDir": t.TempDir(), "metricsBindAddress": "127.0.0.1:0", "evictionHard": map[string]string{"memory.available": "1Gi"},
 	})
 	d.AwaitReady()
-	p := startPrometheus(t, prometheus, fmt.Sprintf("{job_name: evictd, static_configs: [{targets: [%q]}]}", d.Address()))
+	p := startPrometheus(t, prometheus, fmt.Sprintf("{job_name: evictd, static_configs: [{targets: [%q]}]}", d.Address("metrics")))
 	p.await(t, "the target", func() bool { return strings.Contains(p.get(t, "targets", ""), `"health":"up"`) })
 	p.await(t, "two scrapes", func() bool { return len(p.query(t, "rate(evictd_passes_total[5m])")) == 1 })
 

@@ -81,10 +81,10 @@ func TestPrometheusScrapesFromElsewhereWithAToken(t *testing.T) {
 	node, runtime := daemon.NewNode(t, 8<<30), fakecri.Start(t)
 	d := daemon.Start(t, map[string]any{
 		"rootDir": node.Root, "runtimeEndpoint": runtime.Endpoint(), "evictionHard": map[string]string{"memory.available": "1Gi"},
-		"mode": "kubernetes", "kubeconfig": startAPI(t), "listenAddress": "0.0.0.0:0",
+		"mode": "kubernetes", "kubeconfig": startAPI(t), "metricsBindAddress": "0.0.0.0:0",
 	})
 	d.AwaitReady()
-	_, port, err := net.SplitHostPort(d.Address())
+	_, port, err := net.SplitHostPort(d.Address("metrics"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPrometheusScrapesFromElsewhereWithAToken(t *testing.T) {
 	if found := p.query(t, `evictd_passes_total`); len(found) != 1 {
 		t.Errorf("%d jobs have metrics, want one", len(found))
 	}
-	if out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--listen-address", "0.0.0.0:"+port).CombinedOutput(); err != nil || !strings.Contains(string(out), "memory") {
+	if out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--run-dir", d.RunDir).CombinedOutput(); err != nil || !strings.Contains(string(out), "memory") {
 		t.Errorf("evictd plugins: %v\n%s", err, out)
 	}
 }

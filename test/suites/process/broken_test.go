@@ -109,9 +109,9 @@ var brokenNodes = map[string]brokenNode{
 	"a run directory on a read-only filesystem": {func(w *world) { w.config["runDir"] = w.readOnly() + "/run" }, "read-only file system", false},
 	"records on a read-only filesystem":         {func(w *world) { w.config["stateDir"] = w.readOnly() }, "read-only file system: no record of a decision is kept; want a directory", true},
 	"a file in place of the records":            {func(w *world) { w.config["stateDir"] = w.file("a") }, "no record of a decision is kept; want a directory", true},
-	"a port that is in use":                     {func(w *world) { w.config["listenAddress"] = w.listen("tcp", "127.0.0.1:0") }, "address already in use", false},
+	"a port that is in use":                     {func(w *world) { w.config["metricsBindAddress"] = w.listen("tcp", "127.0.0.1:0") }, "address already in use", false},
 	"no certificate": {func(w *world) {
-		w.config["tlsCertFile"], w.config["tlsPrivateKeyFile"] = "/nonexistent/cert", "/nonexistent/key"
+		w.config["metricsBindAddress"], w.config["tlsCertFile"], w.config["tlsPrivateKeyFile"] = "127.0.0.1:0", "/nonexistent/cert", "/nonexistent/key"
 	}, `tlsCertFile "/nonexistent/cert": `, false},
 	"no plugin directory": {func(w *world) { w.config["pluginDir"] = "/nonexistent" }, "does not exist, want a directory", false},
 	"a plugin directory that dpkg has begun": {func(w *world) {

@@ -20,7 +20,7 @@ func TestTheReaderOfTheLogDoesNotMatter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			config := map[string]any{
-				"pluginDir": daemon.PluginDir(t), "runDir": daemon.RunDir(t), "listenAddress": "127.0.0.1:0", "logLevel": "debug",
+				"pluginDir": daemon.PluginDir(t), "runDir": daemon.RunDir(t), "logLevel": "debug",
 			}
 			maps.Copy(config, w.config)
 			file, err := evictd.Configure(t.TempDir(), config)

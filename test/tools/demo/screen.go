@@ -44,7 +44,7 @@ func (s *screen) signalLine(sample crossing.Sample, thresholdBytes int64) {
 var reported = map[string][]string{
 	"plugin started":    {"plugin", "pid"},
 	"plugin exited":     {"plugin", "pid", "error"},
-	"evictd ready":      {"listenAddress"},
+	"evictd ready":      {"plugins"},
 	"threshold met":     {"signal", "available", "threshold", "capacity"},
 	"evicting pod":      {"pod", "signal", "available", "threshold", "graceSeconds", "ranker", "candidates", "ranking", "rankReason", "message"},
 	"pod killed":        {"pod", "tookSeconds", "error"},

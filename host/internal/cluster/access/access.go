@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,9 +49,7 @@ type Reviewer interface {
 // Options configures a Guard. API and Log are required.
 type Options struct {
 	API Reviewer
-	// Open lists paths that need no token.
-	Open []string
-	Log  *slog.Logger
+	Log *slog.Logger
 }
 
 // A Guard is a handler that authorizes requests to another one.
@@ -84,10 +81,6 @@ type question struct {
 
 // ServeHTTP implements http.Handler.
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if slices.Contains(g.Open, r.URL.Path) {
-		g.next.ServeHTTP(w, r)
-		return
-	}
 	token := bearer(r)
 	if token == "" {
 		refuse(w, http.StatusUnauthorized)

@@ -78,7 +78,7 @@ func (o Options) needs() []permission {
 		needs = append(needs, permission{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true})
 	}
 	if o.Reviews {
-		const without = "requests to listenAddress from other machines are refused; want deploy/rbac/metrics.yaml"
+		const without = "requests to metricsBindAddress from other machines are refused; want deploy/rbac/metrics.yaml"
 		needs = append(needs, permission{"create", "tokenreviews.authentication.k8s.io", "", without, true}, permission{"create", "subjectaccessreviews.authorization.k8s.io", "", without, true})
 	}
 	return needs

@@ -144,7 +144,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		"who reads metrics cannot be asked, and need not": {api: &api{withheld: "create tokenreviews.authentication.k8s.io"}, pods: web, tried: "web web"},
 		"who reads metrics cannot be asked": {
 			api: &api{withheld: "create tokenreviews.authentication.k8s.io"}, pods: web, tried: "web web", reviews: true,
-			warnings: []string{"create tokenreviews.authentication.k8s.io is not allowed: requests to listenAddress from other machines are refused; want deploy/rbac/metrics.yaml"},
+			warnings: []string{"create tokenreviews.authentication.k8s.io is not allowed: requests to metricsBindAddress from other machines are refused; want deploy/rbac/metrics.yaml"},
 		},
 		"taints cannot be written": {
 			api: &api{withheld: "patch nodes"}, pods: web, tried: "web web", taints: true,

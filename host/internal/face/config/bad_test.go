@@ -85,9 +85,9 @@ func TestBadFiles(t *testing.T) {
 		"a socket path that the kernel refuses": {"imageEndpoint: unix:///" + strings.Repeat("x", 107) + "\n", []string{
 			`imageEndpoint: "unix:///` + strings.Repeat("x", 71) + `...: want a socket such as "unix:///run/containerd/containerd.sock"`,
 		}},
-		"a port alone":          {"listenAddress: \"10269\"\n", []string{`listenAddress: "10269": want an IP address and a port such as "127.0.0.1:10269"`}},
-		"a host name":           {"listenAddress: example.com:1\n", []string{`listenAddress: "example.com:1": want an IP address and a port such as "127.0.0.1:10269"`}},
-		"a port that is none":   {"listenAddress: 127.0.0.1:99999\n", []string{`listenAddress: "127.0.0.1:99999": want an IP address and a port such as "127.0.0.1:10269"`}},
+		"a port alone":          {"metricsBindAddress: \"10269\"\n", []string{`metricsBindAddress: "10269": want an IP address and a port such as "127.0.0.1:10269", or "" for none`}},
+		"a host name":           {"metricsBindAddress: example.com:1\n", []string{`metricsBindAddress: "example.com:1": want an IP address and a port such as "127.0.0.1:10269", or "" for none`}},
+		"a port that is none":   {"metricsBindAddress: 127.0.0.1:99999\n", []string{`metricsBindAddress: "127.0.0.1:99999": want an IP address and a port such as "127.0.0.1:10269", or "" for none`}},
 		"values of few":         {"mode: k8s\ncgroupDriver: cgroupsfs\nlogLevel: trace\npacing: fast\nrankVeto: \"\"\n", []string{`mode: "k8s": want "cri" or "kubernetes"`, `cgroupDriver: "cgroupsfs": want "cgroupfs" or "systemd"`, `logLevel: "trace": want "debug", "info", "warn" or "error"`, `pacing: "fast": want "evictd" or "kubelet"`, `rankVeto: "": want "soft", "always" or "never"`}},
 		"YAML's idea of a bool": {"nodeName: no\ndryRun: \"yes\"\n", []string{`dryRun: "yes": want true or false`, `nodeName: false: want a node name in quotes, such as "node-1"`}},
 		"required signals":      {"requiredSignals: [memory.available, memory.free]\n", []string{`requiredSignals[1]: "memory.free": want one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`}},

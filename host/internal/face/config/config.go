@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -62,8 +61,9 @@ type Config struct {
 	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
 	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
 	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" beside:"detected" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
-	ListenAddress      string          `json:"listenAddress" is:"address" default:"127.0.0.1:10269" reload:"no" flag:"IP:port of /healthz, /metrics and /status"`
-	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no" flag:"certificate of listenAddress (default none on the loopback device, else a self-signed one)"`
+	HealthzBindAddress string          `json:"healthzBindAddress" is:"address?" reload:"no" flag:"IP:port of /healthz, without TLS and token (default none)"`
+	MetricsBindAddress string          `json:"metricsBindAddress" is:"address?" reload:"no" flag:"IP:port of /metrics (default none)"`
+	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no" flag:"certificate of metricsBindAddress (default none on the loopback device, else a self-signed one)"`
 	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no" flag:"private key of tlsCertFile"`
 	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
 	DryRun             bool            `json:"dryRun" flag:"decide and log, kill no pod"`
@@ -177,11 +177,10 @@ const (
 	SourceSummary = "summary"
 )
 
-// Loopback reports whether only processes on this machine can reach ListenAddress.
-func (c *Config) Loopback() bool {
-	host, _, _ := net.SplitHostPort(c.ListenAddress) // "" on error
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+// MetricsElsewhere reports whether other machines can reach MetricsBindAddress.
+func (c *Config) MetricsElsewhere() bool {
+	at, err := netip.ParseAddrPort(c.MetricsBindAddress)
+	return c.MetricsBindAddress != "" && (err != nil || !at.Addr().IsLoopback())
 }
 
 // ID returns an id that is equal for equal configurations and reveals nothing else.

@@ -114,7 +114,7 @@ var samples = map[string][2]string{
 	"path?":        {"/p", "/p"},
 	"source":       {"/p", "/p"},
 	"socket":       {"unix:///c.sock", "unix:///c.sock"},
-	"address":      {`"[::1]:1"`, "[::1]:1"},
+	"address?":     {`"[::1]:1"`, "[::1]:1"},
 	"interval":     {"1m", "60s"},
 	"period":       {"1m", "1m0s"},
 	"seconds":      {"30", "30"},
@@ -206,11 +206,11 @@ func TestReload(t *testing.T) {
 	if err := CheckReload(a, b); err != nil {
 		t.Errorf("reload of what may change: %v", err)
 	}
-	b.PluginDir, b.ListenAddress, b.RunDir = "/p", "127.0.0.1:1", "/r"
-	if diff := cmp.Diff([]string{"pluginDir", "runDir", "listenAddress"}, changed(a, b)); diff != "" {
+	b.PluginDir, b.MetricsBindAddress, b.RunDir = "/p", "127.0.0.1:1", "/r"
+	if diff := cmp.Diff([]string{"pluginDir", "runDir", "metricsBindAddress"}, changed(a, b)); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
-	const want = "pluginDir, runDir, listenAddress changed, which needs a restart; nothing was applied"
+	const want = "pluginDir, runDir, metricsBindAddress changed, which needs a restart; nothing was applied"
 	if err := CheckReload(a, b); err == nil || err.Error() != want {
 		t.Errorf("CheckReload: %v, want %s", err, want)
 	}

@@ -60,10 +60,10 @@ var kinds = map[string]kind{
 	"paths": {wants: []string{`a list of absolute paths such as ["/var/cache/example"]`, `an absolute path such as "/var/cache/example"`}, one: func(list []string, i int) bool {
 		return filepath.IsAbs(list[i]) && !strings.ContainsFunc(list[i], control)
 	}},
-	"path?":   {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
-	"source":  {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace), once: true},
-	"socket":  {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
-	"address": {wants: []string{`an IP address and a port such as "127.0.0.1:10269"`}, ok: is(validListen)},
+	"path?":    {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
+	"source":   {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace), once: true},
+	"socket":   {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
+	"address?": {wants: []string{`an IP address and a port such as "127.0.0.1:10269", or "" for none`}, ok: is(func(s string) bool { return s == "" || validListen(s) })},
 
 	"interval":  {wants: []string{`a duration of at least 10ms such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= minInterval })},
 	"frequency": {wants: []string{`a duration above 0 such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 })},

@@ -92,11 +92,11 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 		want []string
 	}{
 		"native figures": {"{}", nil},
-		"metrics for other machines without an API server": {"listenAddress: 0.0.0.0:10269\n", []string{
-			`listenAddress: "0.0.0.0:10269": want an address of the loopback device, as mode "cri" has no API server to ask who may read it`,
+		"metrics for other machines without an API server": {"metricsBindAddress: 0.0.0.0:10269\n", []string{
+			`metricsBindAddress: "0.0.0.0:10269": want an address of the loopback device, as mode "cri" has no API server to ask who may read it`,
 		}},
-		"metrics for other machines":       {"listenAddress: \":10269\"\nmode: kubernetes\n", nil},
-		"the loopback device of version 6": {"listenAddress: \"[::1]:10269\"\n", nil},
+		"metrics for other machines":       {"metricsBindAddress: \":10269\"\nmode: kubernetes\n", nil},
+		"the loopback device of version 6": {"metricsBindAddress: \"[::1]:10269\"\n", nil},
 		"a certificate without key":        {"tlsCertFile: /tls.crt\n", []string{`tlsCertFile and tlsPrivateKeyFile: want both or neither`}},
 		"a key without certificate":        {"tlsPrivateKeyFile: /tls.key\n", []string{`tlsCertFile and tlsPrivateKeyFile: want both or neither`}},
 		"nothing":                          {"source: summary\n", []string{address, layout + "imagefs.available and a summary does not tell"}},

@@ -88,8 +88,8 @@ func summaryProblems(s *Summary) []error {
 // embedding programs.
 func daemonProblems(c *Config) []error {
 	var errs []error
-	if !c.Loopback() && c.Mode != ModeKubernetes {
-		errs = append(errs, fmt.Errorf("listenAddress: %q: want an address of the loopback device, as mode %q has no API server to ask who may read it", c.ListenAddress, c.Mode))
+	if c.MetricsElsewhere() && c.Mode != ModeKubernetes {
+		errs = append(errs, fmt.Errorf("metricsBindAddress: %q: want an address of the loopback device, as mode %q has no API server to ask who may read it", c.MetricsBindAddress, c.Mode))
 	}
 	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
 		errs = append(errs, errors.New("tlsCertFile and tlsPrivateKeyFile: want both or neither"))

@@ -62,19 +62,37 @@ func writable(dir string) error {
 	}
 }
 
-// tryListen listens briefly, unless a daemon uses the run directory and so the address.
+// Healthz returns the options of the endpoint of /healthz.
+func Healthz(c *config.Config, log *slog.Logger) httpserver.Options {
+	return httpserver.Options{Key: "healthzBindAddress", Address: c.HealthzBindAddress, Log: log}
+}
+
+// Metrics returns the options of the endpoint of /metrics.
+func Metrics(c *config.Config, log *slog.Logger) httpserver.Options {
+	return httpserver.Options{
+		Key: "metricsBindAddress", Address: c.MetricsBindAddress, TLS: true, CertFile: c.TLSCertFile, KeyFile: c.TLSPrivateKeyFile, NodeName: c.NodeName, Log: log,
+	}
+}
+
+// tryListen listens briefly, unless a daemon uses the run directory and so the addresses.
 func tryListen(ctx context.Context, n *node, f *Findings) {
 	if n.c.RunDir != "" && rundir.InUse(n.c.RunDir) {
 		f.addAll(Fatal, httpserver.CheckFiles(n.c.TLSCertFile, n.c.TLSPrivateKeyFile))
 		return
 	}
-	endpoint, err := httpserver.Listen(ctx, httpserver.Options{
-		Address: n.c.ListenAddress, CertFile: n.c.TLSCertFile, KeyFile: n.c.TLSPrivateKeyFile, NodeName: n.c.NodeName, Log: slog.New(slog.DiscardHandler),
-	})
-	if errors.Is(err, unix.EADDRINUSE) {
-		err = fmt.Errorf("%w; want a port of this node that no other program listens on", err)
+	quiet := slog.New(slog.DiscardHandler)
+	var open []*httpserver.Endpoint // until all are: two may have one address
+	for _, o := range []httpserver.Options{Healthz(n.c, quiet), Metrics(n.c, quiet)} {
+		endpoint, err := httpserver.Listen(ctx, o)
+		if errors.Is(err, unix.EADDRINUSE) {
+			err = fmt.Errorf("%w; want a port of this node that nothing else listens on", err)
+		}
+		f.addAll(Fatal, err)
+		open = append(open, endpoint)
 	}
-	f.addAll(Fatal, err, endpoint.Close())
+	for _, endpoint := range open {
+		f.addAll(Fatal, endpoint.Close())
+	}
 }
 
 // fewShares is half of a cgroup's default CPU shares: below it 2 ms of work took up to seconds on a

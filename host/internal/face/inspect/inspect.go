@@ -129,7 +129,7 @@ const (
 var probes = []probe{
 	{"run directory", 0, false, deadline, tryRunDir},
 	{"state directory", watchEvery, false, deadline, tryStateDir},
-	{"listen address", 0, false, deadline, tryListen},
+	{"addresses", 0, false, deadline, tryListen},
 	{"plugin directory", watchEvery, false, deadline, tryPluginDir},
 	{"container runtime", watchEvery, false, 2 * deadline, tryRuntime},
 	{"layout of the filesystems", watchEvery, false, deadline, tryLayout},

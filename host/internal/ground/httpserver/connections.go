@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,21 +17,25 @@ import (
 // closedLogInterval bounds how often displaced connections are logged.
 const closedLogInterval = time.Minute
 
-// placeInterval is the interval at which a new connection looks for a place.
-const placeInterval = 10 * time.Millisecond
+// Without a limit per peer a connection keeps its place for askTime, and one with a request under way
+// for answerTime, both from its beginning. Meanwhile others wait in the kernel's queue.
+const askTime, answerTime = 50 * time.Millisecond, 250 * time.Millisecond
 
-// Without a limit per peer a connection keeps its place for settleTime, so that a request that was
-// just sent is read first; meanwhile new peers wait in the kernel's queue. All programs of this
-// machine are one peer. A connection with a request under way keeps its place for answerTime, the
-// longest that the requests before it can take.
-const settleTime, answerTime = 50 * time.Millisecond, time.Second*mostConnections/requestsPerSecond + 3*turnTime
+// pollInterval is the interval at which a waiting connection looks for a place.
+const pollInterval = 10 * time.Millisecond
+
+// acceptsPerSecond bounds the cost of connections that are closed soon.
+const acceptsPerSecond = 4096
+
+// A peering identifies the peer of a connection.
+type peering = func(net.Conn) (string, error)
 
 // Limits bound the resources of clients.
 type Limits struct {
 	// Total bounds all connections, PerPeer those of one peer; 0 means no limit per peer.
 	Total, PerPeer int
 	// Peer identifies the peer of a connection. On an error the connection is closed at once.
-	Peer func(net.Conn) (string, error)
+	Peer peering
 	// Request bounds how long a client may send a request, Answer how long it may read the response.
 	Request, Answer time.Duration
 	// HeaderBytes bounds a request's header.
@@ -38,8 +43,8 @@ type Limits struct {
 }
 
 // Connections is a listener that limits open connections. A new one is always accepted and
-// displaces an older one: of the same peer, or of the peer that has most; idle ones first. So a
-// peer that holds idle connections, or connects fast, cannot keep others out.
+// displaces the oldest one: of the same peer, or of the peer that has most. So a peer that holds
+// connections, or connects fast, cannot keep others out.
 type Connections struct {
 	net.Listener
 
@@ -56,10 +61,9 @@ type Connections struct {
 }
 
 type connection struct {
-	peer string
-	// busy: a request is under way, and would be lost with the connection.
-	busy  bool
-	since time.Time // busy, or not
+	peer  string
+	since time.Time
+	busy  bool // a request is under way
 }
 
 func newConnections(l net.Listener, limits Limits, log *slog.Logger) *Connections {
@@ -77,9 +81,10 @@ func (c *Connections) Accept() (net.Conn, error) {
 		}
 		peer, err := c.limits.Peer(conn)
 		if err == nil {
-			for !c.add(conn, peer, time.Now()) {
-				<-time.After(placeInterval)
+			for wait := c.wait(peer); wait > 0; wait = c.wait(peer) {
+				<-time.After(min(wait, pollInterval))
 			}
+			c.add(conn, peer, time.Now())
 			return conn, nil
 		}
 		_ = conn.Close() // nothing was written
@@ -87,31 +92,49 @@ func (c *Connections) Accept() (net.Conn, error) {
 	}
 }
 
-// add reports whether there is a place for conn, and if so takes it.
-func (c *Connections) add(conn net.Conn, peer string, now time.Time) bool {
+// paced is a listener that accepts connections at a limited rate.
+type paced struct {
+	net.Listener
+
+	limit *rate.Limiter
+}
+
+// Accept implements net.Listener.
+func (p paced) Accept() (net.Conn, error) {
+	<-time.After(p.limit.Reserve().Delay())
+	return p.Listener.Accept()
+}
+
+// wait returns the time after which a new connection of peer may displace another one.
+func (c *Connections) wait(peer string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	goes := c.limits.displaced(c.open, peer)
+	if goes == nil || c.limits.PerPeer > 0 {
+		return 0
+	}
+	stays := askTime
+	if c.open[goes].busy {
+		stays = answerTime
+	}
+	return stays - time.Since(c.open[goes].since)
+}
+
+func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 	c.mu.Lock()
 	goes := c.limits.displaced(c.open, peer)
-	if goes != nil && c.limits.PerPeer == 0 && now.Sub(c.open[goes].since) < c.open[goes].stays() {
-		c.mu.Unlock()
-		return false
-	}
 	delete(c.open, goes)
 	c.open[conn] = &connection{peer: peer, since: now}
 	c.done.Add(1)
 	c.mu.Unlock()
 	if goes == nil {
-		return true
+		return
 	}
 	_ = socket(goes).Close() // its server notices
 	c.closed.Add(1)
 	c.tell.Do(func() {
-		attrs := []any{"address", c.Addr().String(), "peer", peer, "closed", c.closed.Swap(0), "limit", c.limits.Total}
-		if c.limits.PerPeer > 0 { // else there is none
-			attrs = append(attrs, "limitPerPeer", c.limits.PerPeer)
-		}
-		c.log.Warn("too many connections, older ones are closed", attrs...)
+		c.log.Warn("too many connections, older ones are closed", "address", c.Addr().String(), "peer", peer, "closed", c.closed.Swap(0), "limit", c.limits.Total, "limitPerPeer", c.limits.PerPeer)
 	})
-	return true
 }
 
 // socket returns the connection below TLS: closing TLS could wait for a peer that does not read.
@@ -150,41 +173,23 @@ func (l Limits) displaced(open map[net.Conn]*connection, peer string) net.Conn {
 	}
 	var goes net.Conn
 	for conn, o := range open {
-		if o.peer == from && (goes == nil || o.before(open[goes])) {
+		if o.peer == from && (goes == nil || o.since.Before(open[goes].since)) {
 			goes = conn
 		}
 	}
 	return goes
 }
 
-// stays returns the minimum time for which o keeps its place.
-func (o *connection) stays() time.Duration {
-	if o.busy {
-		return answerTime
-	}
-	return settleTime
-}
-
-// before reports whether o is displaced before other.
-func (o *connection) before(other *connection) bool {
-	if o.busy != other.busy {
-		return other.busy
-	}
-	return o.since.Before(other.since)
-}
-
 // changed implements the server's ConnState.
 func (c *Connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if state == http.StateClosed {
-		// The last action of a connection's goroutine.
+	if o, ok := c.open[conn]; ok {
+		o.busy = state == http.StateActive
+	}
+	if state == http.StateClosed { // the last action of a connection's goroutine
 		delete(c.open, conn)
 		c.done.Done()
-		return
-	}
-	if o, ok := c.open[conn]; ok && o.busy != (state == http.StateActive) {
-		o.busy, o.since = !o.busy, time.Now()
 	}
 }
 
@@ -198,6 +203,19 @@ func (c *Connections) Count() int {
 // Address identifies the peer of a network connection.
 func Address(conn net.Conn) (string, error) { return Peer(conn.RemoteAddr().String()) }
 
+// onMachine refuses peers on other machines, which can reach the loopback device where
+// route_localnet is set.
+func onMachine(conn net.Conn) (string, error) {
+	peer, err := Address(conn)
+	if err == nil && peer != loopback {
+		err = fmt.Errorf("peer %s is not on this machine", peer)
+	}
+	return peer, err
+}
+
+// loopback is the peer of all connections from this machine.
+const loopback = "loopback"
+
 // Peer identifies a network peer by the address in IP:port; for IPv6 by the network that one
 // machine commonly owns. All addresses of this machine are one peer.
 func Peer(address string) (string, error) {
@@ -208,7 +226,7 @@ func Peer(address string) (string, error) {
 	ip := remote.Addr().Unmap()
 	switch {
 	case ip.IsLoopback():
-		return "loopback", nil
+		return loopback, nil
 	case ip.Is6():
 		network, err := ip.WithZone("").Prefix(64)
 		return network.String(), err

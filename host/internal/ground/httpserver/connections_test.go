@@ -36,58 +36,32 @@ func newCrowd(l Limits) *crowd {
 	return &crowd{Connections: newConnections(nowhere{}, l, slog.New(slog.DiscardHandler)), now: time.Now().Add(-time.Hour)}
 }
 
-func (c *crowd) comes(peer string, state http.ConnState) *end {
+func (c *crowd) comes(peer string) *end {
 	e := &end{name: fmt.Sprint(peer, len(c.ends))}
 	c.ends = append(c.ends, e)
 	c.now = c.now.Add(time.Second)
 	c.add(e, peer, c.now)
-	c.open[e].busy = state == http.StateActive
 	return e
 }
 
 func TestWhoMakesRoomForAnother(t *testing.T) {
 	for name, c := range map[string]struct {
-		peers  string // one letter for each connection
-		states []http.ConnState
-		comes  string
-		goes   int // -1 for none
+		peers string // one letter for each connection
+		comes string
+		goes  int // -1 for none
 	}{
-		"there is room": {peers: "aab", comes: "b", goes: -1},
-		"the oldest idle one of who has most": {
-			peers: "baaa", comes: "c", goes: 2,
-			states: []http.ConnState{http.StateIdle, http.StateActive, http.StateIdle, http.StateIdle},
-		},
-		"who has not asked yet goes as one who is idle": {
-			peers: "aaba", comes: "c", goes: 0,
-			states: []http.ConnState{http.StateNew, http.StateActive, http.StateNew, http.StateIdle},
-		},
-		"who has not asked yet before who waits for an answer": {
-			peers: "aaba", comes: "c", goes: 3,
-			states: []http.ConnState{http.StateActive, http.StateActive, http.StateActive, http.StateNew},
-		},
-		"the oldest, if all wait for answers": {
-			peers: "aaba", comes: "c", goes: 0,
-			states: []http.ConnState{http.StateActive, http.StateActive, http.StateActive, http.StateActive},
-		},
-		"its own, over the limit of a peer": {
-			peers: "baaa", comes: "a", goes: 1,
-			states: []http.ConnState{http.StateIdle, http.StateActive, http.StateActive, http.StateActive},
-		},
-		"its own below the limit of a peer, if nobody has more": {
-			peers: "bbaa", comes: "a", goes: 2,
-			states: []http.ConnState{http.StateIdle, http.StateIdle, http.StateIdle, http.StateIdle},
-		},
+		"there is room":                        {"aab", "b", -1},
+		"the oldest of the peer that has most": {"baaa", "c", 1},
+		"its own, over the limit of a peer":    {"baaa", "a", 1},
+		"its own, if no peer has more":         {"bbaa", "a", 2},
+		"another's, if it has fewer":           {"abbb", "a", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crowd := newCrowd(Limits{Total: 4, PerPeer: 3})
-			for i, peer := range c.peers {
-				state := http.StateNew
-				if c.states != nil {
-					state = c.states[i]
-				}
-				crowd.comes(string(peer), state)
+			for _, peer := range c.peers {
+				crowd.comes(string(peer))
 			}
-			last := crowd.comes(c.comes, http.StateNew)
+			last := crowd.comes(c.comes)
 			for i, e := range crowd.ends {
 				if want := i == c.goes; e.closed != want {
 					t.Errorf("%s is closed: %t, want %t", e.name, e.closed, want)
@@ -103,24 +77,21 @@ func TestWhoMakesRoomForAnother(t *testing.T) {
 	}
 }
 
-func TestWhoIsDoneDoesNotCount(t *testing.T) {
-	c := newCrowd(Limits{Total: 2})
-	first, second := c.comes("a", http.StateActive), c.comes("a", http.StateActive)
-	c.changed(second, http.StateIdle)
-	if e := (&end{}); c.add(e, "b", time.Now()) {
-		t.Error("another one was let in at once, want it to wait: who has just connected is about to ask")
-	}
-	c.now = time.Now().Add(settleTime)
-	third := c.comes("b", http.StateNew)
-	if first.closed || !second.closed {
-		t.Error("the one that waits for an answer was closed, want the idle one")
+// A peer that asked again and again on its connections kept them, and others waited for 5 s and more.
+func TestAConnectionGetsNoYoungerByItsRequests(t *testing.T) {
+	c := newCrowd(Limits{Total: 2, PerPeer: 2})
+	first, second := c.comes("a"), c.comes("a")
+	c.changed(first, http.StateActive)
+	third := c.comes("b")
+	if !first.closed || second.closed {
+		t.Error("the younger one was closed, want the older one, which has a request")
 	}
 	for _, e := range []*end{second, first, third} { // the server hears of each
 		c.changed(e, http.StateClosed)
 	}
 	c.done.Wait()
-	if c.Count() != 0 {
-		t.Errorf("%d connections count, want none", c.Count())
+	if len(c.open) != 0 {
+		t.Errorf("%d connections count, want none", len(c.open))
 	}
 }
 

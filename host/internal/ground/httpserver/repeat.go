@@ -6,59 +6,43 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
-// pagesPerSecond bounds how often a page is generated.
-const pagesPerSecond = 5
+// repeatedFor is the time for which a page is repeated.
+const repeatedFor = 200 * time.Millisecond
 
 type repeater struct {
 	next http.Handler
-	pace *rate.Limiter
 
-	turn chan struct{} // of the request that has an answer made, and has last
+	mu   sync.Mutex
 	last *answer
 }
 
-// Repeated returns a handler that calls next at most pagesPerSecond times a second. All requests
-// that wait get the next response, so that none is older than its request. All requests get the
-// same page in plain text.
-func Repeated(next http.Handler) http.Handler {
-	return &repeater{next: next, pace: rate.NewLimiter(pagesPerSecond, pagesPerSecond), turn: make(chan struct{}, 1)}
-}
+// Repeated returns a handler that calls next at most each repeatedFor. All requests get the same page
+// in plain text.
+func Repeated(next http.Handler) http.Handler { return &repeater{next: next} }
 
 // ServeHTTP implements http.Handler.
 func (p *repeater) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := p.answer(r)
-	if answer == nil { // the client is gone
-		return
-	}
 	maps.Copy(w.Header(), answer.header)
 	w.WriteHeader(answer.code)
 	_, _ = w.Write(answer.Bytes()) // else the client is gone
 }
 
 func (p *repeater) answer(r *http.Request) *answer {
-	asked := time.Now()
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-r.Context().Done():
-		return nil
-	}
-	if p.last != nil && p.last.begun.After(asked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last != nil && time.Since(p.last.made) < repeatedFor {
 		return p.last
-	}
-	if p.pace.Wait(r.Context()) != nil {
-		return nil
 	}
 	one := r.Clone(context.WithoutCancel(r.Context()))
 	one.Header, one.URL = http.Header{}, &url.URL{Path: r.URL.Path}
-	made := &answer{begun: time.Now(), header: http.Header{}, code: http.StatusOK}
+	made := &answer{header: http.Header{}, code: http.StatusOK}
 	p.next.ServeHTTP(made, one)
-	p.last = made
+	made.made, p.last = time.Now(), made
 	return made
 }
 
@@ -66,7 +50,7 @@ func (p *repeater) answer(r *http.Request) *answer {
 type answer struct {
 	bytes.Buffer
 
-	begun  time.Time
+	made   time.Time
 	header http.Header
 	code   int
 }

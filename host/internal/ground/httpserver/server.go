@@ -12,18 +12,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// headerTimeout bounds how long a client may take to send a request's header; keepTimeout
-	// bounds an idle connection: scrapers come each minute.
+	// headerTimeout bounds how long a client may take to send a request's header.
 	headerTimeout = 5 * time.Second
-	keepTimeout   = 2 * time.Minute
 	// requestTimeout, answerTimeout and maxHeaderBytes are an Endpoint's Limits.
 	requestTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
@@ -33,10 +29,12 @@ const (
 	// endTimeout bounds reading the last responses at shutdown.
 	endTimeout = time.Second
 
-	// mostConnections suffices for scrapers and people. It is capped at a share of the descriptors:
-	// evictd must be able to open files and write its journal regardless of connections.
+	// mostConnections of a listener suffices for scrapers and people. It is capped at a share of the
+	// descriptors: evictd must be able to open files and write its journal regardless of connections.
+	// mostPerPeer bounds those of one other machine.
 	mostConnections   = 64
-	shareOfFiles      = 8
+	mostPerPeer       = 16
+	shareOfFiles      = 16
 	fewestConnections = 4
 )
 
@@ -55,11 +53,11 @@ func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Serve
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       limits.Request,
 		WriteTimeout:      limits.Answer,
-		IdleTimeout:       keepTimeout,
 		MaxHeaderBytes:    limits.HeaderBytes,
 		ErrorLog:          stdlog.New(errorLog{log.Handler()}, "", 0),
 		ConnState:         s.changed,
 	}
+	s.http.SetKeepAlivesEnabled(false) // a connection has one request: a peer's requests are its connections
 	return s
 }
 
@@ -99,8 +97,8 @@ func (s *Server) End(ctx context.Context) {
 
 // serve answers requests on l until ctx ends. Responses are generated completely before they are
 // written, so that a client that does not read occupies only its connection.
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	limits := Limits{Total: total(), Peer: Address, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
+func serve(ctx context.Context, l net.Listener, peer peering, perPeer int, h http.Handler, log *slog.Logger) error {
+	limits := Limits{Total: total(), PerPeer: perPeer, Peer: peer, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
 	s := New(l, http.TimeoutHandler(h, makeTimeout, "not made in time"), limits, log)
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -121,33 +119,4 @@ func total() int {
 		return fewestConnections
 	}
 	return int(max(fewestConnections, min(mostConnections, files.Cur/shareOfFiles)))
-}
-
-// local reports whether only processes on this machine can reach an address.
-func local(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
-}
-
-// onlyLocalNames refuses requests for other host names than this machine's. Otherwise a web page
-// could rebind its name to the loopback address, and have a browser on this machine read the
-// response for it.
-func onlyLocalNames(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !localName(r.Host) {
-			http.Error(w, "want localhost or a loopback address as Host", http.StatusMisdirectedRequest)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// localName reports whether a request's Host is this machine. Old programs send none, unlike browsers.
-func localName(hostPort string) bool {
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return hostPort == "" || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") || err == nil && ip.Unmap().IsLoopback()
 }

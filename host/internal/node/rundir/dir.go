@@ -74,6 +74,10 @@ func (d *Dir) Plugins() string { return PluginsOf(d.path) }
 // PluginsOf is like Plugins, but for a run directory that may not be open.
 func PluginsOf(path string) string { return filepath.Join(path, pluginsName) }
 
+// SocketOf returns the path of the socket on which the evictd with this run directory answers its
+// commands.
+func SocketOf(path string) string { return filepath.Join(path, "evictd.sock") }
+
 // Leftovers returns why files of former plugins could not be removed in time. That does not prevent
 // a start.
 func (d *Dir) Leftovers() error { return d.leftovers }

@@ -11,7 +11,7 @@ import (
 )
 
 // For returns the values, without thresholds, for an image that was imported. Each call has another
-// listenAddress.
+// healthzBindAddress.
 func For(ctx context.Context, c *cluster.Cluster, repository, tag string) (map[string]any, error) {
 	admin, err := c.Config(cluster.Admin)
 	if err != nil {
@@ -30,6 +30,6 @@ func For(ctx context.Context, c *cluster.Cluster, repository, tag string) (map[s
 			"pluginDir": filepath.Join(c.Dir, "evictd", "plugins"),
 			"runDir":    filepath.Join(c.Dir, "evictd", "run"), "stateDir": filepath.Join(c.Dir, "evictd", "state"),
 		},
-		"config": map[string]any{"cgroupRoot": c.CgroupRoot, "listenAddress": fmt.Sprintf("127.0.0.1:%d", port)},
+		"config": map[string]any{"cgroupRoot": c.CgroupRoot, "healthzBindAddress": fmt.Sprintf("127.0.0.1:%d", port)},
 	}, err
 }
