@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
-	"github.com/evictd/evictd/host/internal/ground/prune"
 	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
+	"github.com/evictd/evictd/shared/prune"
 )
 
 const (

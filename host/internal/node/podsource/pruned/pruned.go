@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
-	"github.com/evictd/evictd/host/internal/ground/prune"
+	"github.com/evictd/evictd/shared/prune"
 )
 
 // Bounds of what is kept of a pod: its author can fill 1.5 MiB with what decides nothing. With them
