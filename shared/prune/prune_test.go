@@ -4,30 +4,37 @@ import (
 	"bytes"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
+// table is about a descriptorpb.FileDescriptorProto: its name, package, dependencies and messages.
 var table = Message{
-	1: {Message: Message{1: {MaxBytes: 8, Cut: true}, 3: {MaxBytes: 8}, 7: {}, 8: {}, 11: {Most: 2}}},
-	2: {Message: Message{1: {Message: Message{1: {}, 2: {Message: Message{2: {}, 26: {Message: Message{}}}}}, Most: 3, Name: "volumes"}, 4: {}}},
-	3: {Message: Message{1: {}, 2: {Most: 2, Keep: func(entry []byte) bool { return !bytes.Contains(entry, []byte("other")) }}}},
+	1: {MaxBytes: 8, Cut: true}, 2: {MaxBytes: 8}, 3: {Most: 2, Keep: func(name []byte) bool { return !bytes.HasPrefix(name, []byte("other")) }},
+	4: {Message: Message{1: {}, 2: {Message: Message{1: {}, 3: {}}, Most: 2}}, Most: 3, Name: "messages"},
+}
+
+func sample() *descriptorpb.FileDescriptorProto {
+	file := &descriptorpb.FileDescriptorProto{
+		Name: new("much longer than that"), Package: new("also longer than that"), Syntax: new("unwanted"),
+		Dependency: []string{"other", "a", "b", "c"},
+	}
+	for range 5 {
+		file.MessageType = append(file.MessageType, &descriptorpb.DescriptorProto{
+			Name: new("m"), Field: []*descriptorpb.FieldDescriptorProto{{Name: new("f"), Number: new(int32(7)), JsonName: new("unwanted")}, {}, {}},
+		})
+	}
+	return file
 }
 
 // What is copied was there, is decodable if all was, and is not pruned further.
 func FuzzAppend(f *testing.F) {
-	for _, pod := range []*v1.Pod{
-		{},
-		{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"a": "b", "c": "d", "e": "f"}, CreationTimestamp: metav1.Unix(1, 2)}},
-		{Spec: v1.PodSpec{Volumes: make([]v1.Volume, 5), TerminationGracePeriodSeconds: new(int64(3))}, Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: "other"}, {Type: "Ready"}}}},
-	} {
-		raw, err := pod.Marshal()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(raw)
-		f.Add(raw[:len(raw)/2])
+	raw, err := proto.Marshal(sample())
+	if err != nil {
+		f.Fatal(err)
 	}
+	f.Add(raw)
+	f.Add(raw[:len(raw)/2])
 	f.Add([]byte{0x0b, 0x0c})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		out, drops, err := Append(nil, table, data)
@@ -42,8 +49,8 @@ func FuzzAppend(f *testing.F) {
 				t.Errorf("%+v is no drop", d)
 			}
 		}
-		if err := (&v1.Pod{}).Unmarshal(data); err == nil {
-			if err := (&v1.Pod{}).Unmarshal(out); err != nil {
+		if proto.Unmarshal(data, &descriptorpb.FileDescriptorProto{}) == nil {
+			if err := proto.Unmarshal(out, &descriptorpb.FileDescriptorProto{}); err != nil {
 				t.Errorf("%x becomes %x: %v", data, out, err)
 			}
 		}
@@ -55,12 +62,7 @@ func FuzzAppend(f *testing.F) {
 }
 
 func TestEachFieldHasItsBound(t *testing.T) {
-	pod := v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "much longer than that", Namespace: "also longer than that", Labels: map[string]string{"a": "", "b": "", "c": ""}},
-		Spec:       v1.PodSpec{Volumes: make([]v1.Volume, 5), NodeName: "n", RestartPolicy: "Always"},
-		Status:     v1.PodStatus{Conditions: []v1.PodCondition{{Type: "other"}, {Type: "1"}, {Type: "2"}, {Type: "3"}}},
-	}
-	raw, err := pod.Marshal()
+	raw, err := proto.Marshal(sample())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,14 +70,17 @@ func TestEachFieldHasItsBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := v1.Pod{}
-	if err := got.Unmarshal(out); err != nil {
-		t.Fatal(err)
+	want := &descriptorpb.FileDescriptorProto{Name: new("much lon"), Dependency: []string{"a", "b"}}
+	for range 3 {
+		want.MessageType = append(want.MessageType, &descriptorpb.DescriptorProto{
+			Name: new("m"), Field: []*descriptorpb.FieldDescriptorProto{{Name: new("f"), Number: new(int32(7))}, {}},
+		})
 	}
-	if got.Name != "much lon" || got.Namespace != "" || len(got.Labels) != 2 || len(got.Spec.Volumes) != 3 || got.Spec.NodeName != "" || len(got.Status.Conditions) != 2 || got.Status.Conditions[0].Type != "1" {
-		t.Errorf("%+v is kept", got)
+	got := &descriptorpb.FileDescriptorProto{}
+	if err := proto.Unmarshal(out, got); err != nil || !proto.Equal(want, got) {
+		t.Errorf("%v is kept, %v, want %v", got, err, want)
 	}
-	if len(drops) != 1 || drops[0] != (Drop{"volumes", 5, 3}) {
+	if len(drops) != 1 || drops[0] != (Drop{"messages", 5, 3}) {
 		t.Errorf("%v is dropped", drops)
 	}
 }
