@@ -477,3 +477,18 @@ func BenchmarkKept(b *testing.B) {
 		}
 	}
 }
+
+func TestPodsOfWhichAPartCountsAreNamed(t *testing.T) {
+	var all []*v1.Pod
+	for i := range 12 {
+		all = append(all, apiPod(fmt.Sprint(i), fmt.Sprintf("cart-%02d", i), func(p *v1.Pod) {
+			p.Annotations["evictd.io/cut"] = "written by its owner"
+			p.Spec.Volumes = make([]v1.Volume, 20000*min(i, 1)) // but for the first
+		}))
+	}
+	problems := sourceOf(fakecri.New(), all...).Problems()
+	if len(problems) != 11 || problems[0].Error() != "pod ns/cart-01: has 20000 volumes, the first 153 count (used all the same)" ||
+		problems[10].Error() != "API server: has 1 more pods of which a part counts (used all the same)" {
+		t.Errorf("%v", problems)
+	}
+}

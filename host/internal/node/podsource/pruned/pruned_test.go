@@ -2,6 +2,7 @@ package pruned
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -319,25 +320,59 @@ func TestFiveHundredPodsAtTheWorstStayBelow40MB(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := make([]*v1.Pod, 500)
-			var scratch []byte
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			for i := range held {
-				held[i] = &v1.Pod{}
-				if scratch, err = Unmarshal(nil, held[i], raw, scratch); err != nil {
-					t.Fatal(err)
-				}
-			}
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			took := int64(after.HeapAlloc) - int64(before.HeapAlloc)
-			t.Logf("  %.1f MB, %d containers, %d volumes", float64(took)/1e6, len(held[0].Spec.Containers), len(held[0].Spec.Volumes))
+			took := held(t, 500, raw)
+			t.Logf("  %.1f MB", float64(took)/1e6)
 			if took > 45e6 {
 				t.Errorf("500 pods take %d bytes", took)
 			}
-			runtime.KeepAlive(held)
 		})
 	}
+}
+
+// As many ended pods as a controller manager leaves by default.
+func TestWhatTwelveThousandEndedPodsTake(t *testing.T) {
+	for name, shape := range map[string]func(*v1.Pod){
+		"plain": func(p *v1.Pod) {
+			p.Labels = map[string]string{"app": "job"}
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "job", UID: "3b241101-e2bb-4255-8caf-4136c566a962", Controller: new(true)}}
+		},
+		"evicted": func(p *v1.Pod) {
+			p.Annotations = map[string]string{"evictd.io/evicted": "2026-01-01T00:00:00.000000000Z", "evictd.io/record": "20260101T000000.000Z-00000000"}
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: strings.Repeat("m", 16<<10)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := edited(shape)
+			pod.Status.Phase = v1.PodFailed
+			raw, err := pod.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			took := held(t, 12500, raw)
+			t.Logf("  %.1f MB", float64(took)/1e6)
+			if took > 45e6 {
+				t.Errorf("12500 ended pods take %d bytes", took)
+			}
+		})
+	}
+}
+
+// held returns the memory that so many pods take.
+func held(t *testing.T, count int, raw []byte) int64 {
+	t.Helper()
+	all := make([]v1.Pod, count)
+	var scratch []byte
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range all {
+		var err error
+		if scratch, err = Unmarshal(nil, &all[i], raw, scratch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(all)
+	return int64(after.HeapAlloc) - int64(before.HeapAlloc) + int64(count)*int64(reflect.TypeFor[v1.Pod]().Size())
 }
