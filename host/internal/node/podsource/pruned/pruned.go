@@ -21,8 +21,8 @@ import (
 // 500 pods take at most 40 MB.
 const (
 	// maxHeapBytes bounds the containers, volumes and hooks of a pod in memory. 30 containers with
-	// requests, limits and a status take 60 KiB.
-	maxHeapBytes = 80 << 10
+	// requests, limits and a status take 64 KiB.
+	maxHeapBytes = 72 << 10
 	// maxItems bounds each list while the pod is decoded.
 	maxItems = 256
 	// maxOwnBytes bounds an annotation or label that evictd reads itself, maxWantedBytes one for plugins.

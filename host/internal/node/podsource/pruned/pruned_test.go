@@ -265,7 +265,7 @@ func TestNoPodTakesMoreThanItsShare(t *testing.T) {
 			pod := edited(stuff)
 			got := unmarshal(t, nil, pod)
 			if size := got.Size(); size > maxHeapBytes {
-				t.Errorf("%d bytes of %d are kept, want 80 KiB at most", size, pod.Size())
+				t.Errorf("%d bytes of %d are kept, want 72 KiB at most", size, pod.Size())
 			}
 			said := got.Annotations[AnnotationCut] != ""
 			decides := slices.Contains([]string{"containers", "initContainers", "volumes", "preStop", "many hooks"}, name)
@@ -305,7 +305,7 @@ func TestFiveHundredPodsAtTheWorstStayBelow40MB(t *testing.T) {
 			}
 		},
 		"hook": func(p *v1.Pod) {
-			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: slices.Repeat([]string{"x"}, 2300)}}}
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: slices.Repeat([]string{"x"}, 2000)}}}
 		},
 		"statuses": func(p *v1.Pod) {
 			for i := range 200 {
@@ -322,7 +322,7 @@ func TestFiveHundredPodsAtTheWorstStayBelow40MB(t *testing.T) {
 			}
 			took := held(t, 500, raw)
 			t.Logf("  %.1f MB", float64(took)/1e6)
-			if took > 45e6 {
+			if took > 40e6 {
 				t.Errorf("500 pods take %d bytes", took)
 			}
 		})
@@ -350,7 +350,7 @@ func TestWhatTwelveThousandEndedPodsTake(t *testing.T) {
 			}
 			took := held(t, 12500, raw)
 			t.Logf("  %.1f MB", float64(took)/1e6)
-			if took > 45e6 {
+			if took > 40e6 {
 				t.Errorf("12500 ended pods take %d bytes", took)
 			}
 		})
