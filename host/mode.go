@@ -67,6 +67,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 	config.ModeKubernetes: func(o modeOptions) (mode, error) {
 		rules := parts.Rules(o.config)
 		rules.Wanted = o.wanted
+		o.api.Want(o.wanted)
 		source, err := podkubernetes.New(o.api, o.ending.Lister, rules, o.known)
 		if err != nil {
 			o.ending.Log.Warn("pods that a former evictd saved are not used", "error", err)

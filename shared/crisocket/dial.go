@@ -1,7 +1,8 @@
 // Package crisocket connects to the unix socket of a container runtime, the same
 // way for the host and for plugins.
 //
-// It knows nothing of CRI itself, so that it costs no dependency but gRPC.
+// Of CRI it knows by number the fields of the lists that are read, so that it costs no dependency but
+// gRPC.
 package crisocket
 
 import (
@@ -37,8 +38,8 @@ const (
 
 // Dial returns a connection to the container runtime at endpoint. The first call connects, and
 // it reconnects whenever the runtime comes back. While there is no runtime, calls fail at once
-// and say so. Replies larger than maxReplyBytes are refused. An error means that the endpoint
-// can never work.
+// and say so. Replies larger than maxReplyBytes are refused. Of the labels and annotations in
+// lists only Kubernetes' own are decoded. An error means that the endpoint can never work.
 func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 	path, err := socketPath(endpoint)
 	if err != nil {
@@ -56,7 +57,7 @@ func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithInitialWindowSize(windowBytes),
 		grpc.WithInitialConnWindowSize(windowBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReplyBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReplyBytes), grpc.ForceCodecV2(codec)),
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			err := call(ctx, method, req, reply, conn, opts...)
 			if s, ok := status.FromError(err); ok && err != nil {

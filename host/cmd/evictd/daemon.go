@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/logbuffer"
 	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/shared/memlock"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // logLevel is the level of the daemon's log, which a reload may change.
@@ -109,6 +111,17 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 	}
 }
 
+// limitMemory has the garbage collector work harder before evictd reaches its cgroup's limit, from which
+// the plugins take a part. The variable GOMEMLIMIT has priority.
+func limitMemory(log *slog.Logger) {
+	limit := nodefs.OwnMemoryLimit()
+	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetMemoryLimit(limit / 4 * 3)
+	log.Debug("memory limit of the garbage collector set", "bytes", limit/4*3, "cgroupBytes", limit)
+}
+
 // run runs the daemon: it makes a manager of o and runs it until ctx ends. What comes of
 // from changes the configuration completely or not at all.
 func run(ctx context.Context, o host.Options, from *reload.Sources) error {
@@ -117,6 +130,7 @@ func run(ctx context.Context, o host.Options, from *reload.Sources) error {
 	if err := memlock.All(); err != nil {
 		log.Warn("pages of evictd not locked in memory, it may be too late on a node that thrashes", "error", err)
 	}
+	limitMemory(log)
 	manager := systemd.NewManager(log)
 	if manager != nil {
 		o.Alive, o.AliveEvery = manager.Alive, manager.Every

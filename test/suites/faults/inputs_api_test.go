@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"encoding/json"
 	"encoding/pem"
 	"maps"
 	"net/http"
@@ -13,6 +12,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -83,28 +85,31 @@ func (s *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name, onePod := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/default/pods/")
 	name = strings.TrimSuffix(name, "/status")
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 	switch {
 	case onePod && failing && s.w.cell.fault == oneItem && name == s.w.cell.victim:
 		http.Error(w, "no", http.StatusInternalServerError)
 	case onePod:
 		for i := range s.pods {
 			if s.pods[i].Name == name {
-				_ = json.NewEncoder(w).Encode(kinded(&s.pods[i])) // the client has gone
+				_ = objects.Encode(kinded(&s.pods[i]), w) // the client has gone
 			}
 		}
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/pods" && r.URL.Query().Get("watch") != "":
 		s.watch(w, r)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/pods":
-		list := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: resourceVersion}, Items: s.pods}
+		list := &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: resourceVersion}, Items: s.pods}
 		if failing && s.w.cell.fault == twice {
 			list.Items = append(list.Items, s.pods...)
 		}
-		_ = json.NewEncoder(w).Encode(list)
+		_ = objects.Encode(list, w) // the client has gone
 	default:
 		http.NotFound(w, r)
 	}
 }
+
+// objects encodes objects that have their kind.
+var objects = protobuf.NewSerializer(nil, nil)
 
 func kinded(p *v1.Pod) *v1.Pod {
 	p = p.DeepCopy()
@@ -114,8 +119,13 @@ func kinded(p *v1.Pod) *v1.Pod {
 
 // watch sends all pods if the client asks for them, and then nothing.
 func (s *api) watch(w http.ResponseWriter, r *http.Request) {
+	events := streaming.NewEncoder(protobuf.LengthDelimitedFramer.NewFrameWriter(w), protobuf.NewRawSerializer(nil, nil))
 	send := func(kind string, pod *v1.Pod) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": kinded(pod)}) // the client has gone
+		raw, err := runtime.Encode(objects, kinded(pod))
+		if err == nil {
+			err = events.Encode(&metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: raw}})
+		}
+		_ = err // the client has gone
 	}
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		times := 1

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/ground/input"
 )
 
@@ -52,6 +54,8 @@ type Options struct {
 	NodeName   string
 	UserAgent  string
 	Log        *slog.Logger
+
+	wanted *atomic.Pointer[pods.Wanted]
 }
 
 // A Client is safe for concurrent use. Its errors are the API server's (apierrors), or say why the
@@ -73,12 +77,16 @@ type credentials struct {
 
 // New returns a client. The error reports an invalid kubeconfig. It sends no request.
 func New(o Options) (*Client, error) {
+	o.wanted = &atomic.Pointer[pods.Wanted]{}
 	with, err := o.credentials()
 	if err != nil {
 		return nil, err
 	}
 	return &Client{options: o, with: with}, nil
 }
+
+// Want sets the labels and annotations of pods to keep, none but evictd's own at first.
+func (c *Client) Want(w *pods.Wanted) { c.options.wanted.Store(w) }
 
 func (o Options) credentials() (credentials, error) {
 	config, file, err := o.restConfig()
@@ -87,9 +95,9 @@ func (o Options) credentials() (credentials, error) {
 	}
 	config.QPS, config.Burst, config.UserAgent = queriesPerSecond, burst, o.UserAgent
 	config.AcceptContentTypes, config.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/json"
-	core, errCore := clientFor(config, v1.SchemeGroupVersion, "/api")
-	review, errReview := clientFor(config, authorizationv1.SchemeGroupVersion, "/apis")
-	tokens, errTokens := clientFor(config, authenticationv1.SchemeGroupVersion, "/apis")
+	core, errCore := o.clientFor(config, v1.SchemeGroupVersion, "/api")
+	review, errReview := o.clientFor(config, authorizationv1.SchemeGroupVersion, "/apis")
+	tokens, errTokens := o.clientFor(config, authenticationv1.SchemeGroupVersion, "/apis")
 	return credentials{file: file, core: core, review: review, tokens: tokens}, errors.Join(errCore, errReview, errTokens)
 }
 
@@ -158,9 +166,10 @@ var parameters = runtime.NewParameterCodec(func() *runtime.Scheme {
 	return scheme
 }())
 
-func clientFor(config *rest.Config, of schema.GroupVersion, path string) (rest.Interface, error) {
+func (o Options) clientFor(config *rest.Config, of schema.GroupVersion, path string) (rest.Interface, error) {
 	own := rest.CopyConfig(config)
-	own.GroupVersion, own.APIPath, own.NegotiatedSerializer = &of, path, codecs.WithoutConversion()
+	own.GroupVersion, own.APIPath = &of, path
+	own.NegotiatedSerializer = bounded{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}, o.wanted}
 	return rest.RESTClientFor(own)
 }
 
@@ -197,7 +206,7 @@ func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, bod
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	pod := &v1.Pod{}
-	err := c.current().core.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("pods").Name(name).SubResource("status").
+	err := ofPods(c.current().core.Patch(types.StrategicMergePatchType)).Namespace(namespace).Name(name).SubResource("status").
 		VersionedParams(&options, parameters).Body(body).Do(ctx).Into(pod)
 	return pod, err
 }

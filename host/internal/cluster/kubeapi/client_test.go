@@ -22,6 +22,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/test/harness/testos"
@@ -50,6 +52,13 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path+" "+r.URL.RawQuery+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type"))
 	s.mu.Unlock()
 	code, answer := s.answer(r, body)
+	object, is := answer.(runtime.Object)
+	if is && strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+		w.WriteHeader(code)
+		_ = protobuf.NewSerializer(nil, nil).Encode(object, w)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer)
@@ -103,7 +112,7 @@ func TestTheStatusOfAPodIsPatched(t *testing.T) {
 		if string(body) != `{"status":{"phase":"Failed"}}` {
 			return http.StatusBadRequest, metav1.Status{TypeMeta: typed("Status"), Message: string(body)}
 		}
-		return http.StatusOK, v1.Pod{TypeMeta: typed("Pod"), ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+		return http.StatusOK, &v1.Pod{TypeMeta: typed("Pod"), ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	})
 	c, _ := s.client(t)
 	for dryRun, want := range map[bool]string{
@@ -132,7 +141,7 @@ func TestWhatTheAPIServerRefusesIsSaid(t *testing.T) {
 
 func TestOnlyTheNodesPodsAreAskedFor(t *testing.T) {
 	s := newServer(t, func(*http.Request, []byte) (int, any) {
-		return http.StatusOK, v1.PodList{TypeMeta: typed("PodList"), Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p"}}}}
+		return http.StatusOK, &v1.PodList{TypeMeta: typed("PodList"), Items: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p"}}}}
 	})
 	c, _ := s.client(t)
 	list, err := c.ListPods(t.Context(), metav1.ListOptions{Limit: 5})
@@ -218,7 +227,7 @@ func TestAKubeconfigThatHangsIsRefused(t *testing.T) {
 }
 
 func TestAKubeconfigIsFollowed(t *testing.T) {
-	s := newServer(t, func(*http.Request, []byte) (int, any) { return http.StatusOK, v1.PodList{TypeMeta: typed("PodList")} })
+	s := newServer(t, func(*http.Request, []byte) (int, any) { return http.StatusOK, &v1.PodList{TypeMeta: typed("PodList")} })
 	c, path := s.client(t)
 	with := func(token string) {
 		t.Helper()

@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +18,29 @@ const podNode = "spec.nodeName"
 
 // ListPods lists the node's pods.
 func (c *Client) ListPods(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list := &v1.PodList{}
-	err := c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Do(ctx).Into(list)
-	return list, err
+	body, err := ofPods(c.current().core.Get()).VersionedParams(c.ofNode(options), parameters).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }() // it has been read
+	list, err := readPods(body, c.options.wanted.Load(), func(bytes uint64) {
+		c.options.Log.Warn("pod in the API server is too large and left out", "bytes", bytes, "wantAtMost", maxPodBytes)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the list of pods: %w", err)
+	}
+	return list, nil
 }
 
 // WatchPods watches the node's pods.
 func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	return c.current().core.Get().Resource("pods").VersionedParams(c.ofNode(options), parameters).Watch(ctx)
+	return ofPods(c.current().core.Get()).VersionedParams(c.ofNode(options), parameters).Watch(ctx)
+}
+
+// ofPods makes a request one about pods, of which only protobuf is decoded.
+func ofPods(request *rest.Request) *rest.Request {
+	return request.Resource("pods").SetHeader("Accept", runtime.ContentTypeProtobuf)
 }
 
 // ofNode selects the pods of this node: its credentials permit no others, and a cluster has many.

@@ -36,11 +36,7 @@ func (w *Wanted) Grown() bool {
 
 // Kept returns the wanted ones of a pod's labels or annotations.
 func (w *Wanted) Kept(all map[string]string) (out map[string]string) {
-	keys := own
-	if w != nil && w.asked.Load() != nil {
-		keys = slices.Concat(own, *w.asked.Load())
-	}
-	for _, key := range keys {
+	for _, key := range w.keys() {
 		if value, ok := all[key]; ok {
 			if out == nil {
 				out = map[string]string{}
@@ -49,4 +45,17 @@ func (w *Wanted) Kept(all map[string]string) (out map[string]string) {
 		}
 	}
 	return out
+}
+
+// Keeps reports whether a key is kept, and whether it is one that evictd reads itself.
+func (w *Wanted) Keeps(key string) (kept, isOwn bool) {
+	return slices.Contains(w.keys(), key), slices.Contains(own, key)
+}
+
+// keys returns the keys to keep.
+func (w *Wanted) keys() []string {
+	if w != nil && w.asked.Load() != nil {
+		return slices.Concat(own, *w.asked.Load())
+	}
+	return own
 }

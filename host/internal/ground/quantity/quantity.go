@@ -51,11 +51,16 @@ func Check(text string) error {
 const (
 	// maxDepth bounds the nesting of a document, like the decoders.
 	maxDepth = 10_000
+	// maxItems bounds a list: an item of two bytes can take 400 when decoded.
+	maxItems = 20_000
 	// maxProblems bounds the problems reported for a document.
 	maxProblems = 10
 )
 
-var errDeep = fmt.Errorf("is nested more than %d deep", maxDepth)
+var (
+	errDeep = fmt.Errorf("is nested more than %d deep", maxDepth)
+	errLong = fmt.Errorf("has more than %d items", maxItems)
+)
 
 // CheckJSON returns an error for amounts in the JSON document doc that must not be decoded into a
 // value of type t: it checks all values where t has a quantity, including duplicate ones. The
@@ -63,7 +68,7 @@ var errDeep = fmt.Errorf("is nested more than %d deep", maxDepth)
 func CheckJSON(doc []byte, t reflect.Type) error {
 	w := walk{tokens: json.NewDecoder(bytes.NewReader(doc))}
 	w.tokens.UseNumber()
-	if err := w.value(t); err != nil && json.Valid(doc) || errors.Is(err, errDeep) {
+	if err := w.value(t); err != nil && json.Valid(doc) || errors.Is(err, errDeep) || errors.Is(err, errLong) {
 		w.problems = append(w.problems, err) // The rest was not checked.
 	}
 	return errors.Join(w.problems...)
@@ -102,6 +107,9 @@ func (w *walk) inside(opened json.Delim, t reflect.Type) error {
 		return errDeep
 	}
 	for i := 0; w.tokens.More(); i++ {
+		if opened == '[' && i == maxItems {
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(strings.Join(w.path, ""), "."), errLong)
+		}
 		step, key := "["+strconv.Itoa(i)+"]", ""
 		if opened == '{' {
 			token, err := w.tokens.Token()

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -117,7 +119,7 @@ func (k *known) view() *view {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v := &view{
-		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.freshness.problems(), stale: k.freshness.stale(time.Now()),
+		byUID: make(map[string]*entry, len(k.pods)), mirrors: map[string]*entry{}, problems: k.allProblems(), stale: k.freshness.stale(time.Now()),
 		fresh: k.freshness.fresh(),
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
@@ -197,8 +199,29 @@ func (k *known) answered() { k.once.Do(func() { close(k.first) }) }
 func (k *known) problems() []pods.Problem {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.freshness.problems()
+	return k.allProblems()
 }
+
+// allProblems returns those of the API server and, of some pods, what is too much to be kept.
+func (k *known) allProblems() []pods.Problem {
+	all, cut := k.freshness.problems(), 0
+	for _, key := range slices.Sorted(maps.Keys(k.pods)) {
+		text, is := k.pods[key].api.Annotations[pruned.AnnotationCut]
+		if !is {
+			continue
+		}
+		if cut++; cut <= maxCut {
+			all = append(all, pods.Problem{File: "pod " + key, Err: errors.New(text), Used: true})
+		}
+	}
+	if cut > maxCut {
+		all = append(all, pods.Problem{File: pods.APIServer, Err: fmt.Errorf("has %d more pods of which a part counts", cut-maxCut), Used: true})
+	}
+	return all
+}
+
+// maxCut bounds the problems of pods.
+const maxCut = 10
 
 // Add implements cache.ReflectorStore.
 func (k *known) Add(object any) error { return k.Update(object) }
@@ -256,8 +279,9 @@ func (k *known) Bookmark(string) error {
 // Resync implements cache.ReflectorStore; there is nothing to resynchronize.
 func (k *known) Resync() error { return nil }
 
+// enter copies the pod itself: one of a list would keep the others in memory.
 func (k *known) enter(pod *v1.Pod) *entry {
-	own := allocated(stripped(pod, k.rules.Wanted))
+	own := allocated(pod)
 	return &entry{api: own, row: k.rules.Row(own, nil)}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
+	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -38,12 +39,25 @@ func sourceOf(s *fakecri.Server, all ...*v1.Pod) *Source {
 	}
 	objects := make([]any, 0, len(all))
 	for _, p := range all {
-		objects = append(objects, p)
+		objects = append(objects, decoded(p, nil))
 	}
 	if err := source.known.Replace(objects, "1"); err != nil {
 		panic(err)
 	}
 	return source
+}
+
+// decoded returns a pod as kubeapi decodes it.
+func decoded(p *v1.Pod, wanted *pods.Wanted) *v1.Pod {
+	out := &v1.Pod{}
+	raw, err := p.Marshal()
+	if err == nil {
+		_, err = pruned.Unmarshal(wanted, out, raw, nil)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // store is a run directory.
@@ -266,32 +280,6 @@ func TestAPodThatIsResizedRequestsWhatIsAllocated(t *testing.T) {
 	}
 }
 
-func TestUnusedFieldsAreNotKept(t *testing.T) {
-	pod := apiPod("1", "a", func(p *v1.Pod) {
-		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
-		p.Annotations = map[string]string{v1.LastAppliedConfigAnnotation: strings.Repeat("x", 1<<16), "a": "b"}
-		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "PASSWORD", Value: "secret"}}
-		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
-	})
-	wanted := &pods.Wanted{Ask: func() []string { return []string{"a"} }}
-	if !wanted.Grown() || wanted.Grown() {
-		t.Error("what is wanted grows with the first key, and not again")
-	}
-	got := stripped(pod, wanted)
-	want := apiPod("1", "a", func(p *v1.Pod) {
-		p.Annotations = map[string]string{"a": "b"}
-		p.Spec.InitContainers = []v1.Container{}
-		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}}}
-		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = []v1.ContainerStatus{}, []v1.ContainerStatus{}
-	})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if len(pod.Annotations) != 2 {
-		t.Error("the pod that was told has been changed")
-	}
-}
-
 // 651 MiB of annotations were kept, which decide nothing, and copied in each listing.
 func TestOnlyTheAnnotationsThatPluginsWantAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +296,8 @@ func TestOnlyTheAnnotationsThatPluginsWantAreKept(t *testing.T) {
 			p.Labels = p.Annotations
 		}))
 		wants := []string{"first"}
-		source, err := New(api, criclient.NewLister(s.Client(), nil), pods.Rules{Wanted: &pods.Wanted{Ask: func() []string { return wants }}}, &store{})
+		api.wanted = &pods.Wanted{Ask: func() []string { return wants }}
+		source, err := New(api, criclient.NewLister(s.Client(), nil), pods.Rules{Wanted: api.wanted}, &store{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,6 +329,7 @@ type apiServer struct {
 	away    error
 	pods    []v1.Pod
 	watches chan *watch.FakeWatcher
+	wanted  *pods.Wanted // of the client
 }
 
 func (a *apiServer) set(away error, all ...*v1.Pod) {
@@ -354,7 +344,11 @@ func (a *apiServer) set(away error, all ...*v1.Pod) {
 func (a *apiServer) ListPods(context.Context, metav1.ListOptions) (runtime.Object, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: a.pods}, a.away
+	list := &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: make([]v1.Pod, len(a.pods))}
+	for i := range a.pods {
+		list.Items[i] = *decoded(&a.pods[i], a.wanted)
+	}
+	return list, a.away
 }
 
 func (a *apiServer) WatchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -481,5 +475,20 @@ func BenchmarkKept(b *testing.B) {
 		if err := k.Update(pod); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestPodsOfWhichAPartCountsAreNamed(t *testing.T) {
+	var all []*v1.Pod
+	for i := range 12 {
+		all = append(all, apiPod(fmt.Sprint(i), fmt.Sprintf("cart-%02d", i), func(p *v1.Pod) {
+			p.Annotations["evictd.io/cut"] = "written by its owner"
+			p.Spec.Volumes = make([]v1.Volume, 20000*min(i, 1)) // but for the first
+		}))
+	}
+	problems := sourceOf(fakecri.New(), all...).Problems()
+	if len(problems) != 11 || problems[0].Error() != "pod ns/cart-01: has 20000 volumes, the first 138 count (used all the same)" ||
+		problems[10].Error() != "API server: has 1 more pods of which a part counts (used all the same)" {
+		t.Errorf("%v", problems)
 	}
 }

@@ -2,6 +2,7 @@ package cri
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,4 +69,19 @@ func TestOfAManifestOnlyTheAnnotationsThatAreWantedAreKept(t *testing.T) {
 			wants = []string{"later"} // another plugin; the former may come back
 		}
 	})
+}
+
+// 4096 manifests of 1 MiB were held as a whole.
+func TestOfAManifestNoMoreIsKeptThanCounts(t *testing.T) {
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {uid: p, name: p}\nstatus: {phase: Failed}\nspec: {volumes: [" +
+		strings.TrimSuffix(strings.Repeat("{name: v},", 15000), ",") + "], containers: [{name: c, env: [{name: E, value: " + strings.Repeat("x", 1<<19) + "}]}]}"
+	dir := t.TempDir()
+	put(t, dir, "p.yaml", text)
+	file := NewManifests(dir, defaultRules).read(filepath.Join(dir, "p.yaml"), "", nil)
+	if len(file.problems) != 1 || !strings.Contains(file.problems[0].Error(), "has 15000 volumes, the first 1") {
+		t.Errorf("%v", file.problems)
+	}
+	if held := file.manifest.api.Size(); held > 16<<10 || len(file.manifest.api.Spec.Containers) != 1 {
+		t.Errorf("%d bytes are held", held)
+	}
 }

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
 	"github.com/evictd/evictd/shared/hang"
 )
 
@@ -303,7 +305,9 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	if err != nil {
 		return failed(path, former, err)
 	}
-	pod.Labels, pod.Annotations = m.rules.Wanted.Kept(pod.Labels), m.rules.Wanted.Kept(pod.Annotations)
+	if pod, err = bounded(pod, m.rules); err != nil {
+		return failed(path, former, err)
+	}
 	if node != "" {
 		asStatic(pod, node)
 	}
@@ -311,7 +315,23 @@ func (m *Manifests) parse(path, node string, data []byte, former *manifestFile) 
 	if warning != nil {
 		f.problems = []pods.Problem{{File: path, Err: warning, Used: true}}
 	}
+	if cut, is := pod.Annotations[pruned.AnnotationCut]; is {
+		f.problems = append(f.problems, pods.Problem{File: path, Err: errors.New(cut), Used: true})
+	}
 	return f
+}
+
+// bounded returns what is kept of a pod from a manifest, which has no state. The class is that of all
+// containers.
+func bounded(pod *v1.Pod, rules pods.Rules) (*v1.Pod, error) {
+	pod.Status.Phase, pod.Status.QOSClass = "", v1.PodQOSClass(rules.QoSClass(pod))
+	raw, err := pod.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	kept := &v1.Pod{}
+	_, err = pruned.Unmarshal(rules.Wanted, kept, raw, nil)
+	return kept, err
 }
 
 // failed returns the entry for a file that could not be read or decoded. The next call reads it
