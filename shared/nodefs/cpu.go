@@ -31,32 +31,25 @@ func OwnCPUShare(f FS) (CPUShare, error) {
 // cpuShare is OwnCPUShare for the content of /proc/PID/cgroup.
 func cpuShare(f FS, membership string) (CPUShare, error) {
 	least := CPUShare{}
-	for line := range strings.Lines(membership) {
-		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, cgroup, _ := strings.Cut(rest, ":")
-		dir, file := "/sys/fs/cgroup", "cpu.weight"
-		switch {
-		case strings.Contains(","+controllers+",", ",cpu,"):
-			dir, file = path.Join(dir, "cpu"), "cpu.shares"
-		case controllers != "":
-			continue
+	for _, own := range ownCgroups(membership, "cpu") {
+		file := "cpu.shares"
+		if own.unified {
+			file = "cpu.weight"
 		}
-		for at := path.Clean("/" + cgroup); at != "/"; at = path.Dir(at) {
-			name := f.Path(path.Join(dir, at, file))
-			text, err := os.ReadFile(name)
-			if err != nil {
-				continue // the controller is not used there
-			}
-			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-			if err != nil {
-				return CPUShare{}, fmt.Errorf("%s: %q: want a number", name, text)
-			}
-			if file == "cpu.weight" {
-				n = sharesOf(n)
-			}
-			if least.File == "" || n < least.Shares {
-				least = CPUShare{File: name, Shares: n}
-			}
+		name := f.Path(path.Join(own.dir, file))
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // the controller is not used there
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return CPUShare{}, fmt.Errorf("%s: %q: want a number", name, text)
+		}
+		if own.unified {
+			n = sharesOf(n)
+		}
+		if least.File == "" || n < least.Shares {
+			least = CPUShare{File: name, Shares: n}
 		}
 	}
 	if least.File == "" {

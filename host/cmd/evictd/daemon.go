@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -112,9 +113,13 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 }
 
 // limitMemory has the garbage collector work harder before evictd reaches its cgroup's limit, from which
-// the plugins take a part. The variable GOMEMLIMIT has priority.
+// the plugins take a part. In a pod, which may not see its cgroup, EVICTD_MEMORY_LIMIT has the limit in
+// bytes. The variable GOMEMLIMIT has priority.
 func limitMemory(log *slog.Logger) {
-	limit := nodefs.OwnMemoryLimit()
+	limit, err := strconv.ParseInt(os.Getenv("EVICTD_MEMORY_LIMIT"), 10, 64)
+	if err != nil || limit < 0 {
+		limit = nodefs.OwnMemoryLimit()
+	}
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
