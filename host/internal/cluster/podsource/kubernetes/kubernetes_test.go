@@ -487,7 +487,7 @@ func TestPodsOfWhichAPartCountsAreNamed(t *testing.T) {
 		}))
 	}
 	problems := sourceOf(fakecri.New(), all...).Problems()
-	if len(problems) != 11 || problems[0].Error() != "pod ns/cart-01: has 20000 volumes, the first 138 count (used all the same)" ||
+	if len(problems) != 11 || problems[0].Error() != "pod ns/cart-01: has 20000 volumes, the first 134 count (used all the same)" ||
 		problems[10].Error() != "API server: has 1 more pods of which a part counts (used all the same)" {
 		t.Errorf("%v", problems)
 	}

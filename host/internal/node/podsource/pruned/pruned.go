@@ -22,7 +22,7 @@ import (
 const (
 	// maxHeapBytes bounds the containers, volumes and hooks of a pod in memory. 30 containers with
 	// requests, limits and a status take 64 KiB.
-	maxHeapBytes = 72 << 10
+	maxHeapBytes = 70 << 10
 	// maxItems bounds each list while the pod is decoded.
 	maxItems = 256
 	// maxOwnBytes bounds an annotation or label that evictd reads itself, maxWantedBytes one for plugins.
@@ -38,7 +38,7 @@ const (
 
 // Sizes in memory, roughly.
 const (
-	containerBytes, statusBytes, volumeBytes = 480, 300, 530
+	containerBytes, statusBytes, volumeBytes = 480, 320, 530
 	resourcesBytes                           = 700 // of a map with an entry
 	stringBytes                              = 32
 )
