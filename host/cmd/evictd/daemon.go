@@ -112,9 +112,9 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 	}
 }
 
-// limitMemory has the garbage collector work harder before evictd reaches its cgroup's limit, from which
-// the plugins take a part. In a pod, which may not see its cgroup, EVICTD_MEMORY_LIMIT has the limit in
-// bytes. The variable GOMEMLIMIT has priority.
+// limitMemory has the garbage collector work harder before evictd reaches its cgroup's limit, from
+// which the plugins and the text of all take a part. In a pod, which may not see its cgroup,
+// EVICTD_MEMORY_LIMIT has the limit in bytes. The variable GOMEMLIMIT has priority.
 func limitMemory(log *slog.Logger) {
 	limit, err := strconv.ParseInt(os.Getenv("EVICTD_MEMORY_LIMIT"), 10, 64)
 	if err != nil || limit < 0 {
@@ -123,8 +123,8 @@ func limitMemory(log *slog.Logger) {
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetMemoryLimit(limit / 4 * 3)
-	log.Debug("memory limit of the garbage collector set", "bytes", limit/4*3, "cgroupBytes", limit)
+	debug.SetMemoryLimit(limit / 5 * 2)
+	log.Debug("memory limit of the garbage collector set", "bytes", limit/5*2, "cgroupBytes", limit)
 }
 
 // run runs the daemon: it makes a manager of o and runs it until ctx ends. What comes of

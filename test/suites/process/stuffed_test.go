@@ -48,6 +48,7 @@ func TestFiveHundredPodsOf1400KBStayBelow128MiB(t *testing.T) {
 // evictsAmong returns how long an eviction takes among so many stuffed pods, and the peak of evictd's memory.
 func evictsAmong(t *testing.T, stuffedPods int, watches bool) (took time.Duration, peak int64) {
 	t.Helper()
+	t.Setenv("EVICTD_MEMORY_LIMIT", fmt.Sprint(192*mib)) // the chart's
 	w := emptyWorld(t)
 	w.plugins("memory")
 	w.pod("big", 2*gib, fakecri.Container{Name: "main", OnTerm: w.relief})

@@ -22,7 +22,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
-	"github.com/evictd/evictd/shared/prune"
 )
 
 const (
@@ -64,52 +63,30 @@ type podSerializer struct {
 
 // Decode implements runtime.Decoder. It decodes a pod in protobuf, and no list of pods.
 func (s podSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	pod, ofPod := into.(*v1.Pod)
-	kind, raw, err := contentOf(data)
-	if err != nil {
-		return nil, nil, err
+	var object runtime.Unknown
+	message, isProtobuf := bytes.CutPrefix(data, []byte(protobufMagic))
+	if isProtobuf {
+		if err := object.Unmarshal(message); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		of, err := json.DefaultMetaFactory.Interpret(data)
+		if err != nil {
+			return nil, nil, err
+		}
+		object.Kind = of.Kind
 	}
-	switch {
-	case kind == kindPod.Kind+"List", kind == kindPod.Kind && raw == nil, kind == "" && ofPod:
+	pod, ofPod := into.(*v1.Pod)
+	switch isPod := object.Kind == kindPod.Kind; {
+	case object.Kind == kindPod.Kind+"List", isPod && !isProtobuf, object.Kind == "" && ofPod:
 		return nil, nil, errFormat
-	case kind != kindPod.Kind:
+	case !isPod:
 		return s.Serializer.Decode(data, defaults, into)
 	case !ofPod:
 		pod = &v1.Pod{}
 	}
-	_, err = pruned.Unmarshal(s.wanted.Load(), pod, raw, nil)
+	_, err := pruned.Unmarshal(s.wanted.Load(), pod, object.Raw, nil)
 	return pod, &kindPod, err
-}
-
-// contentOf returns the kind of an object in JSON or protobuf, and the object itself in protobuf.
-func contentOf(data []byte) (kind string, raw []byte, err error) {
-	message, is := bytes.CutPrefix(data, []byte(protobufMagic))
-	if !is {
-		of, err := json.DefaultMetaFactory.Interpret(data)
-		if err != nil {
-			return "", nil, err
-		}
-		return of.Kind, nil, nil
-	}
-	raw = []byte{}
-	for len(message) > 0 {
-		number, wire, value, n := prune.Next(message)
-		if n < 0 {
-			return "", nil, protowire.ParseError(n)
-		}
-		message = message[n:]
-		var of runtime.TypeMeta
-		switch {
-		case number == fieldRaw && wire == protowire.BytesType:
-			raw = value
-		case number == fieldTypeMeta && wire == protowire.BytesType:
-			if err := of.Unmarshal(value); err != nil {
-				return "", nil, err
-			}
-			kind = of.Kind
-		}
-	}
-	return kind, raw, nil
 }
 
 // readPods reads a v1.PodList in protobuf and decodes its pods one by one. It calls tooLarge for a pod
