@@ -47,11 +47,7 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 func (h *chart) helm(t *testing.T, command string, args ...string) string {
 	t.Helper()
 	if command != "uninstall" {
-		text, err := yaml.Marshal(h.values)
-		must(t, err)
-		file := filepath.Join(h.c.Dir, "values.yaml")
-		must(t, os.WriteFile(file, text, 0o600))
-		args = append(args, "../../../deploy/chart", "--create-namespace", "--values", file)
+		args = append(args, h.arguments(t)...)
 	}
 	out, err := h.try(t, 90*time.Second, command, "evictd", args...)
 	if err != nil {
@@ -70,6 +66,22 @@ func (h *chart) try(t *testing.T, timeout time.Duration, command, release string
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+h.c.Dir, "HELM_CONFIG_HOME="+h.c.Dir, "HELM_DATA_HOME="+h.c.Dir)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// tryValues is helm install that may fail.
+func (h *chart) tryValues(t *testing.T, timeout time.Duration) (string, error) {
+	t.Helper()
+	return h.try(t, timeout, "install", "evictd", h.arguments(t)...)
+}
+
+// arguments are the chart and its values.
+func (h *chart) arguments(t *testing.T) []string {
+	t.Helper()
+	text, err := yaml.Marshal(h.values)
+	must(t, err)
+	file := filepath.Join(h.c.Dir, "values.yaml")
+	must(t, os.WriteFile(file, text, 0o600))
+	return []string{"../../../deploy/chart", "--create-namespace", "--values", file}
 }
 
 // A view is part of the status of an evictd.
