@@ -140,14 +140,7 @@ func newInstall() *cobra.Command {
 	stay := cmd.Flags().Bool("stay", false, "leave in DIR the reason why a FILE cannot be copied, and wait for SIGTERM: for a container beside evictd's")
 	cmd.MarkFlagsMutuallyExclusive("link", "stay")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, files := args[len(args)-1], map[string]string{}
-		for _, file := range args[:len(args)-1] {
-			name, path, named := strings.Cut(file, "=")
-			if !named {
-				name, path = filepath.Base(file), file
-			}
-			files[name] = path
-		}
+		dir, files := args[len(args)-1], named(args[:len(args)-1])
 		install := plugindir.Install
 		switch {
 		case *link:
@@ -176,4 +169,17 @@ func newInstall() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// named returns the files by the names of their plugins.
+func named(args []string) map[string]string {
+	files := map[string]string{}
+	for _, file := range args {
+		name, path, given := strings.Cut(file, "=")
+		if !given {
+			name, path = filepath.Base(file), file
+		}
+		files[name] = path
+	}
+	return files
 }

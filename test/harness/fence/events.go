@@ -47,7 +47,7 @@ func annotator(e *v1.Event) metav1.ManagedFieldsEntry {
 	e.Annotations = map[string]string{"team": "a"}
 	return metav1.ManagedFieldsEntry{
 		Manager: "annotator", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Now().Add(-time.Hour)},
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata": {"f:annotations": {".": {}, "f:team": {}}}}`)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata": {"f:annotations": {".": {}, "f:team": {}}}}`),
 	}
 }
 
@@ -57,7 +57,7 @@ func annotatedByAnother(e *v1.Event) { e.ManagedFields = []metav1.ManagedFieldsE
 // writtenByAnother makes an event one whose message another program has written.
 func writtenByAnother(e *v1.Event) {
 	entry := annotator(e)
-	entry.FieldsV1.Raw = []byte(`{"f:message": {}}`)
+	entry.FieldsV1 = metav1.NewFieldsV1(`{"f:message": {}}`)
 	e.Annotations, e.ManagedFields = nil, []metav1.ManagedFieldsEntry{entry}
 }
 

@@ -18,7 +18,7 @@ func Nodes() []Write {
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "a"}, ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "labeler", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Now().Add(-time.Hour)},
-				FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata": {"f:labels": {".": {}, "f:zone": {}}}}`)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata": {"f:labels": {".": {}, "f:zone": {}}}}`),
 			}}},
 			Spec:   v1.NodeSpec{Taints: []v1.Taint{{Key: "example.com/gpu", Effect: v1.TaintEffectNoSchedule}}},
 			Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}, {Type: v1.NodeDiskPressure, Status: v1.ConditionFalse}}},

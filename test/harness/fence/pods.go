@@ -111,7 +111,7 @@ func managedBy(n int) func(*v1.Pod) {
 		for i := range n {
 			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
 				Manager: strconv.Itoa(i), Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(0, 0)},
-				FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`),
 			})
 		}
 	}

@@ -302,12 +302,12 @@ func manage(t *testing.T, was, is runtime.Object, subresource string) {
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(m metav1.ManagedFieldsEntry) bool {
 		event, isEvent := is.(*v1.Event)
-		lost := isEvent && event.Message != was.(*v1.Event).Message && string(m.FieldsV1.Raw) == `{"f:message": {}}`
+		lost := isEvent && event.Message != was.(*v1.Event).Message && m.FieldsV1.GetRawString() == `{"f:message": {}}`
 		return m.Manager == "" || m.Manager == "evictd" || lost
 	})
 	now := metav1.Now()
 	after.SetManagedFields(append(all, metav1.ManagedFieldsEntry{
 		Manager: "evictd", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Subresource: subresource, Time: &now,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status": {}}`)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status": {}}`),
 	}))
 }

@@ -80,13 +80,12 @@ func reasonIn(path string) string {
 	return printable.ClipText(string(text))
 }
 
-// checkOutside refuses a symbolic link into dir, which is not of the image.
+// checkOutside refuses a symbolic link into dir, which is not of the image. Install has a better
+// error for a link to nothing.
 func checkOutside(file, dir string) error {
-	target, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return nil // Install gives a better error
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err == nil && filepath.Dir(target) == dir {
+	target, _ := filepath.EvalSymlinks(file)
+	dir, err := filepath.EvalSymlinks(dir)
+	if err == nil && filepath.Dir(target) == dir {
 		return Refusal{Err: fmt.Errorf("%s: links to %q, want a file of the image", file, target)}
 	}
 	return nil
