@@ -82,6 +82,7 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		"beside one with our uid as a Job": {[]string{"PODS=Job u-1 evictd-uninstall worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
 		"beside one of a former DaemonSet": {[]string{"PODS=DaemonSet u-0 evictd-old worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
 		"only pods of others":              {[]string{"PODS=  evictd-fake worker-1\\nDaemonSet u-2 evictd-plugin worker-1\\n"}, []string{"evictions"}, 1, "no pod of evictd runs"},
+		"a pod that waits for a node":      {[]string{"PODS=DaemonSet u-1 evictd-a \\n"}, []string{"evictions"}, 1, "no pod of evictd runs"},
 		"no pod":                           {[]string{"PODS="}, []string{"evictions", "--node", "worker-2"}, 1, "no pod of evictd runs"},
 		"several nodes":                    {[]string{"PODS=" + ours + "DaemonSet u-1 evictd-b worker-2\\n"}, []string{"evictions"}, 1, "want --node with one of: worker-1 worker-2"},
 		"no DaemonSet there":               {[]string{"UID_OF_DAEMONSET="}, []string{"evictions"}, 1, "there is no DaemonSet evictd/evictd, want its namespace in EVICTD_NAMESPACE"},

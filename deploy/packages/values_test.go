@@ -13,10 +13,13 @@ func TestValuesForTheRulesOfAClusterReachTheChartsObjects(t *testing.T) {
 	const monitor = "config.metricsBindAddress=0.0.0.0:10269,serviceMonitor.enabled=true,serviceMonitor.authorization.credentials.name=s,serviceMonitor.interval=5s"
 	const endpoint = "\n      scheme: https\n      tlsConfig:\n        insecureSkipVerify: true\n      authorization:\n        credentials:\n          name: s\n" +
 		"      interval: 5s\n      relabelings:\n        - sourceLabels: [__meta_kubernetes_pod_node_name]\n          targetLabel: instance\n"
+	const plugin = ",plugins[0].name=acme,plugins[0].image=i,plugins[0].path=/acme"
 	for name, c := range map[string]struct {
 		template, values, part string
 		times                  int
 	}{
+		"a plugin's container has no device":    {"daemonset", resources + plugin, "            requests:\n              cpu: 50m\n              ephemeral-storage: 1Mi\n              memory: 32Mi\n            limits:\n              cpu: 50m\n              ephemeral-storage: 2Mi\n              memory: 32Mi\n", 1},
+		"and SELinux's type":                    {"daemonset", selinux + plugin, "seLinuxOptions:\n              type: spc_t\n", 4},
 		"SELinux's type, in both containers":    {"daemonset", selinux, "seLinuxOptions:\n              type: spc_t\n", 2},
 		"capabilities are the chart's":          {"daemonset", selinux, "- SYS_PTRACE\n              drop:\n              - ALL\n            readOnlyRootFilesystem: true\n", 1},
 		"a default of a container changes":      {"daemonset", "securityContext.readOnlyRootFilesystem=false", "readOnlyRootFilesystem: false\n", 2},

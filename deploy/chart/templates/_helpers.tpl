@@ -103,6 +103,10 @@ which plugins are disabled. */ -}}
 {{- define "evictd.initContainer" -}}
 resources:
   {{- toYaml .root.Values.resources | nindent 2 }}
+{{ include "evictd.installer" . }}
+{{- end }}
+
+{{- define "evictd.installer" -}}
 securityContext:
   {{- mergeOverwrite (dict "readOnlyRootFilesystem" true "allowPrivilegeEscalation" false) (omit .root.Values.securityContext "privileged" "allowPrivilegeEscalation") (dict "capabilities" (dict "drop" (list "ALL"))) | toYaml | nindent 2 }}
 volumeMounts:

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -130,27 +132,28 @@ func newInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [NAME=]FILE... DIR",
 		Short: "Copy executables into a plugin directory",
-		Long: "Copy plugins into DIR, which is made if it is not there: with mode 0755, and each whole or not at all. A symbolic\n" +
-			"link is copied as a link. NAME is the plugin's name, where FILE has another one. For containers without a shell.",
+		Long: "Copy plugins into DIR, which is made if it is not there: with mode 0755, and each whole or not at all. Symbolic\n" +
+			"links are followed. NAME is the plugin's name, where FILE has another one. For containers without a shell.",
 		Args: cobra.MinimumNArgs(2),
 	}
 	link := cmd.Flags().Bool("link", false, "make symbolic links to FILE, which need not be there yet, and remove the other links in DIR")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		dir, files := args[len(args)-1], map[string]string{}
-		for _, file := range args[:len(args)-1] {
-			name, path, named := strings.Cut(file, "=")
-			if !named {
-				name, path = filepath.Base(file), file
-			}
-			files[name] = path
-		}
+	stay := cmd.Flags().Bool("stay", false, "leave in DIR the reason why a FILE cannot be copied, and wait for SIGTERM: for a container beside evictd's")
+	cmd.MarkFlagsMutuallyExclusive("link", "stay")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, files := args[len(args)-1], named(args[:len(args)-1])
 		install := plugindir.Install
-		if *link {
+		switch {
+		case *link:
 			install = plugindir.Link
+		case *stay:
+			install = plugindir.Stage
 		}
 		for name, path := range files {
-			if err := install(path, filepath.Join(dir, name)); err != nil {
-				return failure{fmt.Errorf("install %s: %w", path, err)}
+			err := install(path, filepath.Join(dir, name))
+			if _, refused := errors.AsType[plugindir.Refusal](err); refused && *stay {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "evictd: install: %v\n", err)
+			} else if err != nil {
+				return failure{fmt.Errorf("install: %w", err)}
 			}
 		}
 		if *link {
@@ -158,7 +161,25 @@ func newInstall() *cobra.Command {
 				return failure{fmt.Errorf("install: %w", err)}
 			}
 		}
+		if *stay {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			<-ctx.Done()
+		}
 		return nil
 	}
 	return cmd
+}
+
+// named returns the files by the names of their plugins.
+func named(args []string) map[string]string {
+	files := map[string]string{}
+	for _, file := range args {
+		name, path, given := strings.Cut(file, "=")
+		if !given {
+			name, path = filepath.Base(file), file
+		}
+		files[name] = path
+	}
+	return files
 }

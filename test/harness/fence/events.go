@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,33 @@ func about(kind, name string) func(*v1.Event) {
 	return func(e *v1.Event) { e.InvolvedObject = v1.ObjectReference{Kind: kind, Name: name, UID: types.UID(name)} }
 }
 
+var in2106 = metav1.Date(2106, 2, 7, 6, 28, 15, 0, time.UTC)
+
+const managers = "evictd writes no managedFields but those of its own manager evictd"
+
+// managed returns an entry of managedFields for one field.
+func managed(manager, time, field string) string {
+	return fmt.Sprintf(`{"manager": %q, "operation": "Update", "apiVersion": "v1", "time": %q, "fieldsType": "FieldsV1", "fieldsV1": {%q: {}}}`, manager, time, field)
+}
+
+func annotator(e *v1.Event) metav1.ManagedFieldsEntry {
+	e.Annotations = map[string]string{"team": "a"}
+	return metav1.ManagedFieldsEntry{
+		Manager: "annotator", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Now().Add(-time.Hour)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata": {"f:annotations": {".": {}, "f:team": {}}}}`),
+	}
+}
+
+// annotatedByAnother makes an event one with an annotation of another program's.
+func annotatedByAnother(e *v1.Event) { e.ManagedFields = []metav1.ManagedFieldsEntry{annotator(e)} }
+
+// writtenByAnother makes an event one whose message another program has written.
+func writtenByAnother(e *v1.Event) {
+	entry := annotator(e)
+	entry.FieldsV1 = metav1.NewFieldsV1(`{"f:message": {}}`)
+	e.Annotations, e.ManagedFields = nil, []metav1.ManagedFieldsEntry{entry}
+}
+
 // Events returns the writes of events.
 func Events() []Write {
 	made := func(name, refused string, token Token, change ...func(*v1.Event)) Write {
@@ -52,8 +80,11 @@ func Events() []Write {
 		stays  = "what an event is about and its reason stay"
 		bounds = "an event has type Normal or Warning, a reason of 64 letters"
 		fields = "an event has no fields but those that evictd writes"
+		later  = "a time of an event is more than a day in the future"
 		notes  = "an event has at most 16 annotations"
 	)
+	early := made("of 2106", later, PodBound, func(e *v1.Event) { e.EventTime = metav1.MicroTime(in2106) })
+	early.Early = true // an event with this time needs an action
 	many := map[string]string{}
 	for i := range 17 {
 		many[fmt.Sprintf("a%d", i)] = "1"
@@ -103,6 +134,20 @@ func Events() []Write {
 		made("with 17 annotations", notes, PodBound, func(e *v1.Event) { e.Annotations = many }),
 		made("with an annotation of 100 kB", notes, PodBound, func(e *v1.Event) { e.Annotations = map[string]string{"a": strings.Repeat("x", 100<<10)} }),
 		made("with a long key", notes, PodBound, func(e *v1.Event) { e.Annotations = map[string]string{"example.com/" + strings.Repeat("x", 60): "1"} }),
+		made("of now", "", PodBound, func(e *v1.Event) {
+			e.FirstTimestamp, e.LastTimestamp = metav1.Now(), metav1.Now()
+		}),
+		made("of the time before an outage", "", PodBound, func(e *v1.Event) { e.FirstTimestamp = metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }),
+		made("first in 2106", later, PodBound, func(e *v1.Event) { e.FirstTimestamp = in2106 }),
+		made("last in 2106", later, PodBound, func(e *v1.Event) { e.LastTimestamp = in2106 }),
+		early,
+		again("last in 2106, later", later, event(), `{"count": 2, "lastTimestamp": "2106-02-07T06:28:15Z"}`),
+		again("last in 2106, and so its managedFields", later, event(), `{"count": 2, "lastTimestamp": "2106-02-07T06:28:15Z", "metadata": {"managedFields": [`+managed("evictd", "2106-02-07T06:28:15Z", "f:count")+`]}}`),
+		again("an annotation of another's stays", "", event(annotatedByAnother), more),
+		again("another's message is replaced", "", event(writtenByAnother), `{"message": "x"}`),
+		again("managedFields emptied", managers, event(annotatedByAnother), `{"metadata": {"managedFields": [{}]}}`),
+		again("another's entry removed", managers, event(annotatedByAnother), `{"metadata": {"managedFields": [`+managed("evictd", "2026-01-01T00:00:00Z", "f:count")+`]}}`),
+		again("another's entry changed", managers, event(annotatedByAnother), `{"metadata": {"managedFields": [`+managed("annotator", "2026-01-01T00:00:00Z", "f:message")+`]}}`),
 		{Name: "taken away", Verb: "delete", Resource: "events", Was: event(), Refused: "evictd writes core events and deletes none"},
 	}
 }

@@ -3,6 +3,7 @@ package fence
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +15,13 @@ import (
 func Nodes() []Write {
 	node := func(name string) *v1.Node {
 		return &v1.Node{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "a"}},
-			Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "example.com/gpu", Effect: v1.TaintEffectNoSchedule}}},
-			Status:     v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}, {Type: v1.NodeDiskPressure, Status: v1.ConditionFalse}}},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": "a"}, ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: "labeler", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Now().Add(-time.Hour)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata": {"f:labels": {".": {}, "f:zone": {}}}}`),
+			}}},
+			Spec:   v1.NodeSpec{Taints: []v1.Taint{{Key: "example.com/gpu", Effect: v1.TaintEffectNoSchedule}}},
+			Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}, {Type: v1.NodeDiskPressure, Status: v1.ConditionFalse}}},
 		}
 	}
 	write := func(name, subresource, body, refused string) Write {
@@ -47,7 +51,14 @@ func Nodes() []Write {
 		taintsMany = append(taintsMany, fmt.Sprintf(`{"key": "evictd.io/d%d", "effect": "NoSchedule"}`, i))
 		conditionsMany = append(conditionsMany, fmt.Sprintf(`{"type": "evictd.io/D%d", "status": "True"}`, i))
 	}
+	const future = "a time of a condition is more than a day in the future"
 	return []Write{
+		write("a condition of now", "status", own(`{"type": "evictd.io/Disk", "status": "True", "lastTransitionTime": "`+time.Now().UTC().Format(time.RFC3339)+`"}`), ""),
+		write("a condition in 2106", "status", own(`{"type": "evictd.io/Disk", "status": "True", "lastTransitionTime": "2106-02-07T06:28:15Z"}`), future),
+		write("a heartbeat in 2106", "status", own(`{"type": "evictd.io/Disk", "status": "True", "lastHeartbeatTime": "2106-02-07T06:28:15Z"}`), future),
+		write("managedFields emptied", "", `{"metadata": {"managedFields": [{}]}}`, managers),
+		write("another's managedFields removed", "", `{"metadata": {"managedFields": [`+managed("evictd", "2026-01-01T00:00:00Z", "f:spec")+`]}}`, managers),
+		write("managedFields of another's added", "", `{"metadata": {"managedFields": [`+managed("mine", "2026-01-01T00:00:00Z", "f:metadata")+`]}}`, managers),
 		write("a taint that ends the node's pods", "", taint(`{"key": "evictd.io/x", "effect": "NoExecute"}`), effect),
 		write("a taint that sends pods elsewhere", "", taint(`{"key": "evictd.io/x", "effect": "PreferNoSchedule"}`), effect),
 		write("a taint with a value", "", taint(`{"key": "evictd.io/x", "effect": "NoSchedule", "value": "data"}`), effect),

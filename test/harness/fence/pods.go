@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ const (
 func eviction(change ...func(metadata, status, disruption object)) string {
 	disruption := object{
 		"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": low,
-		"observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+		"observedGeneration": 1, "lastTransitionTime": metav1.Now(),
 	}
 	metadata := object{"uid": "UID", "annotations": object{"evictd.io/evicted": "2026-01-01T00:00:00Z"}}
 	status := object{"phase": "Failed", "reason": "Evicted", "message": low, "conditions": []any{disruption}}
@@ -104,6 +105,18 @@ func crowd(m map[string]string, n int) {
 func annotatedBeyond(n int) func(*v1.Pod) { return func(p *v1.Pod) { crowd(p.Annotations, n) } }
 func labeledBeyond(n int) func(*v1.Pod)   { return func(p *v1.Pod) { crowd(p.Labels, n) } }
 
+// managedBy adds n programs to a pod's managedFields, as its owner can.
+func managedBy(n int) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		for i := range n {
+			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
+				Manager: strconv.Itoa(i), Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(0, 0)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`),
+			})
+		}
+	}
+}
+
 // deletion returns the body of a DELETE request.
 func deletion(graceSeconds int) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": %d, "preconditions": {"uid": "UID"}}`, graceSeconds)
@@ -181,6 +194,7 @@ func Pods() []Write {
 		{Name: "an eviction of a pod that its owner marked, that SIGTERM had ended first", Was: pod(Node, marked, killed(143, "Error"))},
 		{Name: "an eviction by its label, of a pod with 65,000 annotations", Was: pod(Node, annotatedBeyond(65000)), Body: eviction(labeled)},
 		{Name: "an eviction of a pod with 255 annotations", Was: pod(Node, annotatedBeyond(254))},
+		{Name: "an eviction of a pod with 5,000 managers", Was: pod(Node, managedBy(5000))},
 		{Name: "an eviction of a pod with 60,000 labels", Was: pod(Node, labeledBeyond(60000))},
 		{Name: "an eviction of a pod of 150 containers", Body: eviction(reported(low + strings.Repeat(using, 150)))},
 		{Name: "for a pod's own request", Body: eviction(reported(low + "Pod web.7 was using 2Gi, request is 1Gi, has larger consumption of memory. "))},
@@ -241,6 +255,7 @@ const (
 	conditions   = "evictd writes no condition but DisruptionTarget"
 	statusStays  = "evictd writes nothing of the status but phase, reason, message and conditions"
 	noAnnotation = "evictd writes no annotation but evictd.io/evicted"
+	notNow       = "a time of the condition DisruptionTarget is not between the pod's creation and now"
 	metaStays    = "evictd writes nothing of the metadata but an annotation or a label"
 )
 
@@ -315,6 +330,10 @@ func foreign() []Write {
 		was("a pod that the kubelet has evicted, marked by its owner", hasEnded, pod(Node, marked, ended(v1.PodFailed, "Evicted"), func(p *v1.Pod) { p.Status.Message = low + using })),
 		was("a pod that has failed by itself, marked by its owner", hasEnded, pod(Node, marked, killed(1, "Error"))),
 		was("a pod that was over its deadline", hasEnded, pod(Node, ended(v1.PodFailed, "DeadlineExceeded"))),
+		with("a condition in 2106", notNow, disruption("lastTransitionTime", "2106-02-07T06:28:15Z")),
+		with("a condition the day after tomorrow", notNow, disruption("lastTransitionTime", metav1.NewTime(time.Now().Add(49*time.Hour)))),
+		with("a condition from before the pod", notNow, disruption("lastTransitionTime", "1970-01-02T00:00:00Z")),
+		with("a condition probed in 2106", notNow, disruption("lastProbeTime", "2106-02-07T06:28:15Z")),
 		// What it becomes.
 		with("the pod succeeds", notEvicted, status("phase", "Succeeded")),
 		with("the pod's phase stays", notEvicted, func(_, s, _ object) { delete(s, "phase") }),

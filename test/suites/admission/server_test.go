@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -159,6 +160,7 @@ func (s *server) Have(_ *testing.T, object fence.Object) types.UID {
 	uid := types.UID("uid-of-" + object.GetName())
 	object.SetUID(uid)
 	object.SetResourceVersion("1")
+	object.SetCreationTimestamp(metav1.Now())
 	s.objects[object.GetName()] = object
 	return uid
 }
@@ -236,11 +238,13 @@ func (s *server) attributes(t *testing.T, name string, w fence.Write) admission.
 	switch operation {
 	case admission.Update:
 		is = patched(t, was, w)
+		manage(t, was, is, w.Subresource)
 	case admission.Create:
 		is = map[string]runtime.Object{"Pod": &v1.Pod{}, "Event": &v1.Event{}}[kind]
 		if err := json.Unmarshal([]byte(w.Body), is); err != nil {
 			t.Fatal(err)
 		}
+		is.(metav1.Object).SetCreationTimestamp(metav1.Now())
 	}
 	namespace := fence.Namespace
 	if kind == "Node" {
@@ -285,4 +289,25 @@ func patched(t *testing.T, was runtime.Object, w fence.Write) runtime.Object {
 		t.Fatal(err)
 	}
 	return is
+}
+
+// manage sets managedFields as the API server does before it asks the policies: those of a status stay, others are taken
+// from the write unless they are empty, evictd has an entry of now, and what it changes belongs to no one else.
+func manage(t *testing.T, was, is runtime.Object, subresource string) {
+	t.Helper()
+	before, after := was.(fence.Object), is.(fence.Object)
+	all := after.GetManagedFields()
+	if subresource != "" {
+		all = before.GetManagedFields()
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(m metav1.ManagedFieldsEntry) bool {
+		event, isEvent := is.(*v1.Event)
+		lost := isEvent && event.Message != was.(*v1.Event).Message && m.FieldsV1.GetRawString() == `{"f:message": {}}`
+		return m.Manager == "" || m.Manager == "evictd" || lost
+	})
+	now := metav1.Now()
+	after.SetManagedFields(append(all, metav1.ManagedFieldsEntry{
+		Manager: "evictd", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Subresource: subresource, Time: &now,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status": {}}`),
+	}))
 }

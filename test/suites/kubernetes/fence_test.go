@@ -2,15 +2,16 @@ package kubernetes_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,9 +48,24 @@ func TestTheAPIServerRefusesWhatIsNotEvictds(t *testing.T) {
 
 	t.Run("requests come among those of nodes", func(t *testing.T) { s.flow(t) })
 	t.Run("pods", func(t *testing.T) { fence.Run(t, s, fence.Pods()) })
+	t.Run("a write of a status has no managedFields", func(t *testing.T) { s.managed(t) })
 	t.Run("events", func(t *testing.T) { fence.Run(t, s, fence.Events()) })
 	t.Run("nodes", func(t *testing.T) { fence.Run(t, s, fence.Nodes()) })
 	t.Logf("  %d writes tried", len(fence.Pods())+len(fence.Events())+len(fence.Nodes()))
+}
+
+// managed fails the test if managedFields of others can be taken away by way of a pod's status: no policy refuses that.
+func (s *fenced) managed(t *testing.T) {
+	w := fence.Pods()[0]
+	w.Body = strings.Replace(w.Body, `"metadata":{`, `"metadata":{"managedFields":[{}],`, 1)
+	if err := fence.Ask(t, s, "fence-managed", w); err != nil {
+		t.Error(err)
+	}
+	pod, err := s.c.Client.CoreV1().Pods(fence.Namespace).Get(t.Context(), "fence-managed", metav1.GetOptions{})
+	must(t, err)
+	if !slices.ContainsFunc(pod.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager != "evictd" }) {
+		t.Errorf("managedFields %v, want those of others in them", pod.ManagedFields)
+	}
 }
 
 // flow fails the test unless the API server takes a request of evictd's by its FlowSchema. It learns of a new one in a moment.
@@ -107,7 +123,7 @@ func (s *fenced) asker(t *testing.T, name string, bound *authenticationv1.BoundO
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", tokenOf(t, s.c, name, bound))
 	must(t, err)
-	config.QPS = -1
+	config.QPS, config.UserAgent = -1, "evictd" // its manager in managedFields
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	return client.CoreV1().RESTClient()
@@ -172,11 +188,11 @@ func (s *fenced) Have(t *testing.T, object fence.Object) types.UID {
 		return made.UID
 	case *v1.Node:
 		var uid types.UID
+		// An object that was never applied, and has no managedFields, gets none by updates.
+		_, err := core.Nodes().Apply(ctx, corev1.Node(object.Name).WithLabels(object.Labels), metav1.ApplyOptions{FieldManager: "labeler", Force: true})
+		must(t, err)
 		must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the node controllers write it too
 			made, err := core.Nodes().Get(ctx, object.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				made, err = core.Nodes().Create(ctx, object.DeepCopy(), metav1.CreateOptions{})
-			}
 			if err != nil {
 				return err
 			}

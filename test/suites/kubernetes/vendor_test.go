@@ -54,6 +54,7 @@ func TestVendorsPluginsInACluster(t *testing.T) {
 	t.Run("a disk plugin empties its cache", func(t *testing.T) { v.emptiesItsCache(t) })
 	t.Run("a ranker in Python", func(t *testing.T) { v.ranksInPython(t) })
 	t.Run("of two the first by name", func(t *testing.T) { v.first(t) })
+	t.Run("a bad image costs its own answer", func(t *testing.T) { v.badImages(t) })
 	t.Run("one that is refused is seen", func(t *testing.T) { v.refused(t) })
 }
 
@@ -190,6 +191,40 @@ func (v *vendor) first(t *testing.T) {
 	v.values["plugins"] = v.values["plugins"].([]any)[:1]
 	v.helm(t, "upgrade")
 	v.awaitRanker(t, "20-second")
+}
+
+// badImages rolls out plugins whose images lack the file, or cannot be pulled. evictd did not start for one of them.
+func (v *vendor) badImages(t *testing.T) {
+	image := os.Getenv("EVICTD_IMAGE_NAME")
+	v.values["plugins"] = []any{
+		map[string]any{"name": "directory", "image": image, "path": "/usr/bin"},
+		map[string]any{"name": "good", "image": image, "path": "/usr/libexec/evictd/examples/oldest"},
+		map[string]any{"name": "no-file", "image": image, "path": "/nowhere/acme"},
+		map[string]any{"name": "no-image", "image": "registry.invalid/acme:1", "path": "/acme"},
+	}
+	if out, err := v.upgrade(t, 12*time.Second); err == nil {
+		t.Errorf("helm upgrade --wait has succeeded: %s", out)
+	}
+	v.awaitRanker(t, "good")
+	for plugin, why := range map[string]string{
+		"directory": "not copied from its image: /usr/bin: is a directory, want a regular file",
+		"no-file":   "not copied from its image: /nowhere/acme: no such file or directory",
+		"no-image":  "the container plugin-no-image of this pod has not copied it yet",
+	} {
+		for ctx := soon(t); ; must(t, stack.Pause(ctx, askEvery)) {
+			if _, said := v.healthz(t); strings.Contains(said, "plugin "+plugin+": refused: "+why) {
+				t.Log("  " + said)
+				break
+			}
+		}
+		if out := kubectlEvictd(t, v.c, "plugins"); !strings.Contains(out, why) {
+			t.Errorf("kubectl evictd plugins: %s, want %s: %s", out, plugin, why)
+		}
+	}
+	class, err := v.c.Kubectl(soon(t), "", "-n", "evictd", "get", "pods", "-o", "jsonpath={.items[*].status.qosClass}")
+	if must(t, err); class != string(v1.PodQOSGuaranteed) {
+		t.Errorf("QoS class %s, want Guaranteed", class)
+	}
 }
 
 // refused rolls out plugins that cannot serve: each rollout fails, and evictd says why and evicts all the same.

@@ -61,6 +61,7 @@ func ParseThresholds(c ThresholdConfig, custom ...eviction.Signal) ([]Threshold,
 	for _, s := range custom {
 		p.custom[s] = true
 	}
+	p.known = knownSignals(p.custom)
 	thresholds := p.statements(keyHard, c.Hard)
 	soft := p.statements(keySoft, c.Soft)
 	graces := entries(&p, keySoftGrace, c.SoftGracePeriod, parseGracePeriod)
@@ -91,6 +92,7 @@ func ParseThresholds(c ThresholdConfig, custom ...eviction.Signal) ([]Threshold,
 // parser collects errors and continues.
 type parser struct {
 	custom map[eviction.Signal]bool
+	known  string // signals, for errors
 	errs   []error
 }
 
@@ -102,7 +104,7 @@ func entries[T any](p *parser, key string, m map[string]string, read func(s evic
 		s, text := eviction.Signal(name), m[name]
 		_, builtin := eviction.Builtin(s)
 		if !builtin && !p.custom[s] {
-			want := "want one of " + p.known()
+			want := "want one of " + p.known
 			if strings.Contains(name, "/") {
 				want = wantCustom
 			}
@@ -119,8 +121,12 @@ func entries[T any](p *parser, key string, m map[string]string, read func(s evic
 	return out
 }
 
-func (p *parser) known() string {
-	all := append(eviction.BuiltinSignals(), slices.Sorted(maps.Keys(p.custom))...)
+// mostKnown bounds the custom signals in an error: each of many entries may have one.
+const mostKnown = 20
+
+func knownSignals(custom map[eviction.Signal]bool) string {
+	all := slices.Sorted(maps.Keys(custom))
+	all = append(eviction.BuiltinSignals(), all[:min(len(all), mostKnown)]...)
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = string(s)

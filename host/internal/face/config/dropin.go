@@ -1,12 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 )
@@ -32,6 +30,7 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 		return nil, nil, nil, err
 	}
 	doc = object{}
+	var merged tree // with drop-ins
 	for _, file := range files {
 		data, err := input.ReadFileSoon(file, maxFileBytes)
 		if err != nil {
@@ -50,14 +49,18 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 		case k.dir == "":
 			doc = in
 		case file == k.file:
-			l.merged, doc = in, underDropIns(in, &alone)
+			l.merged, merged = treeOf(in), treeOf(underDropIns(in, &alone))
 		default:
-			l.merged = in
-			mergePatch(doc, in)
+			l.merged = treeOf(in)
+			if merged == nil {
+				merged = tree{}
+			}
+			mergePatch(merged, treeOf(in))
 		}
 	}
 	whole := &layer{file: k.file, keys: map[string]string{}}
 	if k.dir != "" {
+		doc = objectOf(merged)
 		// As in the kubelet, before merging; drop-in paths are relative to its working directory.
 		delete(doc, "mergeDefaultEvictionSettings")
 		whole.file = ""
@@ -116,15 +119,48 @@ func underDropIns(doc object, c *Config) object {
 	return under
 }
 
-// mergePatch applies patch to doc by RFC 7396: mappings key by key, null removes a key, everything
-// else is replaced.
-func mergePatch(doc, patch object) {
-	was, errWas := json.Marshal(doc)
-	over, errOver := json.Marshal(patch)
-	merged, err := jsonpatch.MergePatch(was, over)
-	if errors.Join(errWas, errOver, err) != nil { // both were decoded before
-		return
+// A tree is a decoded document, in which mappings are trees and numbers are texts.
+type tree = map[string]any
+
+// treeOf decodes all of a document, nil if there is none.
+func treeOf(doc object) (t tree) {
+	text, err := json.Marshal(doc)
+	if err != nil { // it was decoded before
+		return nil
 	}
-	clear(doc)
-	_ = json.Unmarshal(merged, &doc) // as above
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	_ = decoder.Decode(&t) // as above
+	return t
+}
+
+// objectOf returns the fields of t.
+func objectOf(t tree) object {
+	doc := object{}
+	if text, err := json.Marshal(t); err == nil {
+		_ = json.Unmarshal(text, &doc) // of a tree there is always a text
+	}
+	return doc
+}
+
+// mergePatch applies patch to doc by RFC 7396: mappings key by key, null removes a key, everything
+// else is replaced. The library for that takes and returns texts, so that many drop-ins would cost
+// the square of their size.
+func mergePatch(doc, patch tree) {
+	for key, value := range patch {
+		inner, isTree := value.(tree)
+		switch {
+		case isTree:
+			below, both := doc[key].(tree)
+			if !both {
+				below = tree{}
+				doc[key] = below
+			}
+			mergePatch(below, inner)
+		case value == nil:
+			delete(doc, key)
+		default:
+			doc[key] = value
+		}
+	}
 }

@@ -144,8 +144,9 @@ func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []err
 	errs = append(errs, checkKind(doc)...)
 	given := doc
 	if dropIn {
-		given = object{}
-		mergePatch(given, doc)
+		pruned := tree{}
+		mergePatch(pruned, treeOf(doc))
+		given = objectOf(pruned)
 	}
 	return doc, append(errs, layKubelet(c, l, given)...)
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -106,22 +105,21 @@ type layer struct {
 	// refused holds the paths that were reported and skipped.
 	refused []string
 	// merged holds the fields of a file whose mappings are merged key by key.
-	merged object
+	merged tree
 }
 
-// has reports whether the layer sets the part of field that err is about.
-func (l *layer) has(field string, err error) bool {
-	if l.keys[field] == "" && l.merged[field] == nil {
+// has reports whether the layer sets the part of field that an error is about, of a mapping the entry.
+func (l *layer) has(field, entry string) bool {
+	merged, given := l.merged[field]
+	if l.keys[field] == "" && !given {
 		return false
 	}
-	var entries object
-	_, rest, isEntry := strings.Cut(err.Error(), `["`)
-	entry, _, _ := strings.Cut(rest, `"]: `)
-	if !isEntry || json.Unmarshal(l.merged[field], &entries) != nil || entries == nil {
+	entries, isMapping := merged.(tree)
+	if entry == "" || !isMapping {
 		return true
 	}
-	_, ok := entries[entry]
-	return ok
+	_, given = entries[entry]
+	return given
 }
 
 // named returns err with the layer's name for its field.
@@ -157,9 +155,11 @@ func (ls layers) blame(err error) error {
 	if fields[0] == graceField {
 		fields = append(fields, "evictionSoft")
 	}
+	_, rest, _ := strings.Cut(err.Error(), `["`)
+	entry, _, _ := strings.Cut(rest, `"]: `)
 	for _, field := range fields {
 		for _, l := range slices.Backward(ls) {
-			if l.has(field, err) {
+			if l.has(field, entry) {
 				return l.named(err)
 			}
 		}

@@ -61,11 +61,16 @@ func thresholdWarnings(c *Config, warn func(format string, args ...any)) {
 	case !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return t.Signal == eviction.MemoryAvailable }):
 		warn("no threshold of memory.available is in force: no pod is evicted when memory runs short")
 	}
+	hard := map[eviction.Signal]policy.Value{}
+	for _, t := range thresholds {
+		if t.Hard() {
+			hard[t.Signal] = t.Value
+		}
+	}
 	for _, soft := range thresholds {
-		for _, hard := range thresholds {
-			if order, known := soft.Value.Compare(hard.Value); soft.Signal == hard.Signal && !soft.Hard() && hard.Hard() && known && order <= 0 {
-				warn("evictionSoft[%q] has no effect: %s is not above %s of evictionHard, which acts first", soft.Signal, soft.Value, hard.Value)
-			}
+		first, both := hard[soft.Signal]
+		if order, known := soft.Value.Compare(first); both && !soft.Hard() && known && order <= 0 {
+			warn("evictionSoft[%q] has no effect: %s is not above %s of evictionHard, which acts first", soft.Signal, soft.Value, first)
 		}
 	}
 	if c.EvictionMaxPodGracePeriod < 0 {

@@ -38,9 +38,9 @@ const readTimeout = 10 * time.Second
 // it has at most maxBytes. It opens nothing else. It may hang with its filesystem: see package
 // hang. The error does not name the file.
 func ReadFile(path string, maxBytes int64) ([]byte, error) {
-	f, size, err := open(path)
+	f, size, err := Open(path)
 	if err != nil {
-		return nil, short(err)
+		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read.
 	if size > maxBytes {
@@ -94,6 +94,12 @@ func tooLarge(maxBytes int64) error {
 		return fmt.Errorf("is larger than %d MiB", maxBytes>>20)
 	}
 	return fmt.Errorf("is larger than %d bytes", maxBytes)
+}
+
+// Open opens a regular file like ReadFile, and returns its size.
+func Open(path string) (*os.File, int64, error) {
+	f, size, err := open(path)
+	return f, size, short(err)
 }
 
 // open examines the file before it opens it, because opening some devices has effects: the handle

@@ -2,34 +2,93 @@ package plugindir
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
-// maxProgram bounds the size of a plugin, generously.
-const maxProgram = 1 << 30
+// maxProgram bounds the size of a plugin in bytes, generously: a static executable in Go has 20 to 50 MB.
+const maxProgram = 512 << 20
 
-// Install copies an executable, or a symbolic link as a link, to a path atomically. It creates the
-// path's directory if missing.
+// Install copies an executable to a path atomically, in parts. It creates the path's directory if
+// missing. It follows symbolic links. An error about the file itself is a Refusal.
 func Install(from, to string) error {
-	info, err := os.Lstat(from)
-	if err != nil {
-		return err
+	file, size, err := input.Open(from)
+	if err == nil {
+		defer file.Close() //nolint:errcheck // only read.
+		err = checkSize(size)
 	}
-	if info.Mode().Type() == os.ModeSymlink {
-		target, err := os.Readlink(from)
+	if err != nil {
+		return Refusal{Err: fmt.Errorf("%s: %w", from, err)}
+	}
+	return replace(to, func(aside string) error {
+		program, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 		if err != nil {
 			return err
 		}
-		return Link(target, to)
+		_, err = io.CopyN(program, file, size)
+		return errors.Join(err, program.Close())
+	})
+}
+
+func checkSize(bytes int64) error {
+	switch {
+	case bytes == 0:
+		return errors.New("is empty, want an executable")
+	case bytes > maxProgram:
+		return fmt.Errorf("has %d bytes, want at most %d", bytes, maxProgram)
 	}
-	program, err := input.ReadFile(from, maxProgram)
-	if err != nil {
-		return err
+	return nil
+}
+
+const (
+	// staged is where the chart mounts the directory of Stage.
+	staged = "/usr/libexec/evictd/staged/"
+	// notCopied begins the file that Stage leaves in place of an executable, of at most maxReasonBytes.
+	notCopied      = "not copied from its image: "
+	maxReasonBytes = 16 << 10
+)
+
+// Stage installs an executable of the image that this program runs in. If that fails, it leaves
+// the reason in a file that cannot be executed, for evictd to read.
+func Stage(from, to string) error {
+	err := checkOutside(from, filepath.Dir(to))
+	if err == nil {
+		err = Install(from, to)
 	}
-	return replace(to, func(aside string) error { return os.WriteFile(aside, program, 0o755) })
+	if err == nil {
+		return nil
+	}
+	reason := notCopied + printable.ClipText(err.Error())
+	if left := replace(to, func(aside string) error { return os.WriteFile(aside, []byte(reason), 0o444) }); left != nil {
+		return left
+	}
+	return err
+}
+
+// reasonIn returns the reason that Stage left in the file at path, "" if there is none.
+func reasonIn(path string) string {
+	text, err := input.ReadFile(path, maxReasonBytes)
+	if err != nil || !strings.HasPrefix(string(text), notCopied) {
+		return ""
+	}
+	return printable.ClipText(string(text))
+}
+
+// checkOutside refuses a symbolic link into dir, which is not of the image. Install has a better
+// error for a link to nothing.
+func checkOutside(file, dir string) error {
+	target, _ := filepath.EvalSymlinks(file)
+	dir, err := filepath.EvalSymlinks(dir)
+	if err == nil && filepath.Dir(target) == dir {
+		return Refusal{Err: fmt.Errorf("%s: links to %q, want a file of the image", file, target)}
+	}
+	return nil
 }
 
 // Link atomically makes a path a symbolic link to target.

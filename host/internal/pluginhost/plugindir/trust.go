@@ -75,6 +75,9 @@ func TrustedDir(path string) error {
 func Executable(path string) (string, error) {
 	resolved, info, err := Trusted(path)
 	if err != nil {
+		if target, _ := os.Readlink(path); errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(target, staged) {
+			err = fmt.Errorf("the container plugin-%s of this pod has not copied it yet, see kubectl describe pod: %w", filepath.Base(target), err)
+		}
 		return "", Refusal{Err: err, MayPass: true}
 	}
 	if err := checkExecutable(resolved, info); err != nil {
@@ -88,6 +91,9 @@ func checkExecutable(path string, info fs.FileInfo) error {
 		return fmt.Errorf("%s: is a %s, want an executable regular file", path, input.Kind(info.Mode()))
 	}
 	if info.Mode().Perm()&0o111 == 0 {
+		if reason := reasonIn(path); reason != "" {
+			return errors.New(reason)
+		}
 		return fmt.Errorf("%s: mode %04o is not executable, want for example 0755 (chmod +x), or remove the file", path, info.Mode().Perm())
 	}
 	return nil

@@ -1,10 +1,14 @@
 package plugindir
 
 import (
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 type fakeFile struct {
@@ -46,5 +50,35 @@ func TestOwner(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// "lstat /usr/libexec/evictd/staged/acme: no such file" did not say that the pull of an image had failed.
+func TestAPluginWhoseImageIsNotThereNamesItsContainer(t *testing.T) {
+	t.Parallel()
+	link := filepath.Join(t.TempDir(), "acme")
+	testos.Symlink(t, staged+"acme", link)
+	_, err := Executable(link)
+	if want := "the container plugin-acme of this pod has not copied it yet, see kubectl describe pod: "; !strings.HasPrefix(fmt.Sprint(err), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Only what Stage wrote is shown of a file, and nothing of it reaches a terminal.
+func TestReasonsAreShortAndPrintable(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "acme")
+	for text, want := range map[string]string{
+		notCopied + "/acme: no such file or directory": notCopied + "/acme: no such file or directory",
+		notCopied + "\x1b[2J\n":                        notCopied + "\uFFFD[2J ",
+		notCopied + strings.Repeat("x", 5000):          notCopied + strings.Repeat("x", 900),
+		"password: " + notCopied:                       file + ": mode 0400 is not executable",
+		notCopied + strings.Repeat("x", 1<<20):         file + ": mode 0400 is not executable",
+	} {
+		testos.Put(t, file, text, 0o400)
+		_, err := Executable(file)
+		if said := fmt.Sprint(err); !strings.HasPrefix(said, want) || len(said) > 1100 {
+			t.Errorf("%.100q: %.100q of %d bytes, want %.100q and at most 1100", text, said, len(said), want)
+		}
 	}
 }

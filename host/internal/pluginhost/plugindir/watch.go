@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -16,19 +17,21 @@ const (
 	// maxDebounce it is scanned anyway.
 	debounce    = 20 * time.Millisecond
 	maxDebounce = 200 * time.Millisecond
-	// slowRescan finds changes without events: targets of links elsewhere, lost events, filesystems
-	// that have none. blindRescan applies if there are no events at all.
+	// slowRescan finds changes without events: lost events, links to links, filesystems that have
+	// none. blindRescan applies if there are no events at all.
 	slowRescan  = 10 * time.Second
 	blindRescan = time.Second
 )
 
 // A Watch reports when something may have changed in the plugin directory. It also watches the
-// parent directory, since the directory may be replaced.
+// parent directory, since the directory may be replaced, and the targets of links.
 type Watch struct {
 	dir string
 	log *slog.Logger
 	// events is nil if the kernel provides none.
 	events *fsnotify.Watcher
+	// targets holds the files that links in dir lead to.
+	targets map[string]bool
 }
 
 // NewWatch starts watching, so that no later change is missed. Run must follow.
@@ -58,6 +61,24 @@ func (w *Watch) follow() {
 	_ = w.events.Remove(w.dir)
 	if err := w.events.Add(w.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.log.Warn("plugin directory cannot be watched, it is looked at each 10 seconds", "pluginDir", w.dir, "error", err)
+	}
+	w.followLinks()
+}
+
+// followLinks watches the directories that links lead to, where a file may appear later.
+func (w *Watch) followLinks() {
+	entries, _ := os.ReadDir(w.dir) // the scan reports what is wrong
+	w.targets = map[string]bool{}
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join(w.dir, e.Name()))
+		if err != nil || !pluginName(e.Name()) {
+			continue
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(w.dir, target)
+		}
+		w.targets[filepath.Clean(target)] = true
+		_ = w.events.Add(filepath.Dir(target)) // slowRescan finds a file whose directory cannot be watched
 	}
 }
 
@@ -92,7 +113,7 @@ func (w *Watch) Run(ctx context.Context, look func()) {
 			case !ok: // The kernel sends no more events.
 				events = nil
 				slow.Reset(blindRescan)
-			case e.Name == w.dir || filepath.Dir(e.Name) == w.dir && pluginName(filepath.Base(e.Name)):
+			case e.Name == w.dir || w.targets[e.Name] || filepath.Dir(e.Name) == w.dir && pluginName(filepath.Base(e.Name)):
 				soon()
 			}
 		case err, ok := <-errs:

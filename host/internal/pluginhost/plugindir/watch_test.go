@@ -17,8 +17,8 @@ import (
 func TestChangesOfTheDirectoryAreSeen(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()
-	dir, other := filepath.Join(above, "plugins"), filepath.Join(above, "other")
-	for _, d := range []string{dir, other} {
+	dir, other, elsewhere := filepath.Join(above, "plugins"), filepath.Join(above, "other"), filepath.Join(above, "elsewhere")
+	for _, d := range []string{dir, other, elsewhere} {
 		testos.Mkdir(t, d, 0o700)
 	}
 	w := NewWatch(dir, slog.New(slog.DiscardHandler))
@@ -43,6 +43,10 @@ func TestChangesOfTheDirectoryAreSeen(t *testing.T) {
 		{"the directory moved", func() error { return os.Rename(dir, dir+".old") }, true},
 		{"a file in what was the directory", write(filepath.Join(dir+".old", "c")), false},
 		{"another directory in its place", func() error { return os.Rename(other, dir) }, true},
+		{"a link to nothing", func() error { return os.Symlink("../elsewhere/acme", filepath.Join(dir, "acme")) }, true},
+		{"a file beside what it leads to", write(filepath.Join(elsewhere, "bar")), false},
+		{"what the link leads to", write(filepath.Join(elsewhere, "acme")), true},
+		{"and another one in its place", func() error { return os.Rename(filepath.Join(elsewhere, "bar"), filepath.Join(elsewhere, "acme")) }, true},
 		{"a file in that", write(filepath.Join(dir, "d")), true},
 		{"the directory removed", func() error { return os.RemoveAll(dir) }, true},
 		{"and made again", func() error { return os.Mkdir(dir, 0o700) }, true},

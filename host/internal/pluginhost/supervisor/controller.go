@@ -213,6 +213,9 @@ func (c *controller) advance(p *plugin) {
 	case p.serving != nil && p.file.ID == p.serving.file && !c.outdated(p.serving):
 		p.Replacement = nil
 		p.resume()
+	case p.first && p.file.Dangling && !c.started && c.Settings[p.Name].expected():
+		// What copies its file may be about to start, too.
+		p.enter(Waiting, nil)
 	case p.pause == nil && p.ending == nil:
 		if p.life == idle {
 			p.life = active

@@ -46,16 +46,16 @@ func checkPlugin(o Options, name string) error {
 		_, err := policy.checkSocket(name, path)
 		return err
 	}
-	looked, err := plugindir.Identify(path)
-	if err != nil {
-		return err
-	}
+	looked, gone := plugindir.Identify(path)
 	resolved, err := plugindir.Executable(path)
 	if err != nil {
 		if _, named := o.Settings[name]; !named && !registry.Builtin(name) && resolved != "" {
 			return fmt.Errorf("%w: %w", errNoPlugin, err)
 		}
 		return err
+	}
+	if gone != nil { // it has come back since
+		return gone
 	}
 	if err := policy.possible(name); err != nil {
 		return err

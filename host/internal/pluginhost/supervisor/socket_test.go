@@ -356,12 +356,13 @@ func TestAPluginThatCannotWriteWhereItHasToIsRefused(t *testing.T) {
 	h.awaitState("good", Running)
 }
 
-// A plugin that is listed and runs in a container listens a moment after evictd has started, and a pass without it
-// would evict other pods.
+// A plugin that is listed and runs in a container, or is copied by one, is there a moment after evictd has started, and
+// a pass without it would evict other pods.
 func TestTheStartWaitsForAPluginThatIsExpected(t *testing.T) {
 	t.Parallel()
-	dir := installed(t, "good")
-	expected := map[string]Settings{"acme": {Expected: true}, "off": {Expected: true, Disabled: true}}
+	dir, stage := installed(t, "good"), privateDir(t)
+	testos.Symlink(t, filepath.Join(stage, "copied"), filepath.Join(dir, "copied"))
+	expected := map[string]Settings{"acme": {Expected: true}, "copied": {Expected: true}, "off": {Expected: true, Disabled: true}}
 	s, err := New(Options{Dir: dir, SocketRoot: privateDir(t), Settings: expected, Timeouts: patientCalls, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -369,13 +370,23 @@ func TestTheStartWaitsForAPluginThatIsExpected(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
-	eventually(t, "the other one serves", func() bool { return len(s.Status()) == 1 && s.Status()[0].State == Running })
-	select {
-	case <-s.Started():
-		t.Error("started without acme")
-	default:
+	eventually(t, "the other one serves", func() bool {
+		all := s.Status()
+		return len(all) == 2 && all[0].State == Waiting && all[0].LastError == "" && all[1].State == Running
+	})
+	notStarted := func(without string) {
+		t.Helper()
+		select {
+		case <-s.Started():
+			t.Error("started without", without)
+		default:
+		}
 	}
+	notStarted("both")
 	outside(t, dir, "acme", "1")
+	eventually(t, "acme serves", func() bool { return len(s.Status()) == 3 && s.Status()[0].State == Running })
+	notStarted("the copied one")
+	testos.Rename(t, filepath.Join(installed(t, "good"), "good"), filepath.Join(stage, "copied"))
 	<-s.Started()
 	for _, p := range s.Status() {
 		if p.State != Running {
@@ -394,6 +405,17 @@ func TestTheStartDoesNotWaitForLongForAPluginThatIsExpected(t *testing.T) {
 		o.Settings, o.Timeouts.Start = map[string]Settings{"acme": {Expected: true}}, 10*time.Millisecond
 	})
 	want(t, h.log.String(), `"msg":"plugin start timed out","plugins":["acme"`)
+}
+
+func TestTheStartDoesNotWaitForLongForACopy(t *testing.T) {
+	t.Parallel()
+	dir := installed(t, "good")
+	testos.Symlink(t, "/nowhere/acme", filepath.Join(dir, "acme"))
+	h := startHost(t, dir, func(o *Options) {
+		o.Settings, o.Timeouts.Start = map[string]Settings{"acme": {Expected: true}}, 10*time.Millisecond
+	})
+	h.awaitState("acme", Refused)
+	want(t, h.plugin("acme").Reason, "/nowhere: no such file or directory")
 }
 
 // Settings for a socket that is not there yet refused a reload as a whole, since a user without a group cannot start
