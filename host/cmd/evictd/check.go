@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -37,9 +38,9 @@ func newCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		beside, err := inspect.CheckBeside(cmd.Context(), cfg, store.Falls)
-		if err != nil {
-			return err
+		beside, missing := inspect.CheckBeside(cmd.Context(), cfg, store.Falls)
+		if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
+			return missing
 		}
 		if !*asJSON {
 			tables := slices.Concat(thresholdTable(thresholds), derivedTable(cfg, thresholds), ownTable(cfg), besideTable(beside))
@@ -52,6 +53,10 @@ func newCheck() *cobra.Command {
 		stop()
 		errs, ofDaemon := checkRunning(cmd.Context(), cfg, found.Errors())
 		warnings := slices.Concat(cfg.Warnings(), warnDropped(cfg, thresholds), found.Warnings(), ofDaemon)
+		if missing != nil { // of which a daemon warns
+			errs = append(errs, missing)
+			warnings = slices.DeleteFunc(warnings, func(w string) bool { return w == missing.Error() })
+		}
 		if *asJSON {
 			err = writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings, found.Advice())
 		} else {

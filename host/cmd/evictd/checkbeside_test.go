@@ -74,6 +74,13 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 			}
 		})
 	}
+	// A file that is not there hid what else the node has elsewhere.
+	n := newNode(t)
+	n.runtime.Die()
+	if got := n.check(t, "--beside-kubelet", "/nonexistent/kubelet.yaml"); got.Code != exitFailure || got.Out == "" ||
+		strings.Count(got.Errors, "besideKubelet: /nonexistent/kubelet.yaml: no such file or directory") != 1 || !strings.Contains(got.Errors, "runtimeEndpoint: ") {
+		t.Errorf("a file that is not there: %+v", got)
+	}
 	if got := newNode(t).check(t, "--beside-kubelet", "kubelet.yaml"); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
 		t.Errorf("a relative path: %s", got.Errors)
 	}
