@@ -87,6 +87,21 @@ func (s *Source) Problems() []pods.Problem {
 // decision depends on. The caller must not modify them. It does not block.
 func (s *Source) Pods() []*v1.Pod { return s.known.all() }
 
+// Listed returns Pods once the API server has listed them. Before that err is the failure of the last
+// request, nil if none has failed.
+func (s *Source) Listed() (all []*v1.Pod, listed bool, err error) {
+	s.known.mu.Lock()
+	is := s.known.freshness
+	s.known.mu.Unlock()
+	switch {
+	case is.listed:
+		return s.Pods(), true, nil
+	case !is.since.IsZero():
+		err = is.trouble
+	}
+	return nil, false, err
+}
+
 // Active returns the running pods: those with a ready sandbox or a running container, ordered by
 // creation time, namespace and name.
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {
