@@ -63,18 +63,7 @@ func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 
 // listerWatcher records the result of each request.
 func (s *Source) listerWatcher() *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := s.api.ListPods(ctx, options)
-			s.known.asked(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w, err := s.api.WatchPods(ctx, options)
-			s.known.asked(err)
-			return w, err
-		},
-	}
+	return kubeapi.Spread(cache.ListWatch{ListWithContextFunc: s.api.ListPods, WatchFuncWithContext: s.api.WatchPods}, s.known.asked)
 }
 
 // Problems returns why the pods may be outdated.
