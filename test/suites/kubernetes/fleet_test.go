@@ -30,7 +30,7 @@ const (
 	fleetSize = 30
 	// fleetNodes is the size of the cluster that figures are computed for.
 	fleetNodes = 5000
-	// leaseMargin is what a kubelet's lease may take longer while a fleet evicts.
+	// leaseMargin bounds the delay of a kubelet's lease while a fleet evicts.
 	leaseMargin = 50 * time.Millisecond
 )
 
