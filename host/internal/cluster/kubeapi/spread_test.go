@@ -157,14 +157,15 @@ func TestARejectedRequestIsNotRepeatedInStep(t *testing.T) {
 	})
 	c, _ := s.client(t)
 	event := &v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "e"}}
+	events := c.Events(t.Context())
 	for name, request := range map[string]func(context.Context) error{
 		"list pods":    func(ctx context.Context) error { _, err := c.ListPods(ctx, metav1.ListOptions{}); return err },
 		"watch pods":   func(ctx context.Context) error { _, err := c.WatchPods(ctx, metav1.ListOptions{}); return err },
 		"evict":        func(ctx context.Context) error { _, err := c.PatchPodStatus(ctx, "ns", "p", nil, false); return err },
 		"delete":       func(ctx context.Context) error { return c.DeletePod(ctx, "ns", "p", "uid", 1) },
 		"event":        func(ctx context.Context) error { return c.CreateEvent(ctx, event) },
-		"node's event": func(ctx context.Context) error { _, err := c.Events(ctx).Create(event); return err },
-		"again":        func(ctx context.Context) error { _, err := c.Events(ctx).Patch(event, nil); return err },
+		"node's event": func(context.Context) error { _, err := events.Create(event); return err },
+		"again":        func(context.Context) error { _, err := events.Patch(event, nil); return err },
 	} {
 		s.mu.Lock()
 		s.asked = nil
