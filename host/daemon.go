@@ -123,7 +123,11 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 		d.log.Error("commands not answered yet", "error", err)
 	}
 	d.inspection = inspect.NewWatch(func() inspect.Options {
-		return inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls}
+		o := inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls}
+		if c := d.mode.cluster; c != nil {
+			o.Listed = c.source.Listed
+		}
+		return o
 	}, findingEvents(d.config, d.recorder), d.log)
 	if err := d.openMode(api, given.ConfigMap, &o); err != nil {
 		return err

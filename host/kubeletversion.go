@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/face/config"
@@ -21,6 +22,8 @@ const (
 	// kubeletVersionRetry and kubeletVersionInterval are the intervals at which the version is
 	// requested while it is unknown, and afterwards: a kubelet may be upgraded while evictd runs.
 	kubeletVersionRetry, kubeletVersionInterval = 10 * time.Second, 10 * time.Minute
+	// kubeletVersionJitter is the random part of an interval: nodes may start at the same time.
+	kubeletVersionJitter = 0.2
 )
 
 // openAPI returns a client of the API server for a daemon beside a kubelet, and sets
@@ -44,19 +47,19 @@ func openAPI(ctx context.Context, c *Config, version string, log *slog.Logger) (
 // followKubelet calls set when get returns another version of the node's kubelet than known, until
 // ctx ends.
 func followKubelet(ctx context.Context, get func(context.Context) (string, error), known string, set func(context.Context, string) error, log *slog.Logger) {
-	wait := kubeletVersionInterval
+	interval := kubeletVersionInterval
 	if known == "" {
-		wait = kubeletVersionRetry
+		interval = kubeletVersionRetry
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(wait.Jitter(interval, kubeletVersionJitter)):
 		}
 		is, err := get(ctx)
 		if known != "" || err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // reachable
-			wait = kubeletVersionInterval
+			interval = kubeletVersionInterval
 		}
 		if err != nil || is == known {
 			continue

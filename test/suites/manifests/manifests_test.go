@@ -78,6 +78,8 @@ func object(kind metav1.TypeMeta) metav1.Object {
 		return &registration.ValidatingAdmissionPolicy{}
 	case "flowcontrol.apiserver.k8s.io/v1 FlowSchema":
 		return &flowcontrol.FlowSchema{}
+	case "flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration":
+		return &flowcontrol.PriorityLevelConfiguration{}
 	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
 		return &registration.ValidatingAdmissionPolicyBinding{}
 	}
@@ -213,6 +215,28 @@ func TestAllAreAboutTheSameAccount(t *testing.T) {
 	pod := only[*apps.DaemonSet](read(t, "daemonset.yaml"))[0]
 	if s := pod.Spec.Template.Spec.ServiceAccountName; s != account.Name || pod.Namespace != account.Namespace {
 		t.Errorf("the token is of account %s in %s", s, pod.Namespace)
+	}
+}
+
+// The lists of 1,500 evictds took the places of kubelets' leases, which then took 1.9 s.
+func TestRequestsOfAFleetTakeNoPlacesOfKubelets(t *testing.T) {
+	all := read(t, "rbac/flowschema.yaml")
+	schema, level := only[*flowcontrol.FlowSchema](all)[0], only[*flowcontrol.PriorityLevelConfiguration](all)[0]
+	if schema.Spec.PriorityLevelConfiguration.Name != level.Name || strings.HasPrefix(level.Name, "node-") {
+		t.Errorf("level %q of the FlowSchema, want evictd's own", schema.Spec.PriorityLevelConfiguration.Name)
+	}
+	if by := schema.Spec.DistinguisherMethod; by == nil || by.Type != flowcontrol.FlowDistinguisherMethodByNamespaceType {
+		t.Error("evictions queue behind lists: all nodes have one user")
+	}
+	for _, rule := range schema.Spec.Rules[0].ResourceRules {
+		if slices.Contains(rule.Resources, "events") {
+			t.Error("events go before those of other accounts")
+		}
+	}
+	l := level.Spec.Limited
+	q := l.LimitResponse.Queuing
+	if shares := *l.NominalConcurrencyShares; shares > 5 || q.HandSize*q.QueueLengthLimit < 1500 || q.HandSize*8 > q.Queues {
+		t.Errorf("%d shares, %+v; want few, and room for the lists of many nodes in a part of the queues", shares, *q)
 	}
 }
 

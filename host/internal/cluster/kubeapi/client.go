@@ -214,12 +214,12 @@ func (c *Client) PatchPodStatus(ctx context.Context, namespace, name string, bod
 // DeletePod deletes the pod with this uid, with a grace period. The caller sets the timeout.
 func (c *Client) DeletePod(ctx context.Context, namespace, name string, uid types.UID, graceSeconds int64) error {
 	options := &metav1.DeleteOptions{GracePeriodSeconds: &graceSeconds, Preconditions: &metav1.Preconditions{UID: &uid}}
-	return c.current().core.Delete().Namespace(namespace).Resource("pods").Name(name).Body(options).Do(ctx).Error()
+	return c.current().core.Delete().Namespace(namespace).Resource("pods").Name(name).Body(options).MaxRetries(0).Do(ctx).Error()
 }
 
 // CreateEvent creates an event. The caller sets the timeout.
 func (c *Client) CreateEvent(ctx context.Context, event *v1.Event) error {
-	return c.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
+	return c.current().core.Post().Namespace(event.Namespace).Resource("events").Body(event).MaxRetries(0).Do(ctx).Error()
 }
 
 // PatchNode patches the node, or a subresource of it, by strategic merge.

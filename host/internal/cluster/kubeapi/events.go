@@ -37,6 +37,6 @@ func (e *Events) send(request *rest.Request) (*v1.Event, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, writeTimeout)
 	defer cancel()
 	answered := &v1.Event{}
-	err := request.Do(ctx).Into(answered)
+	err := request.MaxRetries(0).Do(ctx).Into(answered)
 	return answered, err
 }

@@ -38,9 +38,10 @@ func (c *Client) WatchPods(ctx context.Context, options metav1.ListOptions) (wat
 	return ofPods(c.current().core.Get()).VersionedParams(c.ofNode(options), parameters).Watch(ctx)
 }
 
-// ofPods makes a request one about pods, of which only protobuf is decoded.
+// ofPods makes a request one about pods, of which only protobuf is decoded. The caller repeats it: client-go
+// repeats requests in step on all nodes, after exactly Retry-After.
 func ofPods(request *rest.Request) *rest.Request {
-	return request.Resource("pods").SetHeader("Accept", runtime.ContentTypeProtobuf)
+	return request.Resource("pods").SetHeader("Accept", runtime.ContentTypeProtobuf).MaxRetries(0)
 }
 
 // ofNode selects the pods of this node: its credentials permit no others, and a cluster has many.
@@ -62,9 +63,9 @@ type ConfigMap struct {
 func (c *Client) FollowConfigMap(ctx context.Context, of ConfigMap) {
 	request := func(options metav1.ListOptions) *rest.Request {
 		options.FieldSelector, options.LabelSelector = fields.OneTermEqualSelector("metadata.name", of.Name).String(), of.Selector
-		return c.current().core.Get().Namespace(of.Namespace).Resource("configmaps").VersionedParams(&options, parameters)
+		return c.current().core.Get().Namespace(of.Namespace).Resource("configmaps").VersionedParams(&options, parameters).MaxRetries(0)
 	}
-	requests := &cache.ListWatch{
+	requests := Spread(cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list := &v1.ConfigMapList{}
 			err := request(options).Do(ctx).Into(list)
@@ -74,7 +75,7 @@ func (c *Client) FollowConfigMap(ctx context.Context, of ConfigMap) {
 			options.Watch = true
 			return request(options).Watch(ctx)
 		},
-	}
+	}, func(error) {})
 	changed := func(object any) error { //nolint:unparam // as a store has it
 		of.Changed(ctx, object.(*v1.ConfigMap).Data)
 		return nil

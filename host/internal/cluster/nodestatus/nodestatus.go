@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
@@ -36,6 +38,8 @@ const (
 	// lookAgain is the interval, under pressure, for checking that the node still has what was
 	// written, and what the kubelet reports.
 	lookAgain = 10 * time.Second
+	// jitter is the random part of the pause after a refusal.
+	jitter = 0.2
 	// conflicts bounds the attempts to write taints while others write the node.
 	conflicts = 5
 	// settleFor bounds the wait for the first attempt to write what was set.
@@ -153,11 +157,12 @@ func (k *Keeper) Run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	again.Stop() // not needed yet
-	said := ""
+	said, next := "", lookAgain
 	for {
 		select {
 		case <-k.wake:
 			pace.Reset()
+			next = rand.N(lookAgain) // at random: a workload can bring many nodes under pressure together
 		case <-again.C:
 		case <-ctx.Done():
 			return
@@ -171,7 +176,8 @@ func (k *Keeper) Run(ctx context.Context) {
 			pace.Reset()
 			said = ""
 			if again.Stop(); len(wanted) > 0 {
-				again.Reset(lookAgain)
+				again.Reset(next)
+				next = lookAgain
 			}
 			continue
 		}
@@ -179,11 +185,11 @@ func (k *Keeper) Run(ctx context.Context) {
 			said = err.Error()
 			k.log.Error("node conditions not written, retrying", "conditions", wanted, "error", err)
 		}
-		wait := pace.NextBackOff()
+		pause := pace.NextBackOff()
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			wait = heldUpFor
+			pause = wait.Jitter(heldUpFor, jitter)
 		}
-		again.Reset(wait)
+		again.Reset(pause)
 	}
 }
 

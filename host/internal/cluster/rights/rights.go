@@ -36,6 +36,8 @@ type Options struct {
 	Conditions, Taints bool
 	// Reviews: evictd authenticates and authorizes remote readers of its metrics.
 	Reviews bool
+	// Running: a daemon reads its pods and its node anyway, and reports what is refused of that.
+	Running bool
 	// Pods of this node as received from the API server, in the order in which to try them.
 	Pods []*v1.Pod
 	// Patch returns the body of an eviction of a pod.
@@ -49,6 +51,8 @@ type permission struct {
 	without string
 	// optional: evictd can evict without it.
 	optional bool
+	// running: a daemon sends this request anyway.
+	running bool
 }
 
 func (n permission) String() string {
@@ -60,26 +64,26 @@ func (n permission) String() string {
 
 // always lists the permissions in deploy/rbac/role.yaml.
 var always = []permission{
-	{"list", "pods", "", "no pod is known, and none evicted", false},
-	{"watch", "pods", "", "no pod is known, and none evicted", false},
-	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false},
-	{"delete", "pods", "", "a pod whose eviction is refused is started again by its kubelet", true},
-	{"get", "nodes", "", "the kubelet's version is not known, and compatibility: auto is the newest", true},
-	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true},
-	{"patch", "events", "", "an event that is repeated is not counted", true},
+	{"list", "pods", "", "no pod is known, and none evicted", false, true},
+	{"watch", "pods", "", "no pod is known, and none evicted", false, true},
+	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false, false},
+	{"delete", "pods", "", "a pod whose eviction is refused is started again by its kubelet", true, false},
+	{"get", "nodes", "", "the kubelet's version is not known, and compatibility: auto is the newest", true, true},
+	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true, false},
+	{"patch", "events", "", "an event that is repeated is not counted", true, false},
 }
 
 func (o Options) needs() []permission {
-	needs := slices.Clone(always)
+	needs := slices.DeleteFunc(slices.Clone(always), func(n permission) bool { return o.Running && n.running })
 	if o.Conditions {
-		needs = append(needs, permission{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true})
+		needs = append(needs, permission{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true, false})
 	}
 	if o.Taints {
-		needs = append(needs, permission{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true})
+		needs = append(needs, permission{"patch", "nodes", "", "nodeConditions writes no taint; want deploy/rbac/node-conditions.yaml", true, false})
 	}
 	if o.Reviews {
 		const without = "requests to metricsBindAddress from other machines are refused; want deploy/rbac/metrics.yaml"
-		needs = append(needs, permission{"create", "tokenreviews.authentication.k8s.io", "", without, true}, permission{"create", "subjectaccessreviews.authorization.k8s.io", "", without, true})
+		needs = append(needs, permission{"create", "tokenreviews.authentication.k8s.io", "", without, true, false}, permission{"create", "subjectaccessreviews.authorization.k8s.io", "", without, true, false})
 	}
 	return needs
 }

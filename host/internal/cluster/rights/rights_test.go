@@ -218,3 +218,13 @@ func TestTheTableOfWritesHasTheMessagesOfEvictions(t *testing.T) {
 		}
 	}
 }
+
+// The inspection of a running daemon asked for the rights that the daemon uses all the time.
+func TestADaemonIsNotAskedForWhatItRequestsAnyway(t *testing.T) {
+	for running, want := range map[bool]int{false: 7, true: 4} {
+		errs, _ := rights.Check(t.Context(), rights.Options{API: &api{broken: errors.New("connection refused")}, Patch: evict, Running: running})
+		if len(errs) != want {
+			t.Errorf("running %t: %d reviews, want %d: %v", running, len(errs), want, errs)
+		}
+	}
+}

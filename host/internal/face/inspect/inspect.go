@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/eviction"
@@ -101,6 +102,10 @@ type Options struct {
 	// nil.
 	Falls func(stateDir string) map[eviction.Signal]int64
 
+	// Listed returns the pods that a daemon has listed (podsource/kubernetes.Source), nil if it lists
+	// none. Without it the inspection lists them.
+	Listed func() (all []*v1.Pod, listed bool, err error)
+
 	// left holds the probes of former inspections that still hang: they are not repeated meanwhile.
 	left *hang.Left
 	// begun has the filesystem of each directory at the first inspection.
@@ -113,12 +118,14 @@ type probe struct {
 	// daemon is the interval at which the daemon repeats it, 0 if it does not. It notices other problems
 	// by itself, in each pass and by watching plugins, cgroups and pods.
 	daemon time.Duration
-	// once: not repeated after a run without findings, because it sends a write to the API server,
-	// though only as a dry run.
-	once     bool
+	// requests: it sends requests to the API server, at a pace of its own.
+	requests bool
 	deadline time.Duration
 	try      func(ctx context.Context, n *node, f *Findings)
 }
+
+// apiServer is the probe that sends requests to the API server.
+const apiServer = "API server"
 
 // The probes whose findings are events too.
 const (
@@ -140,7 +147,7 @@ var probes = []probe{
 	{"cgroups", 0, false, deadline, tryCgroups},
 	{"plugins", 0, false, deadline, tryPluginFiles},
 	{"plugins' figures", 0, false, time.Minute, tryPlugins},
-	{"API server", watchEvery, true, apiTimeout + deadline, tryAPI},
+	{apiServer, 0, true, apiTimeout + deadline, tryAPI},
 	{"pod manifests", 0, false, deadline, tryManifests},
 	{"pods of a kubelet", watchEvery, false, deadline, tryKubeletPods},
 	{"summary", 0, false, deadline, trySummary},

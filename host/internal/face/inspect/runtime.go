@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/cluster/rights"
 	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
 	"github.com/evictd/evictd/host/internal/core/policy"
@@ -209,8 +210,7 @@ func tryManifests(_ context.Context, n *node, f *Findings) {
 // apiTimeout bounds all requests to the API server together.
 const apiTimeout = 15 * time.Second
 
-// tryAPI lists the pods of this node, and checks with a dry run whether one of them could be
-// evicted.
+// tryAPI checks with a dry run whether a pod of this node could be evicted.
 func tryAPI(ctx context.Context, n *node, f *Findings) {
 	c := n.c
 	if c.Mode != config.ModeKubernetes {
@@ -223,24 +223,37 @@ func tryAPI(ctx context.Context, n *node, f *Findings) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	list, err := api.ListPods(ctx, metav1.ListOptions{})
+	all, err := podsOf(ctx, n.Options, api)
 	if err != nil {
 		f.addAll(Error, wantReachable(c.Kubeconfig, fmt.Errorf("list the pods of node %q: %w", c.NodeName, err)))
 		return
 	}
-	known, _ := list.(*v1.PodList)
-	all := make([]*v1.Pod, 0, len(known.Items))
-	for i := range known.Items {
-		all = append(all, &known.Items[i])
-	}
 	refused, warnings := rights.Check(ctx, rights.Options{
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
 		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints, Reviews: c.MetricsElsewhere(),
+		Running: n.Listed != nil,
 	})
 	f.addAll(Error, refused...)
 	for _, w := range warnings {
 		f.add(Warning, "%s", w)
 	}
+}
+
+// podsOf returns the pods of this node in the API server: those of the daemon, or a list.
+func podsOf(ctx context.Context, o Options, api *kubeapi.Client) (all []*v1.Pod, err error) {
+	if o.Listed != nil {
+		all, _, err = o.Listed()
+		return all, err
+	}
+	list, err := api.ListPods(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	known, _ := list.(*v1.PodList)
+	for i := range known.Items {
+		all = append(all, &known.Items[i])
+	}
+	return all, nil
 }
 
 // wantReachable adds advice to the error of an API server that is not reachable from a pod.

@@ -38,6 +38,9 @@ type Watch struct {
 	found   atomic.Pointer[[]Lasting]
 	left    hang.Left
 	begun   map[string]string
+	// here is the time of the next inspection of this node, api plans those of the API server.
+	here time.Time
+	api  pace
 	// first receives the findings of the first inspection since the start or an Again, and of those with
 	// a new one of filesystems.
 	first func([]Lasting)
@@ -51,20 +54,26 @@ type Watch struct {
 // NewWatch returns a watch without findings. options is called before each inspection; first is
 // called with the findings of the first one, and of the first one after each Again.
 func NewWatch(options func() Options, first func([]Lasting), log *slog.Logger) *Watch {
-	return &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1), begun: map[string]string{}}
+	w := &Watch{options: options, first: first, log: log, again: make(chan struct{}, 1), begun: map[string]string{}}
+	w.api.begin()
+	return w
 }
 
 // Run inspects now, after each Again, and periodically until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	var whole time.Time // of the next inspection with all probes
 	for {
-		first, wait := !w.looked, watchOften
+		first, wait, here := !w.looked, watchOften, w.dueHere()
 		w.brief = time.Now().Before(whole)
 		switch newest := w.look(ctx); {
+		case !here:
 		case !newest.IsZero():
 			wait, whole = min(max(time.Since(newest), watchAgain), watchOften), time.Time{}
 		case !w.brief:
 			whole = time.Now().Add(watchEvery)
+		}
+		if here {
+			w.here = time.Now().Add(wait)
 		}
 		if (first || w.changed) && ctx.Err() == nil {
 			w.first(w.Found())
@@ -73,8 +82,9 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.again:
-			w.looked, whole = false, time.Time{}
-		case <-time.After(wait):
+			w.looked, w.here, whole = false, time.Time{}, time.Time{}
+			w.api.begin()
+		case <-time.After(w.api.within(time.Until(w.here))):
 		}
 	}
 }
@@ -90,19 +100,37 @@ func (w *Watch) Again() {
 	}
 }
 
-// look inspects, logs new findings, and returns the begin of the newest error.
+func (w *Watch) dueHere() bool { return !time.Now().Before(w.here) }
+
+// dueAPI reports whether to inspect the API server now, and whether that sends requests. It waits for
+// the daemon's list of pods, and reports without a request that this list has failed.
+func (w *Watch) dueAPI(o Options) (due, requests bool) {
+	requests = w.api.due()
+	if o.Listed == nil {
+		return requests, requests
+	}
+	_, listed, err := o.Listed()
+	requests = requests && listed
+	return requests || err != nil, requests
+}
+
+// look inspects, logs new findings, and returns the begin of the newest error of this node.
 func (w *Watch) look(ctx context.Context) (newest time.Time) {
 	now, former := time.Now(), w.Found()
 	ran := map[string]bool{}
 	o := w.options()
 	o.left, o.begun = &w.left, w.begun
+	here := w.dueHere()
+	api, requested := w.dueAPI(o)
 	all := run(ctx, o, func(p probe) bool {
-		due := p.daemon > 0 && (p.daemon == watchOften || !w.brief)
-		ran[p.name] = due && (!p.once || !w.looked || slices.ContainsFunc(former, func(l Lasting) bool { return l.Probe == p.name }))
+		ran[p.name] = here && p.daemon > 0 && (p.daemon == watchOften || !w.brief) || p.requests && api
 		return ran[p.name]
 	})
 	if ctx.Err() != nil {
 		return newest
+	}
+	if requested {
+		w.api.after(slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Probe != apiServer }))
 	}
 	found := slices.DeleteFunc(slices.Clone(former), func(l Lasting) bool { return ran[l.Probe] })
 	w.changed = false
@@ -118,7 +146,7 @@ func (w *Watch) look(ctx context.Context) (newest time.Time) {
 			w.changed = w.changed || f.Probe == Filesystems
 			w.report(f)
 		}
-		if f.isError() && lasting.Since.After(newest) {
+		if f.isError() && f.Probe != apiServer && lasting.Since.After(newest) {
 			newest = lasting.Since
 		}
 		found = append(found, lasting)

@@ -3,12 +3,15 @@ package inspect
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/hang"
@@ -38,29 +41,110 @@ func TestAWatchRemembersSinceWhenThereIsAnError(t *testing.T) {
 	if newest := w.look(t.Context()); !newest.IsZero() || w.Healthy(0) != nil || !strings.Contains(log.String(), "as evictd needs them") {
 		t.Errorf("healed: %v, log %s", w.Found(), &log)
 	}
-	former := probes
-	t.Cleanup(func() { probes = former })
-	tried, fails := 0, true
-	probes = []probe{{name: "API server", daemon: watchEvery, once: true, deadline: deadline, try: func(_ context.Context, _ *node, f *Findings) {
-		if tried++; fails {
-			f.add(Error, "away")
-		}
-	}}}
-	w = NewWatch(func() Options { return Options{Config: &c} }, func([]Lasting) {}, slog.New(slog.DiscardHandler))
-	w.look(t.Context())
-	w.look(t.Context())
-	fails = false
-	for range 3 {
-		w.look(t.Context())
-	}
-	if tried != 3 {
-		t.Errorf("the API server was tried %d times, want it until it answers", tried)
-	}
 	var none *Watch
 	none.Again()
 	if none.Found() != nil || none.Healthy(0) != nil {
 		t.Error("a program that embeds evictd has findings")
 	}
+}
+
+// A local error that lasted made each evictd of a fleet inspect the API server each minute.
+func TestTheInspectionOfTheAPIServerHasItsOwnPace(t *testing.T) {
+	former := probes
+	t.Cleanup(func() { probes = former })
+	failing := func(l Level) func(context.Context, *node, *Findings) {
+		return func(_ context.Context, _ *node, f *Findings) { f.add(l, "is wrong") }
+	}
+	for name, c := range map[string]struct {
+		api         func(context.Context, *node, *Findings)
+		least, most int // inspections in ten hours
+		reload      bool
+	}{
+		"no finding":            {func(context.Context, *node, *Findings) {}, 1, 1, false},
+		"a warning":             {failing(Warning), 7, 10, false},
+		"advice":                {failing(Advice), 7, 10, false},
+		"an error":              {failing(Error), 18, 26, false},
+		"a warning, and reload": {failing(Warning), 8, 11, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, tried := time.Now(), []time.Duration(nil)
+				probes = []probe{
+					{name: "plugin directory", daemon: watchEvery, deadline: deadline, try: failing(Error)},
+					{name: apiServer, requests: true, deadline: deadline, try: func(ctx context.Context, n *node, f *Findings) {
+						tried = append(tried, time.Since(began))
+						c.api(ctx, n, f)
+					}},
+				}
+				cfg := config.Default()
+				w := NewWatch(func() Options { return Options{Config: &cfg} }, func([]Lasting) {}, slog.New(slog.DiscardHandler))
+				ctx, stop := context.WithTimeout(t.Context(), 10*time.Hour)
+				defer stop()
+				if c.reload {
+					time.AfterFunc(5*time.Hour, w.Again)
+				}
+				w.Run(ctx)
+				if len(tried) < c.least || len(tried) > c.most || tried[0] >= apiSpread {
+					t.Errorf("%d inspections of the API server at %v, want %d to %d, the first within %v", len(tried), tried, c.least, c.most, apiSpread)
+				}
+			})
+		})
+	}
+}
+
+// Evictds that start together, or reload a ConfigMap together, inspected the API server together.
+func TestManyEvictdsDoNotInspectTogether(t *testing.T) {
+	const fleet = 100
+	bins := map[time.Duration]int{}
+	synctest.Test(t, func(t *testing.T) {
+		for range fleet {
+			var p pace
+			p.begin()
+			bins[time.Until(p.next).Truncate(time.Second)]++
+			p.after(Findings{{Level: Error}})
+			bins[time.Until(p.next).Truncate(time.Second)]++
+		}
+	})
+	for second, n := range bins {
+		if n > fleet/5 {
+			t.Errorf("%d of %d evictds inspect in one second, %v later", n, fleet, second)
+		}
+	}
+}
+
+// The inspection of a daemon listed the pods that the daemon had listed already.
+func TestADaemonsInspectionWaitsForTheDaemonsList(t *testing.T) {
+	former := probes
+	t.Cleanup(func() { probes = former })
+	synctest.Test(t, func(t *testing.T) {
+		tried, listed, failure := 0, false, error(nil)
+		probes = []probe{{name: apiServer, requests: true, deadline: deadline, try: func(ctx context.Context, n *node, f *Findings) {
+			if _, err := podsOf(ctx, n.Options, nil); err != nil {
+				f.addAll(Error, err)
+				return
+			}
+			tried++
+		}}}
+		c := config.Default()
+		w := NewWatch(func() Options {
+			return Options{Config: &c, Listed: func() ([]*v1.Pod, bool, error) { return nil, listed, failure }}
+		}, func([]Lasting) {}, slog.New(slog.DiscardHandler))
+		go w.Run(t.Context())
+		at := func(after time.Duration, requests, findings int) {
+			time.Sleep(after)
+			synctest.Wait()
+			if tried != requests || len(w.Found()) != findings {
+				t.Errorf("after %v %d inspections and %v, want %d and %d", after, tried, w.Found(), requests, findings)
+			}
+		}
+		at(2*apiSpread, 0, 0)
+		failure = errors.New("connection refused")
+		at(watchOften, 0, 1)
+		at(5*time.Hour, 0, 1)
+		listed, failure = true, nil
+		at(watchOften, 1, 0)
+		at(5*time.Hour, 1, 0)
+	})
 }
 
 // A dry run that a reload ended had reported nothing outside of the log, and nothing was reported later.

@@ -63,18 +63,7 @@ func (s *Source) Run(ctx context.Context, log *slog.Logger) {
 
 // listerWatcher records the result of each request.
 func (s *Source) listerWatcher() *cache.ListWatch {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := s.api.ListPods(ctx, options)
-			s.known.asked(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w, err := s.api.WatchPods(ctx, options)
-			s.known.asked(err)
-			return w, err
-		},
-	}
+	return kubeapi.Spread(cache.ListWatch{ListWithContextFunc: s.api.ListPods, WatchFuncWithContext: s.api.WatchPods}, s.known.asked)
 }
 
 // Problems returns why the pods may be outdated.
@@ -86,6 +75,21 @@ func (s *Source) Problems() []pods.Problem {
 // Pods returns the node's pods as last received from the API server, without fields that no
 // decision depends on. The caller must not modify them. It does not block.
 func (s *Source) Pods() []*v1.Pod { return s.known.all() }
+
+// Listed returns Pods once the API server has listed them. Before that err is the failure of the last
+// request, nil if none has failed.
+func (s *Source) Listed() (all []*v1.Pod, listed bool, err error) {
+	s.known.mu.Lock()
+	is := s.known.freshness
+	s.known.mu.Unlock()
+	switch {
+	case is.listed:
+		return s.Pods(), true, nil
+	case !is.since.IsZero():
+		err = is.trouble
+	}
+	return nil, false, err
+}
 
 // Active returns the running pods: those with a ready sandbox or a running container, ordered by
 // creation time, namespace and name.

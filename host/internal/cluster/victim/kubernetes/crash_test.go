@@ -293,8 +293,8 @@ func TestTheNextEvictdDoesNotTellAgainWhatIsKnown(t *testing.T) {
 		next := &life{w: w, RuntimeServiceClient: w.cri.Client(), left: -1, dead: make(chan struct{})}
 		next.live(false, 60)
 		pause(w.ctx, time.Minute)
-		if w.asked != 1 || when(w, "preStop ended") < 20*time.Second || when(w, "TERM main") < when(w, "preStop ended") {
-			t.Errorf("told %d times", w.asked)
+		if w.asked.patches != 1 || when(w, "preStop ended") < 20*time.Second || when(w, "TERM main") < when(w, "preStop ended") {
+			t.Errorf("told %d times", w.asked.patches)
 		}
 	})
 }

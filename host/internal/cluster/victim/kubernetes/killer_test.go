@@ -247,8 +247,8 @@ func TestWithoutAnAPIServerThePodDiesInTimeAndTheRecordArrives(t *testing.T) {
 				if note, there := w.noted(); there {
 					t.Errorf("the journal still has %+v", note)
 				}
-				if w.asked > 60 {
-					t.Errorf("the API server was asked %d times in a minute", w.asked)
+				if w.asked.patches > 60 {
+					t.Errorf("the API server was asked %d times in a minute", w.asked.patches)
 				}
 			})
 		})
@@ -529,8 +529,8 @@ func TestADryRunTellsNothingThatAFormerEvictdDecided(t *testing.T) {
 		}
 		go k.Run(w.ctx)
 		pause(w.ctx, time.Minute)
-		if w.asked != 0 || !w.cri.Running(uid) {
-			t.Errorf("told %d times in a dry run", w.asked)
+		if w.asked.patches != 0 || !w.cri.Running(uid) {
+			t.Errorf("told %d times in a dry run", w.asked.patches)
 		}
 		w.change(func() { w.dryRun = false })
 		pause(w.ctx, time.Minute)
@@ -548,8 +548,8 @@ func TestACopyOfAnEvictedPodIsNotEvicted(t *testing.T) {
 			w.pod.Annotations = map[string]string{victim.AnnotationEvicted: w.pod.CreationTimestamp.Add(ago).Format(time.RFC3339)}
 			w.killer()
 			pause(w.ctx, time.Minute)
-			if w.asked != 0 || !w.cri.Running(uid) {
-				t.Errorf("the API server was told %d times", w.asked)
+			if w.asked.patches != 0 || !w.cri.Running(uid) {
+				t.Errorf("the API server was told %d times", w.asked.patches)
 			}
 		})
 	}
@@ -632,8 +632,8 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 					t.Error(err)
 				}
 				pause(w.ctx, time.Minute)
-				if n := len(w.cri.Calls(fakecri.StopContainer)); w.asked != 0 || n != c.stops {
-					t.Errorf("the API server was told %d times, %d containers were stopped, want none and %d", w.asked, n, c.stops)
+				if n := len(w.cri.Calls(fakecri.StopContainer)); w.asked.patches != 0 || n != c.stops {
+					t.Errorf("the API server was told %d times, %d containers were stopped, want none and %d", w.asked.patches, n, c.stops)
 				}
 				w.must(k.RemoveKill(uid))
 				if note, there := w.noted(); there {
@@ -661,8 +661,8 @@ func TestAPodThatIsGoneNeedsNoRecord(t *testing.T) {
 					t.Error(err)
 				}
 				pause(w.ctx, 2*apiSilentFor)
-				if _, there := w.noted(); there || w.asked > 1 || len(w.patches) != 0 {
-					t.Errorf("asked %d times, %d patches, in the journal: %v", w.asked, len(w.patches), there)
+				if _, there := w.noted(); there || w.asked.patches > 1 || len(w.patches) != 0 {
+					t.Errorf("asked %d times, %d patches, in the journal: %v", w.asked.patches, len(w.patches), there)
 				}
 			})
 		})
@@ -876,6 +876,62 @@ func TestTheEventOutlivesAnyOutage(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, w.events[0]); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// An API server that had too much to do was sent the event of each node again each 5 s at most.
+func TestARejectedEventIsSentSeldom(t *testing.T) {
+	tooMany := apierrors.NewTooManyRequests("the server has received too many requests", 1)
+	for name, c := range map[string]struct {
+		fails error
+		most  int // requests within an hour
+	}{
+		"429":                        {tooMany, 130},
+		"429 for minutes":            {apierrors.NewTooManyRequests("later", 40), 95},
+		"429 for longer than a day":  {apierrors.NewTooManyRequests("later", 1<<30), 61},
+		"503":                        {statusError(http.StatusServiceUnavailable, "starting"), 130},
+		"504 of a proxy":             {apierrors.NewGenericServerResponse(http.StatusGatewayTimeout, "post", schema.GroupResource{}, "", "<html>", 0, true), 130},
+		"500, etcd is slow":          {statusError(http.StatusInternalServerError, "etcdserver: request timed out"), 130},
+		"no answer costs it nothing": {errRefused, 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+				w.failsEvents = c.fails
+				k, _ := w.killer()
+				_, _ = w.evict(k, w.victim(1))
+				pause(w.ctx, time.Hour)
+				w.change(func() {
+					if w.asked.events < 20 || w.asked.events > c.most {
+						t.Errorf("%d requests in an hour, want %d at most", w.asked.events, c.most)
+					}
+					w.failsEvents = nil
+				})
+				pause(w.ctx, 2*maxEventRetry)
+				if _, there := w.noted(); there || len(w.events) != 1 {
+					t.Errorf("in the journal: %v, %d events", there, len(w.events))
+				}
+			})
+		})
+	}
+}
+
+// The event went beside the eviction, which the kubelet waits for, and not after it.
+func TestTheEventComesAfterTheEviction(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.fails = statusError(http.StatusTooManyRequests, "too many requests")
+		k, _ := w.killer()
+		_, _ = w.evict(k, w.victim(1))
+		pause(w.ctx, time.Minute)
+		w.change(func() {
+			if w.asked.events > 0 || w.asked.patches < 10 {
+				t.Errorf("%d requests for the event, %d for the eviction that is not accepted", w.asked.events, w.asked.patches)
+			}
+			w.fails = nil
+		})
+		pause(w.ctx, 2*maxRetry)
+		if len(w.events) != 1 || !evicted(w) {
+			t.Errorf("%d events, evicted: %t", len(w.events), evicted(w))
 		}
 	})
 }

@@ -163,7 +163,7 @@ func TestAMarkWithoutARecordMakesNoPodImmune(t *testing.T) {
 						w.kubelet.down = true
 						k, _ := w.killer()
 						pause(w.ctx, time.Minute)
-						if w.asked != 0 || !w.cri.Running(uid) {
+						if w.asked.patches != 0 || !w.cri.Running(uid) {
 							t.Fatalf("%s: ended without a reason", f.name)
 						}
 						if took, err := w.evict(k, w.victim(seconds)); err != nil || took > 2500*time.Millisecond || len(w.patches) != 1 {

@@ -168,10 +168,11 @@ func (s state) open() bool { return s.phase == pending || s.phase == patching }
 // killed reports whether this evictd has killed the pod and the API server has, or will have, the eviction.
 func (s state) killed() bool { return s.open() || s.phase == recorded }
 
-// due reports whether to create the event: for a former kill only once the pod is known to be evicted.
+// due reports whether to create the event: after the API server's answer to the eviction, which counts
+// more, and for a former kill only once the pod is known to be evicted.
 func (s state) due() bool {
 	switch s.phase {
-	case decided, unconfirmed, abandoned:
+	case decided, unconfirmed, abandoned, pending, patching:
 		return false
 	case recordedBefore:
 		return s.ended && !s.announced

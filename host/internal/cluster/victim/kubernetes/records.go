@@ -233,6 +233,9 @@ func (k *Killer) RemoveKill(uid string) error {
 		if r == nil {
 			return t.journal.RemoveKill(uid)
 		}
+		if r.phase == decided && k.teller.isTold(r) { // a former evictd died before it could save that
+			r.phase = recordedBefore
+		}
 		return errors.Join(t.apply(r, podEnds), t.trim())
 	})
 }
@@ -301,6 +304,7 @@ func (s *records) answered(r *record, a answer, err error, took time.Duration, l
 			r.took, r.outcome, stopping = took, err, r.stopping
 			close(r.decided)
 			t.step(r, e)
+			t.start(r) // its event
 		}
 	})
 	attrs := []any{"pod", r.kill.Key(), "uid", r.kill.UID, "tookSeconds", took.Seconds()}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/victim"
@@ -22,6 +24,9 @@ const (
 	// until it has received the eviction.
 	firstRetry = 50 * time.Millisecond
 	maxRetry   = 5 * time.Second
+	// maxEventRetry is the longest pause before an event is created again that an API server with too
+	// much to do has rejected.
+	maxEventRetry = time.Minute
 	// callTimeout bounds one API call: the API server waits for a webhook for up to 30 s.
 	callTimeout = 35 * time.Second
 	// refusedFor bounds the retries of a refused eviction: an API server that has just started
@@ -61,9 +66,9 @@ func (r *refusal) final(says answer) bool {
 // tell sends r to the API server until it has answered.
 func (k teller) tell(ctx context.Context, r *record) {
 	var refusal refusal
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
+	newPace(maxRetry).retry(ctx, func() error {
 		if k.dryRun() {
-			return struct{}{}, errDryRun
+			return errDryRun
 		}
 		tried := time.Now()
 		err := k.patch(ctx, r)
@@ -75,19 +80,19 @@ func (k teller) tell(ctx context.Context, r *record) {
 			}
 		}
 		if ctx.Err() != nil {
-			return struct{}{}, err
+			return err
 		}
 		if says == over && k.isTold(r) { // the answer was lost, or a former evictd received it
 			says = accepted
 		}
 		if !k.records.answered(r, says, err, time.Since(tried), final) {
-			return struct{}{}, err
+			return err
 		}
 		if says == refused {
 			k.refused(pods.Pod{API: k.known(r), Row: eviction.Pod{UID: r.kill.UID, Namespace: r.kill.Namespace, Name: r.kill.Name}}, err)
 		}
-		return struct{}{}, nil
-	}, pace()...)
+		return nil
+	})
 }
 
 // patch sends the eviction of r, in the first form that the API server accepts.
@@ -136,24 +141,24 @@ func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) err
 // announce creates the event of r, retrying until the API server has it.
 func (k teller) announce(ctx context.Context, r *record) {
 	var refusal refusal
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
+	newPace(maxEventRetry).retry(ctx, func() error {
 		if k.dryRun() {
-			return struct{}{}, errDryRun
+			return errDryRun
 		}
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		err := k.api.CreateEvent(call, eventOf(r.kill, k.node))
 		switch says := meaning(err); {
 		case ctx.Err() != nil:
-			return struct{}{}, ctx.Err()
+			return ctx.Err()
 		case says == away, says == refused && !refusal.final(says):
-			return struct{}{}, err
+			return err
 		case says == conflict: // it exists
 			err = nil
 		}
 		k.records.announced(r, err)
-		return struct{}{}, nil
-	}, pace()...)
+		return nil
+	})
 }
 
 // known returns the pod of r as last received from the API server, nil if there is none.
@@ -190,8 +195,36 @@ func (k teller) ask(ctx context.Context, kill victim.Kill, f form, version strin
 	return nil
 }
 
-func pace() []backoff.RetryOption {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval = firstRetry, maxRetry
-	return []backoff.RetryOption{backoff.WithBackOff(b), backoff.WithMaxElapsedTime(0)}
+// A pace holds the growing pauses between requests about one eviction.
+type pace struct {
+	*backoff.ExponentialBackOff
+	// failed is the last error. rejected is the longest pause after a rejection by an API server with
+	// too much to do.
+	failed   error
+	rejected time.Duration
+}
+
+func newPace(rejected time.Duration) *pace {
+	p := &pace{ExponentialBackOff: backoff.NewExponentialBackOff(), rejected: rejected}
+	p.InitialInterval, p.MaxInterval = firstRetry, maxRetry
+	return p
+}
+
+// NextBackOff implements backoff.BackOff. A rejection may ask for a pause, which gets a random part:
+// other nodes are asked for the same.
+func (p *pace) NextBackOff() time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(p.failed)
+	p.MaxInterval = maxRetry
+	if errors.As(p.failed, new(apierrors.APIStatus)) && meaning(p.failed) == away {
+		p.MaxInterval = p.rejected
+	}
+	return max(p.ExponentialBackOff.NextBackOff(), wait.Jitter(min(time.Duration(seconds)*time.Second, p.MaxInterval), 1))
+}
+
+// retry calls f until it succeeds or ctx ends.
+func (p *pace) retry(ctx context.Context, f func() error) {
+	_, _ = backoff.Retry(ctx, func() (struct{}, error) { // the outcome is reported
+		p.failed = f()
+		return struct{}{}, p.failed
+	}, backoff.WithBackOff(p), backoff.WithMaxElapsedTime(0))
 }

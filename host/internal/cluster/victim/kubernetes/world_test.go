@@ -49,9 +49,9 @@ type world struct {
 	policy bool
 	// owner, if set, is what the pod's owner writes after each eviction.
 	owner func(p *v1.Pod)
-	// patches are those that were accepted, asked is how many came, dry runs aside.
+	// patches are those that were accepted, asked is how many came, dry runs aside, and how many events.
 	patches []patched
-	asked   int
+	asked   struct{ patches, events int }
 	dryRuns int
 	// events are those that were created, refusals are how many evictions were refused for good.
 	events   []*v1.Event
@@ -264,7 +264,7 @@ func (w *world) PatchPodStatus(ctx context.Context, namespace, name string, body
 	if dryRun {
 		w.dryRuns++
 	} else {
-		w.asked++
+		w.asked.patches++
 	}
 	if w.fails != nil {
 		return nil, w.fails
@@ -373,6 +373,7 @@ func (w *world) DeletePod(_ context.Context, _, _ string, uid types.UID, graceSe
 func (w *world) CreateEvent(_ context.Context, event *v1.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked.events++
 	if err := cmp.Or(w.fails, w.failsEvents); err != nil {
 		return err
 	}
