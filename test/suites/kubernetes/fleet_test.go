@@ -123,6 +123,9 @@ func later(all []request) []request {
 // Many evictds at one API server send few requests, and none in step: at their start, with a standing error of their
 // nodes, and when the API server is back. While they evict, a kubelet's lease is not delayed.
 func TestAFleetIsQuiet(t *testing.T) {
+	if os.Getenv("EVICTD_NIGHTLY") == "" {
+		t.Skip("30 evictds share the cores with the API server that is measured: part of make nightly, where nothing else runs")
+	}
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.json"), filepath.Join(dir, "audit.log")
 	must(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))

@@ -14,28 +14,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// spreadOver bounds the random wait before a request that many nodes would send at the same time.
-const spreadOver = 10 * time.Second
+// Many nodes would send the same request at the same time. spreadOver bounds the random wait before one
+// that follows a rejection. A watch that ended early is resumed within resumeOver: a proxy may have
+// ended it, and changes are not seen meanwhile.
+const spreadOver, resumeOver = 10 * time.Second, 3 * time.Second
 
-var errInterrupted = errors.New("the watch was interrupted, it is resumed within 10 s")
+var errInterrupted = errors.New("the watch was interrupted, it is resumed within seconds")
 
 // Spread returns the requests of a reflector with a random wait before those that follow a rejection,
 // or a watch that ended early, as all do with their API server. A watch that is rejected is resumed
-// where it was, without another list, except after a "too old" or "too large resource version". failed receives each
-// result, and an error before a wait.
+// where it was, without another list, except after a "too old" or "too large resource version". result
+// receives each result, and an error before a wait.
 func Spread(requests cache.ListWatch, result func(error)) *cache.ListWatch {
 	var former error    // of the last request
 	var until time.Time // when the last watch ends by itself
 	begin := func(ctx context.Context) error {
-		early := time.Now().Before(until)
+		early, over := time.Now().Before(until), spreadOver
 		if until = (time.Time{}); !early && !rejected(former) {
 			return nil
 		}
 		if early {
+			over = resumeOver
 			result(errInterrupted)
 		}
 		select {
-		case <-time.After(rand.N(spreadOver)):
+		case <-time.After(rand.N(over)):
 		case <-ctx.Done():
 		}
 		return ctx.Err()
