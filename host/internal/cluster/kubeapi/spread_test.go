@@ -164,8 +164,8 @@ func TestARejectedRequestIsNotRepeatedInStep(t *testing.T) {
 		"evict":        func(ctx context.Context) error { _, err := c.PatchPodStatus(ctx, "ns", "p", nil, false); return err },
 		"delete":       func(ctx context.Context) error { return c.DeletePod(ctx, "ns", "p", "uid", 1) },
 		"event":        func(ctx context.Context) error { return c.CreateEvent(ctx, event) },
-		"node's event": func(context.Context) error { _, err := events.Create(event); return err },
-		"again":        func(context.Context) error { _, err := events.Patch(event, nil); return err },
+		"node's event": func(context.Context) error { _, err := events.Create(event); return err },     //nolint:contextcheck // a record.EventSink has none
+		"again":        func(context.Context) error { _, err := events.Patch(event, nil); return err }, //nolint:contextcheck // a record.EventSink has none
 	} {
 		s.mu.Lock()
 		s.asked = nil
