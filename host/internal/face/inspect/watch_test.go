@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,31 +118,37 @@ func TestADaemonsInspectionWaitsForTheDaemonsList(t *testing.T) {
 	former := probes
 	t.Cleanup(func() { probes = former })
 	synctest.Test(t, func(t *testing.T) {
-		tried, listed, failure := 0, false, error(nil)
+		type list struct {
+			done bool
+			err  error
+		}
+		var of atomic.Pointer[list]
+		var tried atomic.Int64
+		of.Store(&list{})
 		probes = []probe{{name: apiServer, requests: true, deadline: deadline, try: func(ctx context.Context, n *node, f *Findings) {
 			if _, err := podsOf(ctx, n.Options, nil); err != nil {
 				f.addAll(Error, err)
 				return
 			}
-			tried++
+			tried.Add(1)
 		}}}
 		c := config.Default()
 		w := NewWatch(func() Options {
-			return Options{Config: &c, Listed: func() ([]*v1.Pod, bool, error) { return nil, listed, failure }}
+			return Options{Config: &c, Listed: func() ([]*v1.Pod, bool, error) { return nil, of.Load().done, of.Load().err }}
 		}, func([]Lasting) {}, slog.New(slog.DiscardHandler))
 		go w.Run(t.Context())
-		at := func(after time.Duration, requests, findings int) {
+		at := func(after time.Duration, requests int64, findings int) {
 			time.Sleep(after)
 			synctest.Wait()
-			if tried != requests || len(w.Found()) != findings {
-				t.Errorf("after %v %d inspections and %v, want %d and %d", after, tried, w.Found(), requests, findings)
+			if tried.Load() != requests || len(w.Found()) != findings {
+				t.Errorf("after %v %d inspections and %v, want %d and %d", after, tried.Load(), w.Found(), requests, findings)
 			}
 		}
 		at(2*apiSpread, 0, 0)
-		failure = errors.New("connection refused")
+		of.Store(&list{err: errors.New("connection refused")})
 		at(watchOften, 0, 1)
 		at(5*time.Hour, 0, 1)
-		listed, failure = true, nil
+		of.Store(&list{done: true})
 		at(watchOften, 1, 0)
 		at(5*time.Hour, 1, 0)
 	})
