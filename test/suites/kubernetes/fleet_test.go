@@ -312,7 +312,7 @@ func evictAtOnce(t *testing.T, nodes []member, n int) {
 			Reason:         "Evicted", Message: message, Type: v1.EventTypeWarning, Count: 1,
 			FirstTimestamp: metav1.NewTime(at), LastTimestamp: metav1.NewTime(at),
 			Source: v1.EventSource{Component: "evictd", Host: m.Name}, ReportingController: "evictd", ReportingInstance: m.Name,
-		}, metav1.CreateOptions{})
+		}, metav1.CreateOptions{FieldManager: "evictd"})
 		return err
 	})
 }

@@ -16,8 +16,9 @@ import (
 
 // Many nodes would send the same request at the same time. spreadOver bounds the random wait before one
 // that follows a rejection. A watch that ended early is resumed within resumeOver: a proxy may have
-// ended it, and changes are not seen meanwhile.
-const spreadOver, resumeOver = 10 * time.Second, 3 * time.Second
+// ended it, and changes are not seen meanwhile. One that ended within rejectedWithin of its beginning
+// was rejected, as with a resource version that is too old.
+const spreadOver, resumeOver, rejectedWithin = 10 * time.Second, 3 * time.Second, time.Second
 
 var errInterrupted = errors.New("the watch was interrupted, it is resumed within seconds")
 
@@ -27,15 +28,17 @@ var errInterrupted = errors.New("the watch was interrupted, it is resumed within
 // receives each result, and an error before a wait.
 func Spread(requests cache.ListWatch, result func(error)) *cache.ListWatch {
 	var former error    // of the last request
-	var until time.Time // when the last watch ends by itself
+	var begun, until time.Time // of the last watch; it ends by itself then
 	begin := func(ctx context.Context) error {
 		early, over := time.Now().Before(until), spreadOver
 		if until = (time.Time{}); !early && !rejected(former) {
 			return nil
 		}
 		if early {
-			over = resumeOver
 			result(errInterrupted)
+		}
+		if early && time.Since(begun) > rejectedWithin {
+			over = resumeOver
 		}
 		select {
 		case <-time.After(rand.N(over)):
@@ -58,7 +61,8 @@ func Spread(requests cache.ListWatch, result func(error)) *cache.ListWatch {
 				result(err)
 			}
 			if former = err; err == nil && options.TimeoutSeconds != nil {
-				until = time.Now().Add(time.Duration(*options.TimeoutSeconds)*time.Second - time.Second)
+				begun = time.Now()
+				until = begun.Add(time.Duration(*options.TimeoutSeconds)*time.Second - time.Second)
 			}
 			if err != nil && options.SendInitialEvents == nil && !wantsList(err) {
 				err = apierrors.NewTooManyRequests(fmt.Sprintf("resume the watch later: %v", err), 0) // a reflector lists again after others
