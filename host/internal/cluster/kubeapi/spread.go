@@ -27,7 +27,7 @@ var errInterrupted = errors.New("the watch was interrupted, it is resumed within
 // where it was, without another list, except after a "too old" or "too large resource version". result
 // receives each result, and an error before a wait.
 func Spread(requests cache.ListWatch, result func(error)) *cache.ListWatch {
-	var former error    // of the last request
+	var former error           // of the last request
 	var begun, until time.Time // of the last watch; it ends by itself then
 	begin := func(ctx context.Context) error {
 		early, over := time.Now().Before(until), spreadOver
