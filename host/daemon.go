@@ -67,7 +67,7 @@ type Daemon struct {
 	*Manager
 
 	// commands answers root's commands on a socket, healthz and metrics those of other machines, too.
-	commands         net.Listener
+	commands         *net.UnixListener
 	healthz, metered *httpserver.Endpoint
 	runtime          *grpc.ClientConn
 	// mode finds and kills the pods.

@@ -73,7 +73,7 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"config.evictionhard.a=1":                            "evictionhard",
 		"config.evictionHard.memory=1":                       "'memory'",
 		"config.logLevel=loud":                               "/config/logLevel",
-		"config.metricsBindAddress=everywhere":                    "/config/metricsBindAddress",
+		"config.metricsBindAddress=everywhere":               "/config/metricsBindAddress",
 		"config.evictionHard=5%":                             "/config/evictionHard",
 		"hostPaths.runDir=run":                               "/hostPaths/runDir",
 		"hostPaths.runtimeSocket=":                           "/hostPaths/runtimeSocket",
@@ -195,7 +195,7 @@ func TestWhatReplacesThePods(t *testing.T) {
 		plugin + ",config.nodeConditions=none":                 true,
 		plugin + ",image.tag=v9":                               true,
 		plugin + ",plugins[0].image=example.org/oldest:2":      true,
-		plugin + ",config.metricsBindAddress=127.0.0.1:1":           true,
+		plugin + ",config.metricsBindAddress=127.0.0.1:1":      true,
 		"dryRun=true": true,
 	} {
 		if got := render("daemonset.yaml", plugin) != render("daemonset.yaml", values); got != replaces {

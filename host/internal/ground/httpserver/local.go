@@ -12,7 +12,7 @@ import (
 
 // ListenLocal listens on a unix socket for this user and root. The directory must keep other users
 // from writing; a socket that a former process has left is replaced.
-func ListenLocal(path string) (net.Listener, error) {
+func ListenLocal(path string) (*net.UnixListener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -20,7 +20,6 @@ func ListenLocal(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the next one takes its inode on a full disk
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -28,7 +27,8 @@ func ListenLocal(path string) (net.Listener, error) {
 }
 
 // ServeLocal answers requests on a listener of ListenLocal until ctx ends, and closes it.
-func ServeLocal(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+func ServeLocal(ctx context.Context, l *net.UnixListener, h http.Handler, log *slog.Logger) error {
+	l.SetUnlinkOnClose(false) // the next one takes its inode on a full disk
 	root := func(net.Conn) (string, error) { return "root", nil }
 	return serve(ctx, l, root, 0, h, log)
 }

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -100,19 +99,7 @@ func listen(dir, path string) (net.Listener, error) {
 	case len(path) > maxSocketPath:
 		return nil, fmt.Errorf("%s has %d bytes, want at most %d for a socket", path, len(path), maxSocketPath)
 	}
-	// No other user can have created it.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	// Until here the directory keeps others out.
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	return httpserver.ListenLocal(path) // no other user can have created it
 }
 
 // process returns the process at the other end of a connection.
