@@ -97,10 +97,11 @@ type Embedding struct {
 	Recorder Recorder
 	// Clock is the real one if nil.
 	Clock Clock
-	// Summary returns the kubelet's current stats summary as JSON, the source of figures for all
-	// plugins. If it is nil, they use the source that Config names. Each pass waits for it, up to
-	// 10 s, regardless of Config.Summary.Timeout.
+	// Summary returns the kubelet's current stats summary as JSON, and makes Config.Source "summary".
+	// Each pass waits for it, up to 10 s, regardless of Config.Summary.Timeout.
 	Summary func(context.Context) ([]byte, error)
+	// WrapSummary, if not nil, changes the plugin with the summary's figures.
+	WrapSummary func(*eviction.Plugin)
 	// Reclaim replaces steps of node-level reclaim, by name: "container-gc", "image-gc".
 	Reclaim map[string]ReclaimFunc
 	// SkipStepsBecause, if not empty, disables the plugins' steps that Reclaim does not replace,

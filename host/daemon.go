@@ -46,7 +46,6 @@ import (
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // summaryStands is the time without a summary after which the host reads memory and process ids by
@@ -109,10 +108,10 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 	api, errAPI := openAPI(ctx, c, d.version, d.log)
 	from := sources{
 		runtime: runtime, cgroups: true, sampled: c.Source == config.SourceNative,
-		layout: func(context.Context) summaryapi.Layout { return namedLayout(d.config()) },
+		layout: func(context.Context) *eviction.LayoutReport { return namedLayout(d.config()) },
 	}
 	var errSummary error
-	if c.Source == config.SourceSummary {
+	if c.UsesSummary() {
 		from.summary, errSummary = summary.Open(c.Summary)
 	}
 	o, err := d.Manager.open(from)

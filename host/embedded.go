@@ -26,7 +26,6 @@ import (
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 var errNotStarted = errors.New("preemption: the manager was not started, it does not know the pods of the node")
@@ -60,12 +59,15 @@ func NewEmbedded(given Embedding) (*Embedded, error) {
 		given.Clock = clock.RealClock{}
 	}
 	given.Config.MonitoringInterval.Duration = 0 // until Start sets it
+	if given.Summary != nil {
+		given.Config.Source = config.SourceSummary
+	}
 	e := &Embedded{given: given, program: program{kill: given.KillPod, now: given.Clock.Now, rules: parts.Rules(&given.Config)}, ended: make(chan struct{})}
 	e.Manager = newManager(owner{
 		thresholds: e.given.inForce,
 		adapt: func(_ context.Context, now, next Config) (Config, error) {
 			err := usable(next)
-			next.MonitoringInterval = now.MonitoringInterval
+			next.MonitoringInterval, next.Source = now.MonitoringInterval, now.Source
 			return next, err
 		},
 		reloaded: func() {}, unhealthy: func() []error { return nil }, inspected: func() []inspect.Lasting { return nil },
@@ -94,7 +96,7 @@ func required(field string, given bool) error {
 func (e *Embedded) open() error {
 	from := sources{
 		cgroups: e.given.Summary == nil, // which has the stats of pods
-		layout:  e.layout, await: e.given.Summary != nil, plugins: e.given.Plugins,
+		layout:  e.layout, await: e.given.Summary != nil, plugins: e.given.Plugins, wrapSummary: e.given.WrapSummary,
 		expectBuiltins: !e.given.Simulated, // a signal of another program is not switched off by removing a file
 	}
 	slowest := time.Duration(0)
@@ -106,7 +108,7 @@ func (e *Embedded) open() error {
 	switch {
 	case e.given.Summary != nil:
 		from.summary = summary.FromFunc(e.given.Summary, max(summary.DefaultTimeout, slowest))
-	case e.config().Source == config.SourceSummary:
+	case e.config().UsesSummary():
 		from.summary, err = summary.Open(e.config().Summary)
 	}
 	if err != nil {
@@ -134,7 +136,7 @@ func (e *Embedded) open() error {
 }
 
 // layout returns the layout from the program, or from the configuration.
-func (e *Embedded) layout(ctx context.Context) summaryapi.Layout {
+func (e *Embedded) layout(ctx context.Context) *eviction.LayoutReport {
 	if e.disks != nil {
 		return askLayout(ctx, e.disks, &e.layoutErr)
 	}
@@ -377,27 +379,20 @@ const layoutDeadline = 5 * time.Second
 
 // askLayout asks the embedding program for the layout, like the kubelet's eviction manager. It
 // stores the error in cause, because plugins receive only its text.
-func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointer[error]) summaryapi.Layout {
+func askLayout(ctx context.Context, disks DiskInfoProvider, cause *atomic.Pointer[error]) *eviction.LayoutReport {
 	ctx, cancel := context.WithTimeout(ctx, layoutDeadline)
 	defer cancel()
 	dedicated, err := disks.HasDedicatedImageFs(ctx)
 	if err != nil {
 		cause.Store(&err)
-		return summaryapi.Layout{ImageFsErr: textOf(err)}
+		return &eviction.LayoutReport{ImageFsErr: textOf(err)}
 	}
 	cause.Store(nil)
-	l := summaryapi.Layout{InForce: eviction.LayoutShared}
 	split, err := disks.HasDedicatedContainerFs(ctx)
 	if err != nil {
-		split, l.ContainerFsErr = false, textOf(err)
+		return &eviction.LayoutReport{ImageFs: dedicated, ContainerFsErr: textOf(err)}
 	}
-	switch {
-	case dedicated && split:
-		l.InForce = eviction.LayoutContainerFs
-	case dedicated:
-		l.InForce = eviction.LayoutImageFs
-	}
-	return l
+	return &eviction.LayoutReport{ImageFs: dedicated, ContainerFs: dedicated && split}
 }
 
 // textOf returns the error's text, never empty: an empty text would mean no error.

@@ -64,8 +64,11 @@ func (hanging) Measure(ctx context.Context, _ eviction.MeasureRequest, _ func(ev
 func TestAnEmbeddedManagerWithoutPluginsEvictsTheRightPod(t *testing.T) {
 	for name, change := range map[string]func(*host.Embedding){
 		"the plugin directory is empty": func(*host.Embedding) {},
-		"so it is, and there would be a summary": func(e *host.Embedding) {
-			e.Summary = func(context.Context) ([]byte, error) { return []byte("{}"), nil }
+		"so it is, and there is a summary": func(e *host.Embedding) {
+			e.Summary = func(context.Context) ([]byte, error) {
+				const pod = `{"podRef":{"uid":%q},"memory":{"workingSetBytes":%d}}`
+				return fmt.Appendf(nil, `{"node":{"memory":{"availableBytes":1,"workingSetBytes":8589934591}},"pods":[`+pod+","+pod+"]}", "uid-big", 6<<30, "uid-first", 1<<30), nil
+			}
 		},
 		"a plugin hangs": func(e *host.Embedding) { e.Plugins = map[string]eviction.Plugin{"memory": hanging{}.plugin()} },
 	} {

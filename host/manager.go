@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/face/metrics"
@@ -28,7 +30,7 @@ import (
 	"github.com/evictd/evictd/host/internal/why/recorder"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/summaryapi"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // A Manager is what a Daemon and an Embedded have in common: plugins, passes, records and status.
@@ -43,7 +45,7 @@ type Manager struct {
 	metrics    *metrics.Metrics
 	recorder   *eventRecorder
 	dir        *rundir.Dir
-	stats      *summary.Server
+	summary    *summary.Provider
 	pods       pods.Source
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
@@ -86,11 +88,13 @@ type sources struct {
 	runtime *grpc.ClientConn
 	// cgroups: the cgroups of running pods are looked for.
 	cgroups bool
-	// summary holds summaries of the kubelet for the plugins. It may be nil.
+	// summary holds the kubelet's summaries. It may be nil.
 	summary *summary.Source
-	// layout returns the layout of the filesystems for them, and with await each pass waits for
+	// wrapSummary changes their plugin. It may be nil.
+	wrapSummary func(*eviction.Plugin)
+	// layout returns the layout of the filesystems for it, and with await each pass waits for
 	// its summary, which may take an embedding program longer than a plugin's deadline.
-	layout func(context.Context) summaryapi.Layout
+	layout func(context.Context) *eviction.LayoutReport
 	await  bool
 	// sampled: figures of the node are recorded between passes.
 	sampled bool
@@ -118,20 +122,23 @@ func (m *Manager) open(from sources) (loop.Options, error) {
 	if m.dir, err = rundir.Open(c.RunDir); err != nil {
 		return loop.Options{}, err
 	}
+	inside := maps.Clone(from.plugins)
 	if from.summary != nil {
-		if m.stats, err = summary.Listen(m.dir.Path(), from.summary, m.log); err != nil {
-			return loop.Options{}, err
+		m.summary = summary.New(from.summary, nodefs.FS{Root: c.RootDir}, func() bool { return m.config().SubtractHugePages() })
+		if inside == nil {
+			inside = map[string]eviction.Plugin{}
 		}
+		p := m.summary.Plugin()
+		if from.wrapSummary != nil {
+			from.wrapSummary(&p)
+		}
+		inside[registry.Summary] = p
 	}
 	o := supervisor.Options{
-		Dir: c.PluginDir, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version}, Timeouts: from.timeouts, ExpectBuiltins: from.expectBuiltins,
-		Node: m.facts(c), Settings: parts.PluginSettings(c), Assign: c.Assign, Log: m.log, Metrics: m.metrics,
+		Dir: c.PluginDir, DirOptional: len(from.plugins) > 0, Inside: inside, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version}, Timeouts: from.timeouts, ExpectBuiltins: from.expectBuiltins,
+		Node: m.facts(c), Settings: parts.PluginSettings(c), Assign: c.Assignment(), Log: m.log, Metrics: m.metrics,
 	}
-	if len(from.plugins) > 0 {
-		m.supervisor, err = supervisor.InProcess(from.plugins, o)
-	} else {
-		m.supervisor, err = supervisor.New(o)
-	}
+	m.supervisor, err = supervisor.New(o)
 	if err != nil {
 		return loop.Options{}, err
 	}
@@ -160,15 +167,13 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 		m.records = recorder.New(records)
 		o.Records = m.records
 	}
-	if m.stats != nil { // each view of a pass is announced to the summary server
+	if m.summary != nil {
 		o.Begin = func(ctx context.Context, at eviction.PassView, asked bool) {
+			var layout *eviction.LayoutReport
 			if asked {
-				m.stats.SetLayout(from.layout(ctx))
+				layout = from.layout(ctx)
 			}
-			m.stats.Begin(at)
-			if from.await {
-				m.stats.Await(ctx, at)
-			}
+			m.summary.Begin(ctx, at, layout, from.await)
 		}
 	}
 	return o
@@ -198,7 +203,7 @@ func (m *Manager) config() *Config { return m.current.Load() }
 
 // facts returns the node facts that plugins receive.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
-	return parts.NodeFacts(c, m.cgroups.Driver(), m.stats.Socket())
+	return parts.NodeFacts(c, m.cgroups.Driver())
 }
 
 // tasks are the parts of an owner that run with its Manager.
@@ -316,7 +321,7 @@ func (m *Manager) reload(ctx context.Context, change func(now Config) Config) er
 	if err := m.supervisor.Reconfigure(ctx, m.facts(&c), parts.PluginSettings(&c)); err != nil {
 		return err
 	}
-	m.supervisor.Reassign(c.Assign)
+	m.supervisor.Reassign(c.Assignment())
 	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not cancelled half way when ctx ends
 		return err
 	}
@@ -365,7 +370,7 @@ func (m *Manager) Conditions() []eviction.Condition {
 
 func (m *Manager) close() error {
 	//nolint:forbidigo // there is no caller's context at the end, and Close limits itself
-	err := m.stats.Close(context.Background())
+	err := m.summary.Close(context.Background())
 	if m.dir != nil {
 		err = errors.Join(err, m.dir.Close())
 	}
@@ -393,7 +398,11 @@ func running(ctx context.Context, source pods.Source, m *metrics.Metrics) ([]cgr
 	return out, nil
 }
 
-// namedLayout returns the layout that the configuration names.
-func namedLayout(c *Config) summaryapi.Layout {
-	return summaryapi.Layout{InForce: eviction.LayoutNamed(c.Summary.Layout)}
+// namedLayout returns the layout that the configuration names, nil for none.
+func namedLayout(c *Config) *eviction.LayoutReport {
+	l := eviction.LayoutNamed(c.Summary.Layout)
+	if l == 0 {
+		return nil
+	}
+	return &eviction.LayoutReport{ImageFs: l != eviction.LayoutShared, ContainerFs: l == eviction.LayoutContainerFs}
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,7 +75,7 @@ func (m *Manager) Status() Status {
 func (m *Manager) healthy(s *loop.Snapshot) error {
 	c := m.config()
 	errs := expected.Errors(c, m.supervisor.Status())
-	if err := cmp.Or(late(s, c.MonitoringInterval.Duration), m.stats.Reachable()); err != nil {
+	if err := late(s, c.MonitoringInterval.Duration); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	observed := make(map[eviction.Signal]bool, len(s.Signals))

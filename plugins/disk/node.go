@@ -12,7 +12,6 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -31,11 +30,8 @@ const (
 
 // node holds the sources of one configuration.
 type node struct {
-	facts  eviction.NodeFacts
-	config config
-	// summary, if not nil, replaces all native sources.
-	summary *summary.Source
-
+	facts       eviction.NodeFacts
+	config      config
 	client      *cri.Client
 	filesystems *filesystem.Filesystems
 	meter       *podusage.Meter
@@ -69,10 +65,6 @@ func (n *node) open() error {
 }
 
 func (n *node) close() {
-	if n.summary != nil {
-		n.summary.Close()
-		return
-	}
 	n.meter.Close()
 	n.filesystems.Close()
 	_ = n.client.Close() // no call waits for an answer

@@ -100,9 +100,6 @@ func withSources(signals []eviction.Signal) []eviction.Signal {
 
 func observe(ctx context.Context, h *sdk.Held[*node], req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	n := h.Value
-	if n.summary != nil {
-		return n.observeSummary(ctx, req)
-	}
 	detect(ctx, h)
 	n.meter.Tidy()
 	observations, layout, err := n.filesystems.Observe(ctx, req.Signals)
@@ -110,19 +107,6 @@ func observe(ctx context.Context, h *sdk.Held[*node], req eviction.ObserveReques
 		return eviction.ObserveReply{}, fmt.Errorf("observe filesystems: %w", err)
 	}
 	return eviction.ObserveReply{Observations: observations, Layout: &layout}, nil
-}
-
-func (n *node) observeSummary(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	layout, err := n.summary.Layout(ctx, req.PassView)
-	if err != nil {
-		return eviction.ObserveReply{}, err
-	}
-	reply, err := n.summary.Observe(ctx, req)
-	if err != nil {
-		reply.Observations = unknown(req.Signals, err)
-	}
-	reply.Layout = layout.Report()
-	return reply, nil
 }
 
 func unknown(signals []eviction.Signal, why error) []eviction.Observation {

@@ -3,15 +3,16 @@ package disk_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/plugins/disk"
-	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 // spare observes a vendor's figures.
@@ -32,27 +33,22 @@ func (s *spare) Observe(_ context.Context, req eviction.ObserveRequest) (evictio
 func TestWithObserver(t *testing.T) {
 	vendor := &spare{}
 	p := disk.New(disk.WithObserver(vendor, eviction.ImageFsAvailable, eviction.ImageFsInodesFree))
-	configure(t, p, summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
-		return summarytest.Answer{Summary: node, Layout: "imagefs"}
-	}))
+	newMachine(t).configure(t, p, "")
 	figures := func(t *testing.T) string {
 		t.Helper()
-		reply, err := observe(t, p)
-		if err != nil || !reply.Layout.ImageFs || len(reply.Observations) != len(all) {
-			t.Errorf("reply %+v, layout %+v, %v; want each signal once and the layout of the summary", reply.Observations, reply.Layout, err)
+		reply := settled(t, p)
+		if len(reply.Observations) != len(all) {
+			t.Errorf("reply %+v, want each signal once", reply.Observations)
 		}
 		var out []string
 		for _, o := range reply.Observations {
 			if o.State == eviction.Observed && o.Available == 77 {
 				out = append(out, string(o.Signal))
 			}
-			if o.Signal == eviction.NodeFsAvailable && o.Available != 1 {
-				t.Errorf("%+v, want the summary's figure", o)
-			}
 		}
 		return strings.Join(out, " ")
 	}
-	if got, want := figures(t), "imagefs.available imagefs.inodesFree containerfs.available containerfs.inodesFree"; got != want {
+	if got, want := figures(t), "imagefs.available imagefs.inodesFree"; got != want {
 		t.Errorf("the vendor's figures are those of %q, want %q", got, want)
 	}
 	if diff := cmp.Diff([]eviction.Signal{eviction.ImageFsAvailable, eviction.ImageFsInodesFree}, vendor.asked); diff != "" {
@@ -64,47 +60,19 @@ func TestWithObserver(t *testing.T) {
 	}
 }
 
-// The threshold of writable layers follows from another signal's. They were acted on by
-// the plugin's own figure, whatever the vendor saw of the same filesystem.
-func TestWritableLayersHaveTheFigureOfTheirFilesystem(t *testing.T) {
-	for layout, want := range map[string]map[eviction.Signal]string{
-		"shared":      {eviction.NodeFsAvailable: "nodefs.available containerfs.available", eviction.ImageFsAvailable: "imagefs.available"},
-		"imagefs":     {eviction.NodeFsAvailable: "nodefs.available", eviction.ImageFsAvailable: "imagefs.available containerfs.available"},
-		"containerfs": {eviction.NodeFsAvailable: "nodefs.available containerfs.available", eviction.ImageFsAvailable: "imagefs.available"},
-	} {
-		for signal, want := range want {
-			t.Run(layout+" "+string(signal), func(t *testing.T) {
-				p := disk.New(disk.WithObserver(&spare{}, signal))
-				configure(t, p, summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer {
-					return summarytest.Answer{Summary: node, Layout: layout}
-				}))
-				for _, asked := range [][]eviction.Signal{all, {eviction.ContainerFsAvailable}} {
-					reply, err := p.Observer.Observe(t.Context(), eviction.ObserveRequest{PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Signals: asked})
-					if err != nil || len(reply.Observations) != len(asked) {
-						t.Fatalf("%+v, %v; want each signal that was asked for, once", reply.Observations, err)
-					}
-					for _, o := range reply.Observations {
-						if vendors := slices.Contains(strings.Fields(want), string(o.Signal)); (o.Available == 77) != vendors {
-							t.Errorf("%s: %d available, want the vendor's figure: %v", o.Signal, o.Available, vendors)
-						}
-					}
-				}
-			})
-		}
-	}
-}
-
-// A summary that is not there takes nothing from who does not need it.
-func TestAnotherObserverGoesOnWithoutTheSource(t *testing.T) {
+// A runtime that does not answer takes no figure from an observer that does not need it.
+func TestAnotherObserverGoesOnWithoutTheRuntime(t *testing.T) {
+	m := newMachine(t)
+	m.runtime.Inject(fakecri.ImageFsInfo, fakecri.Fault{Err: status.Error(codes.Internal, "no")})
 	p := disk.New(disk.WithObserver(&spare{}, eviction.ImageFsAvailable))
-	configure(t, p, "/nowhere.sock")
+	m.configure(t, p, "")
 	reply, err := observe(t, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range reply.Observations {
-		if want := o.Signal == eviction.ImageFsAvailable; (o.State == eviction.Observed) != want {
-			t.Errorf("%+v, want a figure: %v", o, want)
+		if vendors := o.Available == 77; vendors != (o.Signal == eviction.ImageFsAvailable) {
+			t.Errorf("%+v, want the vendor's figure: %v", o, !vendors)
 		}
 	}
 }
@@ -141,7 +109,7 @@ func TestWithStep(t *testing.T) {
 			t.Errorf("%s: steps %q, want %q", s.Signal, got, want)
 		}
 	}
-	configure(t, p, "/nowhere.sock")
+	newMachine(t).configure(t, p, "")
 	released, err := p.Reclaimer.Reclaim(t.Context(), eviction.ReclaimRequest{Step: "acme.example/trim"}, nil)
 	if err != nil || released.Bytes != 5 {
 		t.Errorf("freed %+v, %v", released, err)

@@ -12,7 +12,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/plugins/disk"
-	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -103,16 +102,5 @@ func TestADryRunKeepsUnusedImages(t *testing.T) {
 				t.Errorf("%d images are left, want %d", got, c.left)
 			}
 		})
-	}
-}
-
-// Where nothing can be reclaimed it is not promised.
-func TestPeriodicImageGCNeedsNativeSources(t *testing.T) {
-	err := disk.New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{
-		Node: eviction.NodeFacts{SummarySocket: "/nonexistent"}, Config: []byte(`{"periodicImageGC":true}`),
-	})
-	const want = "config: periodicImageGC is true, want false with source: summary, where nothing can be freed"
-	if err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
 	}
 }

@@ -3,8 +3,7 @@
 // of pods, ranks by the kubelet's rule and removes what is no longer used.
 //
 // Its figures come from the node's filesystems, the pods' directories and the
-// container runtime, or from the kubelet's stats summary if the host serves one;
-// with a summary, which is read-only, it frees nothing.
+// container runtime.
 //
 // It can be served as it is (plugins/builtin) or be part of a vendor's plugin. The plugin is a
 // value: each field can be replaced, cleared or wrapped, and the rest keeps working. WithStep and
@@ -21,7 +20,6 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -62,15 +60,13 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	c.DryRun, facts.DryRun = facts.DryRun, false // a change of it does not change the node
 	if old, err := p.current.Hold(); err == nil {
 		defer old.Release()
-		if n := old.Value; facts.SummarySocket == "" && n.facts == facts && n.config.Walk == c.Walk {
+		if n := old.Value; n.facts == facts && n.config.Walk == c.Walk {
 			n.collector.Apply(c.Settings)
 			return nil
 		}
 	}
 	next := &node{facts: facts, config: c}
-	if facts.SummarySocket != "" {
-		next.summary = &summary.Source{Socket: facts.SummarySocket}
-	} else if err := next.open(); err != nil {
+	if err := next.open(); err != nil {
 		return err
 	}
 	p.current.Set(next, next.close)
@@ -84,11 +80,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		return err
 	}
 	defer h.Release()
-	n := h.Value
-	if n.summary != nil {
-		return n.summary.Measure(ctx, req, emit)
-	}
-	return n.meter.Measure(ctx, req, emit)
+	return h.Value.meter.Measure(ctx, req, emit)
 }
 
 // config is the plugin's own configuration.
@@ -100,12 +92,8 @@ type config struct {
 }
 
 // validate returns all errors, each with its field.
-func validate(c *config, facts eviction.NodeFacts) error {
-	var periodic error
-	if c.PeriodicImageGC && facts.SummarySocket != "" {
-		periodic = errors.New("config: periodicImageGC is true, want false with source: summary, where nothing can be freed")
-	}
-	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()), periodic)
+func validate(c *config, _ eviction.NodeFacts) error {
+	return errors.Join(under("config: ", c.Settings.Validate()), under("config: walk.", c.Walk.Validate()))
 }
 
 // under adds a prefix to each of joined errors.

@@ -2,7 +2,6 @@ package disk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -61,11 +60,8 @@ func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, 
 			return s.Run(ctx, req, progress)
 		}
 	}
-	switch {
-	case req.Step != ContainerGC && req.Step != ImageGC:
+	if req.Step != ContainerGC && req.Step != ImageGC {
 		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s or %s", ContainerGC, ImageGC)
-	case n.summary != nil:
-		return eviction.Reclaimed{}, errors.New("nothing can be freed with source: summary; the embedding program's own function has to stand in")
 	}
 	n.meter.Removing()
 	if req.Step == ContainerGC {

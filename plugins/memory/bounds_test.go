@@ -82,18 +82,6 @@ func TestANodeThatUsesMoreThanItHasIsAsTheKernelSays(t *testing.T) {
 	}
 }
 
-// The figure of all pods is their own business, not that of a summary's memory.
-func TestASummaryCountsWhateverTheRootCgroupSays(t *testing.T) {
-	n := newFakeNode(t)
-	n.use(5000)
-	facts := n.facts()
-	facts.SummarySocket, facts.ExcludeHugePages, facts.SummaryHasHugePages = serve(t, memorySummary(600*mib, 400*mib)), true, true
-	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nHugetlb: 102400 kB\n"})
-	if o := observeBoth(t, configured(t, facts))[0]; o.State != eviction.Observed || o.Available != 500*mib {
-		t.Errorf("%+v, want 500 MiB", o)
-	}
-}
-
 // The level was set on kubepods, whose usage does not change while a neighbour in the tenant's cgroup
 // fills that.
 func TestTheKernelNotifiesOfTheCgroupWithTheLimit(t *testing.T) {

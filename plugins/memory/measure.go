@@ -16,9 +16,6 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	}
 	defer h.Release()
 	n := h.Value
-	if n.summary != nil {
-		return n.summary.Measure(ctx, req, emit)
-	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
 	machine, _ := n.machine.Read(b) // else any amount can be
@@ -98,7 +95,7 @@ func (u *usages) of(workingSet int64) []eviction.SignalUsage {
 }
 
 // Observe implements eviction.Observer.
-func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	h, err := p.current.Hold()
 	if err != nil {
 		return eviction.ObserveReply{}, err
@@ -107,15 +104,6 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	n := h.Value
 	b, release := nodefs.BorrowBuffer()
 	defer release()
-	if n.summary != nil {
-		reply, err := n.summary.Observe(ctx, req)
-		if n.subtract {
-			for i := range reply.Observations {
-				n.subtractHugePages(&reply.Observations[i], b)
-			}
-		}
-		return reply, err
-	}
 	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, 0, len(req.Signals))}
 	for _, s := range req.Signals {
 		if gauge := n.gauge(s); gauge != nil {

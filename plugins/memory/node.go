@@ -5,9 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -28,13 +26,6 @@ type config struct {
 // node holds the sources of one configuration. Its descriptors are closed after it has been replaced
 // and no call uses it any more.
 type node struct {
-	// summary, if not nil, replaces all native figures. The machine is still watched if possible,
-	// since a summary does not notify when memory runs out.
-	summary *summary.Source
-	// subtract: the summary still counts huge pages as available.
-	subtract bool
-	watched  bool
-
 	hierarchy    nodefs.Hierarchy
 	naming       *nodefs.Naming
 	machine      *nodefs.Gauge[nodefs.Machine]
@@ -51,9 +42,6 @@ func (n *node) close() {
 	n.allocatable.Close()
 	n.pods.Close()
 	n.machine.Close()
-	if n.summary != nil {
-		n.summary.Close()
-	}
 }
 
 func (c config) pollInterval() (time.Duration, error) {
@@ -90,21 +78,4 @@ func (n *node) cgroup(s eviction.Signal) (string, error) {
 	}
 	names, err := n.naming.Names()
 	return names.Kubepods(), err
-}
-
-// subtractHugePages subtracts the node's huge pages from a summary's memory.available, as the
-// kubelet's summary provider does since v1.37.
-func (n *node) subtractHugePages(o *eviction.Observation, b *nodefs.Buffer) {
-	if o.Signal != eviction.MemoryAvailable || o.State != eviction.Observed {
-		return
-	}
-	m, err := n.machine.Read(b)
-	if err != nil {
-		*o = eviction.Observation{Signal: o.Signal, Err: err.Error()}
-		return
-	}
-	workingSet := o.Capacity - o.Available
-	o.Available = max(0, o.Available-m.HugePagesBytes)
-	o.Capacity = o.Available + workingSet
-	o.Components = append(o.Components, eviction.Component{Name: figures.HugePages, Value: m.HugePagesBytes})
 }

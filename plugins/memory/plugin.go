@@ -1,7 +1,6 @@
 // Package memory is the plugin for memory.available and allocatableMemory.available: it observes
 // them, measures pods, ranks by the kubelet's rule and watches for crossings. Its figures come from
-// the memory cgroups, of version 1 and 2, by the formulas of cAdvisor and the kubelet, or from the
-// kubelet's stats summary if the host serves one.
+// the memory cgroups, of version 1 and 2, by the formulas of cAdvisor and the kubelet.
 //
 // It can be served as it is (plugins/builtin) or be modified: the plugin is a value,
 // and a vendor may replace or clear its fields. It does not decide about pressure;
@@ -11,11 +10,9 @@ package memory
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -48,30 +45,18 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	fs := nodefs.FS{Root: facts.RootDir}
 	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
 	hierarchy, hierarchyErr := fs.MemoryHierarchy()
-	err := errors.Join(namingErr, hierarchyErr)
-	if facts.SummarySocket != "" && err != nil && intervalErr == nil {
-		slog.Warn("memory is not watched, the host looks at the summary on its interval only", "error", err)
-		source := &summary.Source{Socket: facts.SummarySocket}
-		p.current.Set(&node{summary: source}, source.Close)
-		return nil
-	}
-	if err := errors.Join(intervalErr, err); err != nil {
+	if err := errors.Join(intervalErr, namingErr, hierarchyErr); err != nil {
 		return err
 	}
 	next := &node{
-		watched:      true,
 		hierarchy:    hierarchy,
 		naming:       naming,
-		subtract:     facts.ExcludeHugePages && facts.SummaryHasHugePages,
 		machine:      fs.MachineMemory(nodefs.MemoryRules{ExcludeHugePages: facts.ExcludeHugePages}),
-		total:        hierarchy.NodeMemory(nodefs.MemoryRules{Capped: facts.SummarySocket == "", ExcludeHugePages: facts.ExcludeHugePages}),
+		total:        hierarchy.NodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: facts.ExcludeHugePages}),
 		allocatable:  hierarchy.AllPodsMemory(naming),
 		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,
 		silent:       p.silent,
-	}
-	if facts.SummarySocket != "" {
-		next.summary = &summary.Source{Socket: facts.SummarySocket}
 	}
 	p.current.Set(next, next.close)
 	return nil

@@ -19,8 +19,8 @@ const (
 // minGap is the minimum time between two looks, however often the kernel notifies.
 const minGap = time.Millisecond
 
-// watch watches the machine until ctx ends or the node is replaced. It does so even if the host
-// decides by a summary, which cannot tell when to look.
+// watch watches the machine until ctx ends or the node is replaced. It does so even if another plugin
+// is assigned to observe it.
 func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-chan struct{}, wake func(eviction.Wake)) {
 	ctx, stop := context.WithCancel(ctx)
 	var running hang.Group
@@ -34,7 +34,7 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-
 				thresholds = append(thresholds, t.Threshold)
 			}
 		}
-		if len(thresholds) > 0 && n.watched {
+		if len(thresholds) > 0 {
 			running.Go(func() {
 				defer stop() // in case of a panic
 				n.watchSignal(ctx, s, thresholds, wakes)

@@ -197,7 +197,7 @@ func TestWatchOfNothingOfOursWaitsForItsEnd(t *testing.T) {
 func TestAWatchThatPanicsEnds(t *testing.T) {
 	for _, version := range []nodefs.Version{nodefs.V1, nodefs.V2} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &node{watched: true, pollInterval: defaultPollInterval} // without gauges
+			n := &node{pollInterval: defaultPollInterval} // without gauges
 			n.hierarchy.Version = version
 			req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: mib}}}}
 			if p := hang.Catch(func() { n.watch(t.Context(), req, nil, func(eviction.Wake) {}) }); p == nil || !strings.Contains(string(p.Stack), "lookOnce") {
@@ -205,4 +205,20 @@ func TestAWatchThatPanicsEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Huge pages are in no cgroup, and used up unseen.
+func TestHugePagesThatTakeTheMemoryWake(t *testing.T) {
+	n := newFakeNode(t)
+	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 102400 kB\n"})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		wakes, done := watch(ctx, t, configured(t, n.facts()), below(200))
+		pass(onePoll)
+		if got := wakes(); len(got) == 0 {
+			t.Error("not woken")
+		}
+		cancel()
+		done.Wait()
+	})
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/evictd/evictd/plugins/pid"
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary/summarytest"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/leaks"
 	"github.com/evictd/evictd/test/harness/testos"
@@ -242,22 +241,6 @@ func TestAllThatIsWrongWithANode(t *testing.T) {
 	for _, want := range []string{"hostPID: true", `cgroup driver "none"`, "no cgroup hierarchy with a pids controller"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q in it", err, want)
-		}
-	}
-}
-
-func TestFromTheNodeToASummaryAndBack(t *testing.T) {
-	p := native(t, facts(t, "node-v1"))
-	socket := summarytest.Serve(t, func(uint64, eviction.View) summarytest.Answer { return summarytest.Answer{Summary: node} })
-	for _, step := range []struct {
-		facts eviction.NodeFacts
-		want  int64
-	}{{eviction.NodeFacts{SummarySocket: socket}, 768}, {facts(t, "node-v1"), 32768 - 2500}} {
-		if err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: step.facts}); err != nil {
-			t.Fatal(err)
-		}
-		if reply, err := observe(t, p, 1); err != nil || reply.Observations[0].Available != step.want {
-			t.Errorf("observed %+v, %v, want %d available", reply, err, step.want)
 		}
 	}
 }

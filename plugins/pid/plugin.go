@@ -1,11 +1,11 @@
 // Package pid is the plugin for pid.available: it observes the signal, measures the tasks of pods
 // and ranks by the kubelet's rule. Its figures come from /proc, by the kubelet's formula, and from
-// the pids controller of cgroup version 1 and 2, or from the kubelet's stats summary if the host
-// serves one. Natively pid.available is the number of tasks that pods can still start: below the
-// machine's limit, or below that of the cgroup of all pods or of one above it if that is closer.
+// the pids controller of cgroup version 1 and 2. pid.available is the number of tasks that pods can
+// still start: below the machine's limit, or below that of the cgroup of all pods or of one above it
+// if that is closer.
 //
 // pid.available counts tasks, which are threads, and so does the pids controller:
-// natively pods rank by their tasks. The kubelet's process_count sums up the
+// pods rank by their tasks. The kubelet's process_count sums up the
 // processes of a pod's containers instead: a pod of few processes with thousands
 // of threads looks small to it, and the sandbox's one process is left out.
 //
@@ -20,7 +20,6 @@ import (
 	"slices"
 
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -47,11 +46,6 @@ type plugin struct {
 }
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
-	if facts.SummarySocket != "" {
-		source := &summary.Source{Socket: facts.SummarySocket}
-		p.current.Set(&node{summary: source}, source.Close)
-		return nil
-	}
 	fs := nodefs.FS{Root: facts.RootDir}
 	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
 	hierarchy, hierarchyErr := fs.PIDsHierarchy()
@@ -78,24 +72,18 @@ type config struct {
 // node holds the sources of one configuration. Its descriptors are closed after it has been replaced
 // and no call uses it any more.
 type node struct {
-	// summary, if not nil, replaces all native sources.
-	summary *summary.Source
-
 	gauge *nodefs.PIDGauge
 	pods  *nodefs.PodCgroups[int64]
 }
 
 // Observe implements eviction.Observer.
-func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 	h, err := p.current.Hold()
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
 	defer h.Release()
 	n := h.Value
-	if n.summary != nil {
-		return n.summary.Observe(ctx, req)
-	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
 	var reply eviction.ObserveReply
@@ -117,9 +105,6 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	}
 	defer h.Release()
 	n := h.Value
-	if n.summary != nil {
-		return n.summary.Measure(ctx, req, emit)
-	}
 	b, release := nodefs.BorrowBuffer()
 	defer release()
 	tasks, _ := n.gauge.Read(b)       // else any number that the kernel allows can be

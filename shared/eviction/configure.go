@@ -37,16 +37,10 @@ type NodeFacts struct {
 	// RuntimeEndpoint and ImageEndpoint are the CRI sockets, as unix:// URLs.
 	RuntimeEndpoint string
 	ImageEndpoint   string
-	// SummarySocket is the private socket on which the host serves the kubelet's
-	// stats summary; empty when plugins read their native sources.
-	SummarySocket string
 	// DryRun: the host only decides and logs, and changes nothing on the node. A plugin must
 	// not remove or change anything on its own initiative either.
 	DryRun bool
 	// ExcludeHugePages: the node's huge pages, in use or not, are neither part of memory.available
 	// nor of its capacity, as in the kubelet since v1.37.
 	ExcludeHugePages bool
-	// SummaryHasHugePages: the summary counts huge pages as available. With ExcludeHugePages they
-	// must be subtracted from its figures.
-	SummaryHasHugePages bool
 }

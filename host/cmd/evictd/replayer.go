@@ -7,19 +7,24 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -151,6 +156,15 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 	}
 	return func(ctx context.Context, w *replay.World) (replay.Manager, func(), error) {
 		w.Config.PluginDir, w.Config.RunDir = pluginDir, runDir
+		if err := (nodefs.FS{Root: "/"}).CheckPIDNamespace(false); errors.Is(err, nodefs.ErrNestedPIDNamespace) && w.Config.Plugins["pid"].Config == nil {
+			own := w.Config.Plugins["pid"]
+			own.Config = []byte(`{"nestedNode":true}`) // in a container, whose figures do not count
+			w.Config.Plugins = maps.Clone(w.Config.Plugins)
+			if w.Config.Plugins == nil {
+				w.Config.Plugins = map[string]config.Plugin{}
+			}
+			w.Config.Plugins["pid"] = own
+		}
 		m, err := host.NewEmbedded(host.Embedding{ //nolint:contextcheck // closing what it could not use takes no context
 			Config: w.Config, Version: version, Commit: commit, Log: w.Log,
 			KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), SkipStepsBecause: skip,
@@ -170,10 +184,17 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 			stop()
 			return nil, nil, err
 		}
+		thresholds, _ := w.Config.Thresholds() // already validated
 		for _, p := range m.Status().Plugins {
-			if p.LastError != "" && (p.State == supervisor.Backoff || p.State == supervisor.Refused) {
-				r.say(fmt.Sprintf("plugin %s did not start: %s", p.Name, p.LastError))
+			if p.LastError == "" || p.State != supervisor.Backoff && p.State != supervisor.Refused {
+				continue
 			}
+			failed := fmt.Errorf("plugin %s did not start: %s", p.Name, p.LastError)
+			if slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { b, _ := eviction.Builtin(t.Signal); return b.Plugin == p.Name }) {
+				stop()
+				return nil, nil, failed
+			}
+			r.say(failed.Error())
 		}
 		return m, stop, nil
 	}

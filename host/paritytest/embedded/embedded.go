@@ -63,7 +63,7 @@ func (s *Setup) embedding(w *replay.World) host.Embedding {
 		Config: w.Config, Version: "parity", Log: w.Log,
 		KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), Explain: true,
 		Simulated: true,
-		Plugins:   s.Plugins,
+		Plugins:   s.Plugins, WrapSummary: s.Summary,
 	}
 }
 

@@ -19,6 +19,8 @@ type Variant func(*Setup)
 // Setup holds the parts of a manager.
 type Setup struct {
 	Plugins map[string]eviction.Plugin
+	// Summary, if not nil, changes the plugin with the summary's figures.
+	Summary func(*eviction.Plugin)
 	// Hard holds thresholds in addition to the scenario's.
 	Hard map[string]string
 	// step is the index of the scenario's step.
@@ -72,26 +74,26 @@ func (m measured) Measure(ctx context.Context, req eviction.MeasureRequest, emit
 	})
 }
 
-// WorkingSetOnly replaces the memory plugin's measurements by those without a figure per signal,
-// which are the same for memory.
+// WorkingSetOnly replaces the measurements for memory by those without a figure per signal, which are
+// the same.
 func WorkingSetOnly(s *Setup) {
-	p := s.Plugins["memory"]
-	p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
-		m.Usage = nil
-		return true
-	}}
-	s.Plugins["memory"] = p
+	s.Summary = func(p *eviction.Plugin) {
+		p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
+			m.Usage = slices.DeleteFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == eviction.MemoryAvailable })
+			return true
+		}}
+	}
 }
 
 // SomeUnmeasured leaves a third of the pods unmeasured.
 func SomeUnmeasured(s *Setup) {
-	s.each(func(p *eviction.Plugin) {
+	s.Summary = func(p *eviction.Plugin) {
 		p.Measurer = measured{p.Measurer, func(m *eviction.Measurement) bool {
 			h := fnv.New32()
 			_, _ = h.Write([]byte(m.UID))
 			return h.Sum32()%3 != 0
 		}}
-	})
+	}
 }
 
 // ByQoS adds a vendor's plugin that ranks all signals by QoS class alone.
@@ -141,7 +143,7 @@ func (f observerFunc) Observe(ctx context.Context, req eviction.ObserveRequest) 
 // ObserversFail makes all observations fail in some steps.
 func ObserversFail(in func(step int) bool) Variant {
 	return func(s *Setup) {
-		s.each(func(p *eviction.Plugin) {
+		s.Summary = func(p *eviction.Plugin) {
 			well := p.Observer
 			p.Observer = observerFunc(func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
 				if in(int(s.step.Load())) {
@@ -149,6 +151,6 @@ func ObserversFail(in func(step int) bool) Variant {
 				}
 				return well.Observe(ctx, req)
 			})
-		})
+		}
 	}
 }

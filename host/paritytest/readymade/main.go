@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/plugins/pid"
 	"github.com/evictd/evictd/sdk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -38,7 +38,7 @@ type config struct {
 
 // figures holds the figures of one summary, for every pass.
 type figures struct {
-	summary *summary.Summary
+	summary *summary.Stats
 	layout  bool
 }
 
@@ -65,6 +65,5 @@ func (f *figures) Observe(_ context.Context, req eviction.ObserveRequest) (evict
 
 // Measure implements eviction.Measurer.
 func (f *figures) Measure(_ context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	f.summary.Measure(req, eviction.LayoutShared, emit)
-	return nil
+	return f.summary.Measure(req, eviction.LayoutShared, emit)
 }

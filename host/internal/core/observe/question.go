@@ -208,7 +208,7 @@ func (o *Observer) call(ctx context.Context, r Request, q question) answer {
 // rejectImpossible marks an observation of more than the machine has as unknown. The built-in plugins
 // check what they read of the machine themselves.
 func (o *Observer) rejectImpossible(p *registry.Instance, of eviction.Observation) eviction.Observation {
-	if o.Fallback == nil || of.State != eviction.Observed || p.Builtin() && (o.SourceStands == 0 || o.SourceStands == Forever) {
+	if o.Fallback == nil || of.State != eviction.Observed || p.Builtin() && (p.Name != registry.Summary || o.SourceStands == Forever) {
 		return of
 	}
 	if err := o.Fallback.Whole(of.Signal).Check(of.Capacity); err != nil {

@@ -36,7 +36,7 @@ func NewInstance(name string, generation uint64, pid int, p *eviction.Plugin) *I
 
 // Builtin reports whether a plugin of that name is built-in. All others are custom and take
 // precedence.
-func Builtin(name string) bool { return len(eviction.SignalsOf(name)) > 0 }
+func Builtin(name string) bool { return name == Summary || len(eviction.SignalsOf(name)) > 0 }
 
 // Builtin reports whether the plugin is built-in, by its name.
 func (i *Instance) Builtin() bool { return Builtin(i.Name) }

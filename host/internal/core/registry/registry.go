@@ -13,6 +13,11 @@ import (
 // of the node's filesystems.
 type Assignment map[eviction.Signal]map[string]string
 
+// Summary is the plugin with the figures of the kubelet's summary. It serves what is assigned to it,
+// for signals of other plugins that are there: a signal is switched off with its plugin. What is
+// assigned to it no built-in plugin serves: the figures of a pass come from one source.
+const Summary = "summary"
+
 // A Plugin describes one plugin at one moment.
 type Plugin struct {
 	Name string
@@ -71,11 +76,13 @@ func New(plugins []Plugin, a Assignment) *Registry {
 		}
 		for _, s := range i.Plugin.Signals {
 			for c := range i.Plugin.For(s.Signal).Each() {
-				o := offer{s.Signal, c}
-				r.providers[o] = append(r.providers[o], i)
+				if !r.Withheld(i, s.Signal, c) {
+					o := offer{s.Signal, c}
+					r.providers[o] = append(r.providers[o], i)
+				}
 			}
 		}
-		if i.Plugin.OwnsLayout {
+		if i.Plugin.OwnsLayout && !r.Withheld(i, layoutOffer.signal, layoutOffer.capability) {
 			r.layouts = append(r.layouts, i)
 		}
 	}
@@ -88,6 +95,19 @@ func New(plugins []Plugin, a Assignment) *Registry {
 	}
 	slices.SortFunc(r.layouts, r.order(layoutOffer.capability, r.assignee(layoutOffer)))
 	return r
+}
+
+// Withheld reports whether i is not asked for c of sig although it offers it, because of an assignment
+// to Summary or for lack of one.
+func (r *Registry) Withheld(i *Instance, sig eviction.Signal, c eviction.Capability) bool {
+	assigned := r.assignment[sig][c.String()] == Summary && r.Named(Summary) != nil
+	if i.Name != Summary {
+		return assigned && i.Builtin()
+	}
+	there := func(p Plugin) bool {
+		return p.Name != Summary && (p.Instance != nil || p.Missing != nil) && slices.Contains(p.Observes, sig)
+	}
+	return !assigned || !slices.ContainsFunc(r.plugins, there)
 }
 
 // order compares plugins that offer c: slow ones last if an eviction waits for c, then the assigned

@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -174,7 +175,7 @@ const (
 
 	// SourceNative makes plugins read the machine, SourceSummary the kubelet's stats summary.
 	SourceNative  = "native"
-	SourceSummary = "summary"
+	SourceSummary = registry.Summary
 )
 
 // MetricsElsewhere reports whether other machines can reach MetricsBindAddress.
@@ -226,14 +227,52 @@ func (c *Config) CustomSignals() []eviction.Signal {
 	return slices.Sorted(maps.Keys(own))
 }
 
-// Assigned returns the plugin assigned to a capability of a signal, "" if there is none.
+// Assigned returns the plugin assigned to a capability of a signal, "" if there is none. Source
+// "summary" assigns the kubelet's signals, unless Assign does.
 func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) string {
-	return c.Assign[s][capability.String()]
+	to := c.Assign[s][capability.String()]
+	if _, builtin := eviction.Builtin(s); to == "" && builtin && c.Source == SourceSummary && capability&(eviction.CanObserve|eviction.CanMeasure) != 0 {
+		return registry.Summary
+	}
+	return to
+}
+
+// Assignment returns what is assigned to plugins, by Assign and by Source.
+func (c *Config) Assignment() registry.Assignment {
+	all := registry.Assignment{}
+	for _, s := range slices.Concat(eviction.BuiltinSignals(), slices.Collect(maps.Keys(c.Assign))) {
+		for capability := range eviction.AllCapabilities().Each() {
+			if to := c.Assigned(s, capability); to != "" {
+				if all[s] == nil {
+					all[s] = map[string]string{}
+				}
+				all[s][capability.String()] = to
+			}
+		}
+	}
+	return all
+}
+
+// UsesSummary reports whether anything is assigned to the kubelet's summary.
+func (c *Config) UsesSummary() bool {
+	for _, of := range c.Assignment() {
+		for _, to := range of {
+			if to == registry.Summary {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SubtractHugePages reports whether the kubelet's summary counts huge pages as available that are not.
+func (c *Config) SubtractHugePages() bool {
+	return c.Feature(FeatureHugePages) && c.KubeletVersion != "" && Minor(c.KubeletVersion) < Kubernetes137
 }
 
 // PossibleLayouts returns the possible layouts of the node's filesystems.
 func (c *Config) PossibleLayouts() []eviction.Layout {
-	if c.Source == SourceSummary {
+	if c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve) == registry.Summary {
 		if l := eviction.LayoutNamed(c.Summary.Layout); l != 0 {
 			return []eviction.Layout{l}
 		}

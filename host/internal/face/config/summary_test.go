@@ -84,7 +84,7 @@ func TestBadSummaries(t *testing.T) {
 func TestWhatOnlyADaemonNeeds(t *testing.T) {
 	const (
 		soft    = "source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {}\nevictionSoft: {nodefs.inodesFree: 5%}\nevictionSoftGracePeriod: {nodefs.inodesFree: 1m}\n"
-		address = `summary.address: not given, want https://HOST:PORT, unix:///PATH or file:///PATH, as source is "summary"`
+		address = `summary.address: not given, want https://HOST:PORT, unix:///PATH or file:///PATH, as signals are assigned to the kubelet's summary`
 		layout  = `summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of `
 	)
 	for name, c := range map[string]struct {
@@ -182,7 +182,7 @@ summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
 	want := []string{
 		`featureGates["PodLevelResource"] has no effect: no gate of this name changes what is evicted`,
 		`featureGates["KubeletSeparateDiskGC"] is off and has no effect: the filesystems of images and containers are always told apart`,
-		`summary.address has no effect: source is "native"`,
+		`summary.address has no effect: source is "native", and no signal is assigned to "summary"`,
 		`summary.insecureSkipVerify: any server that answers at summary.address decides what is evicted`,
 	}
 	if diff := cmp.Diff(want, c.Warnings()); diff != "" {

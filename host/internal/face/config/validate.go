@@ -94,7 +94,7 @@ func daemonProblems(c *Config) []error {
 	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
 		errs = append(errs, errors.New("tlsCertFile and tlsPrivateKeyFile: want both or neither"))
 	}
-	if c.Source != SourceSummary {
+	if !c.UsesSummary() {
 		return errs
 	}
 	want := func(name string) string {
@@ -103,11 +103,11 @@ func daemonProblems(c *Config) []error {
 		return f.want()
 	}
 	if c.Summary.Address == "" {
-		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as source is %q", want("address"), c.Source))
+		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as signals are assigned to the kubelet's summary", want("address")))
 	}
 	thresholds, _ := c.Thresholds() // an error was reported
 	onDisk := slices.IndexFunc(thresholds, func(t policy.Threshold) bool { b, _ := eviction.Builtin(t.Signal); return b.Filesystem != "" })
-	if onDisk >= 0 && c.Summary.Layout == "" {
+	if onDisk >= 0 && c.Summary.Layout == "" && c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve) == SourceSummary {
 		errs = append(errs, fmt.Errorf("summary.layout: not given, want %s, as there is a threshold of %s and a summary does not tell", want("layout"), thresholds[onDisk].Signal))
 	}
 	return errs

@@ -27,8 +27,8 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
-	if c.Source == SourceNative && c.Summary.Address != "" {
-		warn("summary.address has no effect: source is %q", c.Source)
+	if c.Summary.Address != "" && !c.UsesSummary() {
+		warn("summary.address has no effect: source is %q, and no signal is assigned to %q", c.Source, SourceSummary)
 	}
 	if c.Summary.InsecureSkipVerify {
 		warn("summary.insecureSkipVerify: any server that answers at summary.address decides what is evicted")

@@ -80,6 +80,9 @@ func Check(c *config.Config) (errs []error, warnings []string) {
 	if err != nil {
 		return nil, nil // supervisor.Check reports it
 	}
+	if c.UsesSummary() {
+		names = append(names, config.SourceSummary) // part of evictd
+	}
 	meant := func(name string) string {
 		if near := typo.Nearest(name, names); near != "" {
 			return fmt.Sprintf(", is %q meant?", near)

@@ -41,7 +41,7 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 		OwnConditions: level != config.NodeConditionsNone, OwnTaints: level == config.NodeConditionsTaints,
 	}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
-	for _, o := range fallback.New(parts.NodeFacts(c, "", "")).Observe(ctx, signals) {
+	for _, o := range fallback.New(parts.NodeFacts(c, "")).Observe(ctx, signals) {
 		if o.State == eviction.Observed {
 			node.Capacity[o.Signal] = o.Capacity
 		}

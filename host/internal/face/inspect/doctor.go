@@ -105,7 +105,7 @@ func fact(name, value, detail string, err error) NodeFact {
 
 // signalSources returns a row for each signal with a threshold, with the host's own figures.
 func (n *node) signalSources(ctx context.Context, plugins []string, layout eviction.Layout) (all []SignalSource) {
-	reader := fallback.New(parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver), ""))
+	reader := fallback.New(parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver)))
 	read := slices.DeleteFunc(eviction.BuiltinSignals(), func(s eviction.Signal) bool { return !reader.Reads(s) })
 	figures := map[eviction.Signal]eviction.Observation{}
 	for _, o := range reader.Observe(ctx, read) {
@@ -124,7 +124,7 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		b, builtin := eviction.Builtin(s)
 		assigned, figure := n.c.Assigned(s, eviction.CanObserve), figures[s]
 		switch {
-		case assigned != "":
+		case assigned != "" && (assigned != config.SourceSummary || slices.Contains(plugins, b.Plugin)):
 			row.By = "plugin " + assigned
 		case builtin && slices.Contains(plugins, b.Plugin):
 			row.By = "plugin " + b.Plugin
@@ -141,9 +141,6 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		}
 		if figure.State == eviction.Observed {
 			row.Available, row.Capacity = &figure.Available, &figure.Capacity
-		}
-		if n.c.Source == config.SourceSummary {
-			row.How += ", from the kubelet's summary"
 		}
 		all = append(all, row)
 	}

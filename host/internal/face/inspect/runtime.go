@@ -120,7 +120,7 @@ func tryLayout(_ context.Context, n *node, f *Findings) {
 			}
 		}
 	}
-	if n.c.Source == config.SourceSummary || n.c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve) != "" {
+	if n.c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve) != "" {
 		return
 	}
 	now, err := n.layout()

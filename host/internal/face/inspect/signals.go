@@ -43,7 +43,7 @@ func tryCapacity(ctx context.Context, n *node, f *Findings) {
 	if n.c.Source != config.SourceNative {
 		return
 	}
-	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
+	reader := fallback.New(parts.NodeFacts(n.c, ""))
 	for _, o := range reader.Observe(ctx, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}) {
 		f.limited(o)
 		f.aboveCapacity(n.thresholds, o)
@@ -56,7 +56,7 @@ func tryThresholds(ctx context.Context, n *node, f *Findings) {
 	if n.c.Source != config.SourceNative {
 		return
 	}
-	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
+	reader := fallback.New(parts.NodeFacts(n.c, ""))
 	for _, t := range n.thresholds {
 		if !reader.Reads(t.Signal) {
 			continue
@@ -131,17 +131,17 @@ func tryPluginFiles(_ context.Context, n *node, f *Findings) {
 }
 
 // tryPlugins starts the plugins with the daemon's confinement, and has them observe the signals of
-// all thresholds as in a pass. With a summary as source they are not asked: only the daemon serves
-// it.
+// all thresholds as in a pass. If some are assigned to the kubelet's summary they are not asked:
+// another probe fetches it.
 func tryPlugins(ctx context.Context, n *node, f *Findings) {
 	if !n.StartPlugins || isDir(n.c.PluginDir) != nil {
 		return
 	}
 	errs := supervisor.Try(ctx, supervisor.Options{
-		Dir: n.c.PluginDir, Host: eviction.Host{Version: n.Version}, Node: parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver), ""),
-		Settings: parts.PluginSettings(n.c), Assign: n.c.Assign, Log: slog.New(slog.DiscardHandler),
+		Dir: n.c.PluginDir, Host: eviction.Host{Version: n.Version}, Node: parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver)),
+		Settings: parts.PluginSettings(n.c), Assign: n.c.Assignment(), Log: slog.New(slog.DiscardHandler),
 	}, func(s *supervisor.Supervisor) {
-		if n.c.Source == config.SourceNative {
+		if !n.c.UsesSummary() {
 			n.tryObserve(ctx, s, f)
 		}
 	})
@@ -161,7 +161,7 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 		f.add(Error, "plugins: observe: %v", err)
 		return
 	}
-	reader := fallback.New(parts.NodeFacts(n.c, "", ""))
+	reader := fallback.New(parts.NodeFacts(n.c, ""))
 	state := map[string]supervisor.State{}
 	for _, p := range s.Status() {
 		state[p.Name] = p.State
@@ -204,7 +204,7 @@ func (n *node) reported(of eviction.Filesystem) bool {
 
 // trySummary fetches the kubelet's summary once.
 func trySummary(ctx context.Context, n *node, f *Findings) {
-	if n.c.Source != config.SourceSummary {
+	if !n.c.UsesSummary() {
 		return
 	}
 	source, err := summary.Open(n.c.Summary)

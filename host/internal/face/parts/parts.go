@@ -25,7 +25,7 @@ import (
 )
 
 // NodeFacts returns the node facts that plugins receive with their configuration.
-func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.NodeFacts {
+func NodeFacts(c *config.Config, cgroupDriver string) eviction.NodeFacts {
 	return eviction.NodeFacts{
 		NodeName:        c.NodeName,
 		RootDir:         c.RootDir,
@@ -35,11 +35,9 @@ func NodeFacts(c *config.Config, cgroupDriver, summarySocket string) eviction.No
 		PodLogsDir:      c.PodLogsDir,
 		RuntimeEndpoint: c.RuntimeEndpoint,
 		ImageEndpoint:   c.ImageEndpoint,
-		SummarySocket:   summarySocket,
 		DryRun:          c.DryRun,
 
-		ExcludeHugePages:    c.Feature(config.FeatureHugePages),
-		SummaryHasHugePages: c.KubeletVersion != "" && config.Minor(c.KubeletVersion) < config.Kubernetes137,
+		ExcludeHugePages: c.Feature(config.FeatureHugePages),
 	}
 }
 

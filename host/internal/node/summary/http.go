@@ -18,12 +18,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/evictd/evictd/shared/summaryapi"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 const (
-	// maxHeaderBytes bounds an answer's header.
-	maxHeaderBytes = 64 << 10
+	// maxHeaderBytes bounds an answer's header, maxRefusalBytes what is read of one without a summary.
+	maxHeaderBytes  = 64 << 10
+	maxRefusalBytes = 1 << 10
 	// idleTimeout keeps the connection open between passes.
 	idleTimeout = 90 * time.Second
 )
@@ -82,8 +83,8 @@ func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
 // read reads a whole response.
 func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error) {
 	var b bytes.Buffer
-	b.Grow(int(min(max(resp.ContentLength, k.size.Load()), summaryapi.MaxBytes)) + bytes.MinRead)
-	_, err := b.ReadFrom(io.LimitReader(resp.Body, summaryapi.MaxBytes+1))
+	b.Grow(int(min(max(resp.ContentLength, k.size.Load()), maxBytes)) + bytes.MinRead)
+	_, err := b.ReadFrom(io.LimitReader(resp.Body, maxBytes+1))
 	switch {
 	case ctx.Err() != nil:
 		// A server may complete its response when it notices the cancellation, and that end may
@@ -159,7 +160,7 @@ func (k *kubelet) closeIdle() {
 
 // refused returns the error for a response without a summary.
 func refused(resp *http.Response, token string) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 2*summaryapi.MaxTextBytes)) // what there is of it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusalBytes)) // what there is of it
 	// A truncated response that repeats the token may contain a part of it.
 	text := string(body)
 	if token != "" && strings.Contains(text, token[:min(len(token), 8)]) {
@@ -174,7 +175,7 @@ func refused(resp *http.Response, token string) error {
 	case http.StatusNotFound:
 		want = "want the kubelet's " + summaryPath + " there"
 	}
-	return fmt.Errorf("answered %d %s (%s), %s", resp.StatusCode, http.StatusText(resp.StatusCode), summaryapi.Line(text), want)
+	return fmt.Errorf("answered %d %s (%s), %s", resp.StatusCode, http.StatusText(resp.StatusCode), printable.ClipText(text), want)
 }
 
 // explain adds advice where the cause is known.

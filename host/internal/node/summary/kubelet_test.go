@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
@@ -180,18 +180,9 @@ func TestAHungKubeletCostsTheDeadline(t *testing.T) {
 				<-r.Context().Done()
 			})
 			source := open(t, Options{Address: s.URL, CAFile: caFile(t, s), Timeout: metav1.Duration{Duration: 200 * time.Millisecond}})
-			server, err := Listen(socketDir(t), source, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := server.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}()
-			at := eviction.PassView{Pass: 1, View: eviction.ViewBefore}
-			server.Begin(at)
-			_, err = server.answers.get(t.Context(), at)
+			p := New(source, nodefs.FS{}, func() bool { return false })
+			defer p.fetched.Close()
+			_, err := p.get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
 			wantError(t, err, s.URL, "no whole answer within 200ms")
 		})
 	}

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 const (
@@ -59,7 +57,7 @@ func Open(o Options) (*Source, error) {
 	o.Timeout.Duration = cmp.Or(o.Timeout.Duration, DefaultTimeout)
 	var s *Source
 	if u.Scheme == "file" {
-		s = newSource("file://"+u.Path, o.Timeout.Duration, func(context.Context) ([]byte, error) { return readRegular(u.Path, summaryapi.MaxBytes) })
+		s = newSource("file://"+u.Path, o.Timeout.Duration, func(context.Context) ([]byte, error) { return readRegular(u.Path, maxBytes) })
 	} else {
 		s = newKubelet(u, o)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/hang"
-	"github.com/evictd/evictd/shared/summaryapi"
 )
 
 // DefaultTimeout bounds the wait for a whole fetch, lateTimeout the fetch itself.
@@ -99,8 +98,8 @@ func readRegular(path string, maxBytes int64) ([]byte, error) {
 // check rejects what cannot be a summary, so that the error names the source instead of a decoder.
 // It does not decode it.
 func check(summary []byte) error {
-	if len(summary) > summaryapi.MaxBytes {
-		return fmt.Errorf("more than %d bytes, want a summary", summaryapi.MaxBytes)
+	if len(summary) > maxBytes {
+		return fmt.Errorf("more than %d bytes, want a summary", maxBytes)
 	}
 	text := bytes.TrimSpace(summary)
 	switch {

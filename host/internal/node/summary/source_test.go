@@ -16,8 +16,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evictd/evictd/shared/summaryapi"
-
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
@@ -92,7 +90,7 @@ func TestFileSource(t *testing.T) {
 	wantSummary(t, source, `{"node":{}}`)
 	write(t, path, `{"node":`)
 	wantError(t, fetch(), "file://"+path, "ends early")
-	if err := os.Truncate(path, summaryapi.MaxBytes+1); err != nil { // sparse
+	if err := os.Truncate(path, maxBytes+1); err != nil { // sparse
 		t.Fatal(err)
 	}
 	wantError(t, fetch(), path+": is larger than 64 MiB")
@@ -116,7 +114,7 @@ func TestFunctionSource(t *testing.T) {
 	}
 	_, err = FromFunc(func(context.Context) ([]byte, error) { return []byte("null"), nil }, 0).Fetch(t.Context())
 	wantError(t, err, "embedding program", "want a JSON object")
-	_, err = FromFunc(func(context.Context) ([]byte, error) { return make([]byte, summaryapi.MaxBytes+1), nil }, 0).Fetch(t.Context())
+	_, err = FromFunc(func(context.Context) ([]byte, error) { return make([]byte, maxBytes+1), nil }, 0).Fetch(t.Context())
 	wantError(t, err, "more than 67108864 bytes")
 }
 

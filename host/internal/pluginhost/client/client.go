@@ -51,8 +51,8 @@ type Config struct {
 	Timeouts Timeouts
 	// Doublings is the number of times to double the time limits of its first calls.
 	Doublings int
-	// Builtin plugins may relay the kubelet's figures.
-	Builtin bool
+	// Relays: its figures are those of the kubelet's summary.
+	Relays bool
 	// Configured plugins keep the configuration that they have.
 	Configured bool
 	// Ending describes how the plugin's process has ended, after waiting briefly for that; "" if it
@@ -70,8 +70,6 @@ type Client struct {
 	Config
 
 	remote eviction.Plugin
-	// relays: the plugin's figures are those of the kubelet's summary.
-	relays atomic.Bool
 	// reported holds the last configuration sent to the plugin.
 	reported atomic.Pointer[eviction.ConfigureRequest]
 
@@ -180,7 +178,7 @@ func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	if err != nil {
 		return eviction.ObserveReply{}, err
 	}
-	reply, wrong := checkObservations(req.Signals, c.remote.OwnsLayout, c.relays.Load(), reply)
+	reply, wrong := checkObservations(req.Signals, c.remote.OwnsLayout, c.Relays, reply)
 	if wrong != nil {
 		wrong = fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, wrong)
 		if c.failed(wrong) {

@@ -34,7 +34,6 @@ func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) e
 			return err
 		}
 	}
-	c.relays.Store(c.Builtin && req.Node.SummarySocket != "")
 	c.reported.Store(&req)
 	return nil
 }
@@ -95,7 +94,7 @@ func (c *Client) Probe(ctx context.Context, serves *Client) error {
 	if err != nil {
 		return err
 	}
-	reply, err = checkObservations(signals, c.remote.OwnsLayout, c.relays.Load(), reply)
+	reply, err = checkObservations(signals, c.remote.OwnsLayout, c.Relays, reply)
 	if err != nil {
 		return fmt.Errorf("observe: %w: %w", eviction.ErrInvalidReply, err)
 	}

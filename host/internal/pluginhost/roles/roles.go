@@ -120,6 +120,10 @@ func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 		role.Role, role.Why = Shadow, "ranks beside the one in charge, without effect"
 	case p.Shadow:
 		role.Role, role.Why = None, "a shadow ranks only"
+	case r.Withheld(p.Instance, o.signal, o.capability) && p.Name == registry.Summary:
+		role.Role, role.Why = None, "not assigned to it"
+	case r.Withheld(p.Instance, o.signal, o.capability):
+		role.Role, role.Why = None, "assigned to "+registry.Summary
 	case n < 0 && in.Now == 0:
 		role.Role, role.Why = None, "the layout is not known"
 	case n < 0:

@@ -69,7 +69,7 @@ func (c *controller) move(p *plugin, a *attempt, e startup.Event, why error) {
 func (c *controller) advanceAttempt(p *plugin, a *attempt) {
 	switch {
 	case a.Stale:
-	case a.seen != p.file.ID, !c.insiders.has(p.Name, a.seen) && a.policy != startPolicyFor(c.Settings, p.Name):
+	case a.seen != p.file.ID, !c.Inside.has(p.Name, a.seen) && a.policy != startPolicyFor(c.Settings, p.Name):
 		c.move(p, a, startup.BecomesStale, errOutdated)
 	case a.Phase == startup.Ready && a.Turn != startup.Waits:
 		c.launch(p, a)
@@ -87,7 +87,7 @@ func (c *controller) launch(p *plugin, a *attempt) {
 	s := start{
 		version: a.version, trial: c.trial, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
 		Config: client.Config{
-			Name: p.Name, Timeouts: c.Timeouts, Doublings: p.late, Builtin: registry.Builtin(p.Name),
+			Name: p.Name, Timeouts: c.Timeouts, Doublings: p.late, Relays: p.Name == registry.Summary,
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}
@@ -174,7 +174,7 @@ func (c *controller) serve(p *plugin, a *attempt) {
 			"formerPID", former.PID, "formerVersion", former.Plugin.Version)
 		c.retire(p, former, nil, false)
 		c.released()
-	case !c.insiders.has(p.Name, proc.file):
+	case !c.Inside.has(p.Name, proc.file):
 		c.Log.Info("plugin started", "plugin", p.Name, "pid", proc.PID, "version", proc.Plugin.Version, "offers", roles.Offers(proc.Plugin))
 	}
 	c.Metrics.PluginUp(p.Name, true)
@@ -217,7 +217,7 @@ func (c *controller) attemptFailed(p *plugin, a *attempt, err error) {
 	if !harmless(err) && !reported {
 		c.Log.Error("plugin did not start", "plugin", p.Name, "error", err, "output", p.log.Since(a.mark, tailLines))
 	}
-	if p.first && c.insiders.has(p.Name, a.seen) {
+	if p.first && c.Inside.has(p.Name, a.seen) {
 		c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
 	}
 	p.first = false
@@ -263,7 +263,7 @@ func (c *controller) reports(p *plugin, generation uint64) func(client.Report) {
 			}
 			// An in-process plugin cannot be ended: its hanging call continues, and its client
 			// skips the plugin until that returns.
-			if r.Unresponsive != nil && !c.insiders.has(p.Name, p.serving.file) {
+			if r.Unresponsive != nil && !c.Inside.has(p.Name, p.serving.file) {
 				c.takeOut(p, r.Unresponsive, true)
 			}
 		})

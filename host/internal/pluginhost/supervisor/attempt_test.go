@@ -126,7 +126,7 @@ func (w *workshop) launch(ctx context.Context, s start) (running, error) {
 	if unit != "" {
 		p.Signals = append(p.Signals, defined(unit))
 	}
-	r, err := insiders{s.Name: p}.launch(ctx, s)
+	r, err := InProcess{s.Name: p}.launch(ctx, s)
 	m := &mortal{running: r, exit: make(chan struct{}), ends: func() (ends chan struct{}) {
 		w.change(func() { ends = w.ends })
 		return ends

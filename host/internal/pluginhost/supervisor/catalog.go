@@ -18,9 +18,7 @@ import (
 type catalog struct {
 	Options
 
-	plugins map[string]*plugin
-	// insiders are the in-process plugins.
-	insiders      insiders
+	plugins       map[string]*plugin
 	restartPolicy restartPolicy
 
 	// undead are processes that could not be killed.
@@ -113,7 +111,7 @@ func (c *catalog) unwanted(p *plugin) State {
 
 // outdated reports whether the settings require a new process.
 func (c *catalog) outdated(proc *process) bool {
-	return !c.insiders.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
+	return !c.Inside.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
 }
 
 func (c *catalog) forget(p *plugin) {

@@ -76,10 +76,10 @@ func (c *controller) found(files map[string]plugindir.File) {
 func (c *controller) begin() {
 	c.begun = true
 	c.warnUnknown()
-	outside := len(c.insiders) == 0 || len(absent(c.Settings, c.plugins)) > 0
+	outside := len(c.Inside) == 0 || len(absent(c.Settings, c.plugins)) > 0
 	for name, p := range c.plugins {
 		p.first = c.unwanted(p) == ""
-		outside = outside || !c.insiders.has(name, p.file.ID)
+		outside = outside || !c.Inside.has(name, p.file.ID)
 	}
 	if outside {
 		c.after(c.Timeouts.Start, func() { c.judgeStart(true) })
@@ -184,7 +184,7 @@ func (c *controller) judgeConflicts(r *registry.Registry) {
 			continue
 		}
 		p := c.plugins[i.Name]
-		if !c.started && c.insiders.has(p.Name, p.serving.file) {
+		if !c.started && c.Inside.has(p.Name, p.serving.file) {
 			c.failed = append(c.failed, fmt.Errorf("plugin %s: %w", p.Name, err))
 		}
 		c.takeOut(p, plugindir.Refusal{Err: err}, false)
@@ -311,7 +311,7 @@ func (c *controller) noteEnd(p *plugin, proc *process, why, undead error) {
 	close(proc.gone)
 	c.noteUndead(p, undead)
 	switch {
-	case c.insiders.has(p.Name, proc.file):
+	case c.Inside.has(p.Name, proc.file):
 	case harmless(why) || c.stopping:
 		c.Log.Info("plugin exited", "plugin", p.Name, "pid", proc.PID, "status", proc.ending(0))
 	default:

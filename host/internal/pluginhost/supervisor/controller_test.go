@@ -27,7 +27,7 @@ func newStage(t *testing.T, files ...string) *stage {
 	t.Helper()
 	s := newSupervisor(Options{Log: slog.New(slog.DiscardHandler), Timeouts: client.Timeouts{}}, nil)
 	st := &stage{control: s.control, t: t}
-	st.control.launcher = insiders{}
+	st.control.launcher = InProcess{}
 	st.control.run = func(work func(context.Context) func()) context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
 		st.work = append(st.work, func() func() { return work(ctx) })

@@ -14,52 +14,21 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/opencalls"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/wire"
 )
 
-// InProcess returns a supervisor of plugins that run in this process, by name, and of those in
-// o.Dir if that is not empty. It returns an error if one of them breaks the contract or refuses the
-// host; Run reports those that refuse their configuration.
-func InProcess(plugins map[string]eviction.Plugin, o Options) (*Supervisor, error) {
-	inside := make(insiders, len(plugins))
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(plugins)) {
-		p := plugins[name]
-		err := p.Validate()
-		if err == nil && p.CheckHost != nil {
-			err = p.CheckHost(o.Host)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
-		}
-		inside[name] = p
-	}
-	s, err := newSupervisor(o, inside), error(nil)
-	if o.Dir != "" {
-		var socketRoot string
-		socketRoot, err = checkSocketRoot(o.SocketRoot)
-		s.root = sandbox.NewRoot(socketRoot, tell(o.Log))
-		s.control.launcher = &mixed{&processes{o.Dir, s.root}, inside}
-		if missing := plugindir.Check(o.Dir); !errors.Is(missing, fs.ErrNotExist) {
-			err = errors.Join(err, missing)
-		}
-	}
-	s.control.insiders = inside
-	return s, errors.Join(append(errs, err)...)
-}
-
-// mixed launches in-process plugins and those of a directory, which may be missing. A file replaces
-// the in-process plugin of its name for as long as it exists.
+// mixed launches in-process plugins and those of a directory, which may be missing if it is optional.
+// A file replaces the in-process plugin of its name for as long as it exists.
 type mixed struct {
 	*processes
 
-	inside insiders
+	inside   InProcess
+	optional bool
 }
 
 func (l *mixed) look() (map[string]plugindir.File, error) {
 	files, err := l.processes.look()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && (!l.optional || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
 	all, _ := l.inside.look() // it never returns an error
@@ -86,15 +55,32 @@ func (l *mixed) launch(ctx context.Context, s start) (running, error) {
 	return l.processes.launch(ctx, s)
 }
 
-type insiders map[string]eviction.Plugin
+// InProcess holds plugins that run in this process, by name.
+type InProcess map[string]eviction.Plugin
+
+// check returns an error for each plugin that breaks the contract or refuses the host.
+func (l InProcess) check(host eviction.Host) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		p := l[name]
+		err := p.Validate()
+		if err == nil && p.CheckHost != nil {
+			err = p.CheckHost(host)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("plugin %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // has reports whether a plugin with this file is an in-process one: those have no file.
-func (l insiders) has(name string, file plugindir.ID) bool {
+func (l InProcess) has(name string, file plugindir.ID) bool {
 	_, ok := l[name]
 	return ok && file == plugindir.ID{}
 }
 
-func (l insiders) look() (map[string]plugindir.File, error) {
+func (l InProcess) look() (map[string]plugindir.File, error) {
 	files := make(map[string]plugindir.File, len(l))
 	for name := range l {
 		files[name] = plugindir.File{Fit: true}
@@ -102,9 +88,11 @@ func (l insiders) look() (map[string]plugindir.File, error) {
 	return files, nil
 }
 
-func (l insiders) complete(context.Context, string) (plugindir.ID, error) { return plugindir.ID{}, nil }
+func (l InProcess) complete(context.Context, string) (plugindir.ID, error) {
+	return plugindir.ID{}, nil
+}
 
-func (l insiders) launch(_ context.Context, s start) (running, error) {
+func (l InProcess) launch(_ context.Context, s start) (running, error) {
 	server := wire.NewGRPCServer(opencalls.Limit(s.Log.With("plugin", s.Name)))
 	wire.Register(server, l[s.Name])
 	local := wire.ServeLocal(server)

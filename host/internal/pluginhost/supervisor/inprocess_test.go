@@ -80,7 +80,8 @@ func insideHost(t *testing.T, o Options, plugins map[string]eviction.Plugin) *te
 	h.sockets = h.dir
 	o.Timeouts = patientCalls
 	o.Log = slog.New(slog.NewJSONHandler(h.log, nil))
-	s, err := InProcess(plugins, o)
+	o.Inside = plugins
+	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestInsidePluginsThatCannotServe(t *testing.T) {
 	t.Parallel()
 	picky := inside{rank: inOrder}.plugin()
 	picky.CheckHost = func(eviction.Host) error { return errors.New("want a newer host") }
-	_, err := InProcess(map[string]eviction.Plugin{"picky": picky, "nothing": {Name: "nothing"}}, Options{})
+	_, err := New(Options{Inside: map[string]eviction.Plugin{"picky": picky, "nothing": {Name: "nothing"}}})
 	want(t, fmt.Sprint(err), "plugin nothing: signals is empty", "plugin picky: want a newer host")
 
 	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.color: unknown field") }}
@@ -163,7 +164,7 @@ func TestInsidePluginsThatCannotServe(t *testing.T) {
 	}}
 	a, b := late.plugin(), inside{rank: inOrder}.plugin()
 	a.Signals, b.Signals = append(a.Signals, defined("things")), append(b.Signals, defined("others"))
-	s, err = InProcess(map[string]eviction.Plugin{"memory": refuses.plugin(), "a": a, "b": b}, Options{Log: slog.New(slog.DiscardHandler)})
+	s, err = New(Options{Inside: map[string]eviction.Plugin{"memory": refuses.plugin(), "a": a, "b": b}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestAPluginThatIsTooSlowGetsMoreTime(t *testing.T) {
 }
 
 func TestLimitsOfAStartDoubleAndGoBack(t *testing.T) {
-	s := newSupervisor(Options{Log: slog.New(slog.DiscardHandler)}, insiders{})
+	s := newSupervisor(Options{Log: slog.New(slog.DiscardHandler)}, InProcess{})
 	c := s.control
 	c.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) } // nobody runs it
 	p := c.newPlugin("memory", plugindir.File{})
@@ -63,7 +63,7 @@ func TestWhoIsInItsFirstStart(t *testing.T) {
 		"it is disabled":             {func(p *plugin) { p.first, p.State = true, Disabled }, eviction.MemoryAvailable, false},
 		"it leaves before its start": {func(p *plugin) { p.first, p.life = true, leaving }, eviction.MemoryAvailable, false},
 	} {
-		s := newSupervisor(Options{}, insiders{})
+		s := newSupervisor(Options{}, InProcess{})
 		pass := s.Pin()
 		p := s.control.newPlugin("memory", plugindir.File{})
 		c.plugin(p)
@@ -89,7 +89,7 @@ func TestBuiltinPluginsThatAreExpectedAreMissed(t *testing.T) {
 		"nobody's":     {true, "acme.example/x", false},
 		"not expected": {false, eviction.MemoryAvailable, false},
 	} {
-		s := newSupervisor(Options{ExpectBuiltins: c.expect, Settings: map[string]Settings{"pid": {Disabled: true}}}, insiders{})
+		s := newSupervisor(Options{ExpectBuiltins: c.expect, Settings: map[string]Settings{"pid": {Disabled: true}}}, InProcess{})
 		pass := s.Pin()
 		if got := pass.MissingObserver(c.signal); (got != nil) != c.missed {
 			t.Errorf("%s: %v, want missed %v", name, got, c.missed)

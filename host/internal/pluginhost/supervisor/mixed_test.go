@@ -20,7 +20,7 @@ func TestPluginsOfADirectoryBesideThoseOfThisProcess(t *testing.T) {
 	t.Parallel()
 	filled := install(t, "vendor", "good")
 	dir := filepath.Join(privateDir(t), "plugins")
-	h := insideHost(t, Options{Dir: dir, SocketRoot: privateDir(t)}, map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()})
+	h := insideHost(t, Options{Dir: dir, DirOptional: true, SocketRoot: privateDir(t)}, map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()})
 	if p := h.plugin("good"); p.State != Running || p.PID != 0 || p.Path != "" {
 		t.Fatalf("without a directory: %+v", p)
 	}
@@ -44,7 +44,7 @@ func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 	t.Parallel()
 	dir := privateDir(t)
 	testos.Chmod(t, dir, 0o777)
-	if _, err := InProcess(map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()}, Options{Dir: dir, SocketRoot: privateDir(t)}); err == nil {
+	if _, err := New(Options{Inside: map[string]eviction.Plugin{"good": inside{rank: inOrder}.plugin()}, Dir: dir, SocketRoot: privateDir(t)}); err == nil {
 		t.Error("it is used")
 	}
 }
@@ -54,7 +54,7 @@ func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 func TestAPluginOfThisProcessThatRefusesEndsTheSupervisorBesideADirectory(t *testing.T) {
 	t.Parallel()
 	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.colour: unknown field") }}
-	s, err := InProcess(map[string]eviction.Plugin{"memory": refuses.plugin()}, Options{
+	s, err := New(Options{Inside: map[string]eviction.Plugin{"memory": refuses.plugin()},
 		Dir: install(t, "good"), SocketRoot: privateDir(t), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

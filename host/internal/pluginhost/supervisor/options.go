@@ -17,8 +17,11 @@ import (
 // Options configures a Supervisor. Log is required, and for plugin processes also Dir and
 // SocketRoot.
 type Options struct {
-	// Dir is the plugin directory.
-	Dir string
+	// Dir is the plugin directory. With DirOptional it may be missing.
+	Dir         string
+	DirOptional bool
+	// Inside holds in-process plugins. A file in Dir replaces the one of its name.
+	Inside InProcess
 	// SocketRoot is a directory for the supervisor alone. Each start of a plugin gets a directory
 	// below it with mode 0700, removed after the plugin's exit.
 	SocketRoot string

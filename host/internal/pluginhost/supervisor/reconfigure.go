@@ -94,7 +94,7 @@ func checkPolicies(dir string, all map[string]Settings) error {
 func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	for _, p := range c.sorted() {
 		proc := p.serving
-		if proc == nil || settings[p.Name].Disabled || !c.insiders.has(p.Name, proc.file) && proc.policy != startPolicyFor(settings, p.Name) || slices.Contains(seen, proc) {
+		if proc == nil || settings[p.Name].Disabled || !c.Inside.has(p.Name, proc.file) && proc.policy != startPolicyFor(settings, p.Name) || slices.Contains(seen, proc) {
 			continue
 		}
 		return proc
@@ -105,7 +105,7 @@ func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Se
 		c.changed = true
 	}
 	for _, p := range c.plugins {
-		if p.serving != nil && !c.insiders.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {
+		if p.serving != nil && !c.Inside.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {
 			c.takeOut(p, errOutdated, false) // Neither it nor any other process may serve.
 		}
 		p.wake() // It may need a new process, or another attempt.
@@ -137,7 +137,7 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 			if n < len(reported)-1 {
 				errs = append(errs, fmt.Errorf("plugin %s: put the former configuration back: %w", proc.Name, err))
 			}
-			if !c.insiders.has(p.Name, proc.file) {
+			if !c.Inside.has(p.Name, proc.file) {
 				c.takeOut(p, err, true)
 			}
 		})

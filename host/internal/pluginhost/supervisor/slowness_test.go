@@ -26,8 +26,7 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 		}
 		log := &syncBuffer{}
 		m := &standbys{}
-		s, err := InProcess(map[string]eviction.Plugin{"acme": answer(930 * time.Millisecond), "memory": answer(940 * time.Millisecond)},
-			Options{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m})
+		s, err := New(Options{Inside: map[string]eviction.Plugin{"acme": answer(930 * time.Millisecond), "memory": answer(940 * time.Millisecond)}, Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,8 +89,7 @@ func TestASlowLiarIsAskedAfterAllOthers(t *testing.T) {
 // A plugin that uses up the time of a decision is put last by the first one.
 func TestAPluginThatUsesUpADecisionsTimeStandsByAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := InProcess(map[string]eviction.Plugin{"acme": inside{rank: inOrder}.plugin(), "memory": inside{rank: inOrder}.plugin()},
-			Options{Log: slog.New(slog.DiscardHandler), Metrics: &standbys{}})
+		s, err := New(Options{Inside: map[string]eviction.Plugin{"acme": inside{rank: inOrder}.plugin(), "memory": inside{rank: inOrder}.plugin()}, Log: slog.New(slog.DiscardHandler), Metrics: &standbys{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func TestPluginsDoNotAllStartAtOnce(t *testing.T) {
 }
 
 func TestWhoMayStartNext(t *testing.T) {
-	c := newSupervisor(Options{}, insiders{}).control
+	c := newSupervisor(Options{}, InProcess{}).control
 	c.slots = 2
 	var expire []func()
 	c.after = func(d time.Duration, f func()) *time.Timer {
@@ -95,7 +95,7 @@ func TestWhoWaitsForAStart(t *testing.T) {
 		"one that is complete":                   {false, true, true},
 		"one that is complete at the host's own": {true, true, true},
 	} {
-		s := newSupervisor(Options{}, insiders{}).control
+		s := newSupervisor(Options{}, InProcess{}).control
 		s.after = func(d time.Duration, _ func()) *time.Timer { return time.NewTimer(d) }
 		p := s.newPlugin("a", plugindir.File{})
 		p.first, p.starting = c.first, &attempt{}

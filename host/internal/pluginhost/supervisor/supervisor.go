@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -21,9 +22,8 @@ import (
 // 107 bytes of a socket's path.
 const maxSocketRoot = 65
 
-// A Supervisor runs the plugins of one directory, or in-process ones. Make one with New or
-// InProcess. Run's goroutine owns its state, in the controller: others send it events and read what
-// it publishes.
+// A Supervisor runs the plugins of one directory, and in-process ones. Make one with New. Run's
+// goroutine owns its state, in the controller: others send it events and read what it publishes.
 type Supervisor struct {
 	control *controller
 	// running counts the functions that run outside the loop.
@@ -49,14 +49,23 @@ type event struct {
 	done chan struct{}
 }
 
-// New returns a supervisor of the plugins in o.Dir without starting any. It returns an error if the
-// directory is missing or others could put plugins into it.
+// New returns a supervisor of the plugins in o.Dir and o.Inside without starting any. It returns an
+// error if the directory is missing or others could put plugins into it, or if a plugin of o.Inside
+// breaks the contract or refuses the host; Run reports those that refuse their configuration.
 func New(o Options) (*Supervisor, error) {
-	socketRoot, err := checkSocketRoot(o.SocketRoot)
-	root := sandbox.NewRoot(socketRoot, tell(o.Log))
-	s := newSupervisor(o, &processes{o.Dir, root})
-	s.root = root
-	return s, errors.Join(plugindir.Check(o.Dir), err)
+	inside := o.Inside
+	s, err := newSupervisor(o, inside), inside.check(o.Host)
+	if o.Dir != "" || len(inside) == 0 {
+		socketRoot, wrong := checkSocketRoot(o.SocketRoot)
+		s.root = sandbox.NewRoot(socketRoot, tell(o.Log))
+		s.control.launcher = &mixed{&processes{o.Dir, s.root}, inside, o.DirOptional}
+		missing := plugindir.Check(o.Dir)
+		if o.DirOptional && errors.Is(missing, fs.ErrNotExist) {
+			missing = nil
+		}
+		err = errors.Join(err, missing, wrong)
+	}
+	return s, err
 }
 
 // tell returns callbacks that log reports about sandboxes.

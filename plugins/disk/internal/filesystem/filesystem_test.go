@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 
 	"github.com/evictd/evictd/test/harness/leaks"
@@ -201,7 +201,7 @@ func TestNodefsActsAloneWhereThereIsNoFilesystemOfImages(t *testing.T) {
 						t.Errorf("%s is %+v, want it unknown with the reason", s, o)
 					}
 				}
-				all := summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+				all := figures.Parts{Rootfs: true, Logs: true, Volumes: true}
 				if of, ok := f.Contents(eviction.NodeFsAvailable); ok != c.alone || ok && of.Parts != all {
 					t.Errorf("nodefs counts %+v, %t, want all of a pod", of, ok)
 				}
@@ -315,27 +315,27 @@ func TestContents(t *testing.T) {
 		return &sample{at: location{device: fs.DeviceInfo{Device: name, Major: 8, Minor: minor}}}
 	}
 	vda, vdb, vdc, bad := on("/dev/vda", 0), on("/dev/vdb", 16), on("/dev/vdc", 32), &sample{err: errors.New("broken")}
-	all := summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+	all := figures.Parts{Rootfs: true, Logs: true, Volumes: true}
 	for name, c := range map[string]struct {
 		in                     seen
-		node, image, container summary.Parts
+		node, image, container figures.Parts
 		warned                 bool
 	}{
 		"one disk":                       {seen{samples{vda, vda, vda}, vda, vda}, all, all, all, false},
 		"two subvolumes":                 {seen{samples{vda, vda, vda}, on("/dev/vda", 1), vda}, all, all, all, false},
-		"logs on their own":              {seen{samples{vda, vda, vda}, vdb, vda}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, summary.Parts{Rootfs: true, Volumes: true}, true},
-		"logs beside the images":         {seen{samples{vda, vdb, vdb}, vdb, vda}, summary.Parts{Volumes: true}, summary.Parts{Rootfs: true, Logs: true}, summary.Parts{Rootfs: true, Logs: true}, false},
-		"logs are not read":              {seen{samples{vda, vdb, vdb}, bad, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
+		"logs on their own":              {seen{samples{vda, vda, vda}, vdb, vda}, figures.Parts{Rootfs: true, Volumes: true}, figures.Parts{Rootfs: true, Volumes: true}, figures.Parts{Rootfs: true, Volumes: true}, true},
+		"logs beside the images":         {seen{samples{vda, vdb, vdb}, vdb, vda}, figures.Parts{Volumes: true}, figures.Parts{Rootfs: true, Logs: true}, figures.Parts{Rootfs: true, Logs: true}, false},
+		"logs are not read":              {seen{samples{vda, vdb, vdb}, bad, vda}, figures.Parts{Logs: true, Volumes: true}, figures.Parts{Rootfs: true}, figures.Parts{Rootfs: true}, false},
 		"volumes on their own":           {seen{samples{vda, vda, vda}, vda, vdc}, all, all, all, false},
-		"three disks":                    {seen{samples{vda, vdb, vdc}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{}, summary.Parts{Rootfs: true}, false},
-		"images on their own":            {seen{samples{vda, vdb, vdb}, vda, vda}, summary.Parts{Logs: true, Volumes: true}, summary.Parts{Rootfs: true}, summary.Parts{Rootfs: true}, false},
+		"three disks":                    {seen{samples{vda, vdb, vdc}, vda, vda}, figures.Parts{Logs: true, Volumes: true}, figures.Parts{}, figures.Parts{Rootfs: true}, false},
+		"images on their own":            {seen{samples{vda, vdb, vdb}, vda, vda}, figures.Parts{Logs: true, Volumes: true}, figures.Parts{Rootfs: true}, figures.Parts{Rootfs: true}, false},
 		"layers are not read beside one": {seen{samples{vda, vda, bad}, vda, vda}, all, all, all, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Filesystems{logs: new(place), volumes: new(place)}
 			f.detect(&c.in.samples)
 			f.note(c.in)
-			for i, want := range []summary.Parts{c.node, c.image, c.container} {
+			for i, want := range []figures.Parts{c.node, c.image, c.container} {
 				if got, ok := f.Contents(diskSignals[2*i]); got.Parts != want || !ok {
 					t.Errorf("%s counts %+v, %t, want %+v", diskSignals[2*i], got, ok, want)
 				}

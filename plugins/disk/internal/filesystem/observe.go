@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/hang"
@@ -152,7 +151,7 @@ func (s *sample) on(other *sample, otherwise bool) bool {
 type Contents struct {
 	eviction.Signal
 	eviction.Unit
-	summary.Parts
+	figures.Parts
 
 	// Used is all that is in use there, in that unit; 0 if it is not known.
 	Used int64
@@ -181,8 +180,8 @@ func (c *Contents) Holds(device uint64, usual bool) bool {
 func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of, layout := f.seen.of(signal), summary.PartsOf(signal, f.layout)
-	parts := summary.Parts{
+	of, layout := f.seen.of(signal), figures.PartsOf(signal, f.layout)
+	parts := figures.Parts{
 		Rootfs:  f.seen.container.on(of, layout.Rootfs),
 		Logs:    f.seen.logs.on(of, layout.Logs),
 		Volumes: f.seen.volumes.on(of, layout.Volumes),

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -178,7 +178,7 @@ func gone(err error) bool { return status.Code(err) == codes.NotFound }
 func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func sum(a, b eviction.Reclaimed) eviction.Reclaimed {
-	return eviction.Reclaimed{Bytes: summary.Add(a.Bytes, b.Bytes), Inodes: summary.Add(a.Inodes, b.Inodes)}
+	return eviction.Reclaimed{Bytes: figures.Add(a.Bytes, b.Bytes), Inodes: figures.Add(a.Inodes, b.Inodes)}
 }
 
 // within returns the path at which this process finds the node's file name. Under a root other than

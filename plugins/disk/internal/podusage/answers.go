@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 )
 
 const (
@@ -44,7 +44,7 @@ func (c *call) give(p *pod, m eviction.Measurement, emit func(eviction.Measureme
 	for i := range c.signals {
 		hides = hides || known && h.hides(&c.signals[i])
 		if known {
-			c.meter.books.enter(c.signals[i], m.UID, entry{m.UsageFor(c.signals[i].Signal), p.hidden == summary.Parts{}, c.began})
+			c.meter.books.enter(c.signals[i], m.UID, entry{m.UsageFor(c.signals[i].Signal), p.hidden == figures.Parts{}, c.began})
 		}
 	}
 	if hides {
@@ -70,7 +70,7 @@ func (c *call) giveHeld(pods []eviction.Pod, emit func(eviction.Measurement)) {
 		}
 		for i := range h.Usage {
 			if s := &c.signals[i]; h.hides(s) && unexplained[i] > 0 {
-				h.Usage[i].AtMost = summary.Add(h.Usage[i].Value, unexplained[i])
+				h.Usage[i].AtMost = figures.Add(h.Usage[i].Value, unexplained[i])
 			}
 		}
 		emit(h.Measurement)

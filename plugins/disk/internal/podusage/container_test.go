@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
@@ -102,7 +102,7 @@ func aRealPod(t *testing.T, s *stack.Stack) {
 			RootDir: "/", CgroupRoot: s.CgroupRoot, CgroupDriver: "cgroupfs", KubeletRootDir: s.KubeletRootDir, PodLogsDir: s.PodLogsDir,
 		},
 		Runtime: client.Runtime, Contents: func(s eviction.Signal) (filesystem.Contents, bool) {
-			return filesystem.Contents{Signal: s, Unit: eviction.UnitBytes, Parts: summary.PartsOf(s, eviction.LayoutShared)}, true
+			return filesystem.Contents{Signal: s, Unit: eviction.UnitBytes, Parts: figures.PartsOf(s, eviction.LayoutShared)}, true
 		},
 	})
 	defer meter.Close()

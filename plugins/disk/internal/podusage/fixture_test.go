@@ -14,8 +14,8 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -51,7 +51,7 @@ func (n *node) start(w Walk) {
 // contents are those of the layout.
 func (n *node) contents(s eviction.Signal) (filesystem.Contents, bool) {
 	b, _ := eviction.Builtin(s)
-	return filesystem.Contents{Signal: s, Unit: b.Unit, Parts: summary.PartsOf(s, n.layout), Used: n.used}, n.layout != 0
+	return filesystem.Contents{Signal: s, Unit: b.Unit, Parts: figures.PartsOf(s, n.layout), Used: n.used}, n.layout != 0
 }
 
 // add runs a pod with the given volumes and makes their directories.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,7 +40,7 @@ func (p *pod) findLayers() {
 // layer returns the usage of a container's writable layer: the runtime's figure or the counted
 // one, whichever is larger. The runtime's may be old, and the counted one wrong: the oldest
 // process in the container's cgroup may belong to a nested container.
-func (p *pod) layer(c container) summary.Use {
+func (p *pod) layer(c container) use {
 	i := slices.IndexFunc(p.cgroups, func(g cgroup) bool { return g.layer != nil && g.isOf(c) })
 	if i < 0 || !p.cgroups[i].layer.look.ok {
 		p.sampled(c.at)
@@ -50,18 +49,15 @@ func (p *pod) layer(c container) summary.Use {
 		return c.layer
 	}
 	counted := p.cgroups[i].layer.look.figure
-	if p.cgroups[i].layer.look.partial && !c.layer.UsedBytes.OK {
+	if p.cgroups[i].layer.look.partial && !c.layer.bytes.OK {
 		p.hidden.Rootfs, p.unfinished = true, true
 	}
-	if counted.Bytes < c.layer.UsedBytes.Value || counted.Inodes < c.layer.InodesUsed.Value {
+	if counted.Bytes < c.layer.bytes.Value || counted.Inodes < c.layer.inodes.Value {
 		p.sampled(c.at)
 	} else {
 		p.sampled(counted.at)
 	}
-	return summary.Use{
-		UsedBytes:  eviction.Some(max(counted.Bytes, c.layer.UsedBytes.Value)),
-		InodesUsed: eviction.Some(max(counted.Inodes, c.layer.InodesUsed.Value)),
-	}
+	return use{eviction.Some(max(counted.Bytes, c.layer.bytes.Value)), eviction.Some(max(counted.Inodes, c.layer.inodes.Value))}
 }
 
 // reject makes a pod unknown whose layer has a figure that cannot be. For limits the rest counts.
@@ -102,7 +98,9 @@ func (p *pod) addDeleted(ctx context.Context) {
 		}
 		used, _ := walk.Deleted(ctx, proc, p.still(g.pids), g.root, mostDescriptors)
 		if used.Inodes > 0 {
-			p.stats.Containers[i].Rootfs = some(sum(usage(p.stats.Containers[i].Rootfs), used))
+			of := &p.containers[i]
+			all := sum(use{of.RootfsUsedBytes, of.RootfsInodesUsed}.usage(), used)
+			of.RootfsUsedBytes, of.RootfsInodesUsed = eviction.Some(all.Bytes), eviction.Some(all.Inodes)
 		}
 		p.add(rootfs, c.known.running[p.row.UID][i].store.device, used)
 	}

@@ -22,9 +22,9 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/quota"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -180,7 +180,7 @@ type call struct {
 	detailed bool
 	signals  []filesystem.Contents
 	// needs are the parts without which there is no answer, looks the parts that are measured.
-	needs, looks summary.Parts
+	needs, looks figures.Parts
 	projects     *quota.Projects
 	mounts       *nodeMounts
 	// known holds the runtime's answers, after it was asked. hopes: it has refused figures for a
@@ -226,7 +226,7 @@ func (m *Meter) newCall(req eviction.MeasureRequest) (*call, error) {
 	return c, nil
 }
 
-var everything = summary.Parts{Rootfs: true, Logs: true, Volumes: true}
+var everything = figures.Parts{Rootfs: true, Logs: true, Volumes: true}
 
 // replyInTime returns two contexts that end before the caller's deadline: look, when measuring must
 // stop so that the answers can still be put together, and stop, when they must be sent.

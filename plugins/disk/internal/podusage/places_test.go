@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -170,7 +170,7 @@ func TestALayerCountsOnTheFilesystemThatTheRuntimeNames(t *testing.T) {
 	}
 	n.meter.contents = func(s eviction.Signal) (filesystem.Contents, bool) {
 		b, _ := eviction.Builtin(s)
-		c := filesystem.Contents{Signal: s, Unit: b.Unit, Parts: summary.PartsOf(s, eviction.LayoutImageFs), Device: device(here), Others: [3]uint64{device(other)}}
+		c := filesystem.Contents{Signal: s, Unit: b.Unit, Parts: figures.PartsOf(s, eviction.LayoutImageFs), Device: device(here), Others: [3]uint64{device(other)}}
 		if b.Filesystem == eviction.ImageFs {
 			c.Device, c.Others[0] = c.Others[0], c.Device
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/hang"
 )
 
@@ -27,9 +27,11 @@ type pod struct {
 	tasks []*task // those not finished
 	bad   error   // why the row cannot be used
 
-	stats  summary.Pod
-	oldest time.Time
-	errs   []error
+	// containers and measured are the figures of containers and volumes.
+	containers []eviction.ContainerMeasurement
+	measured   []eviction.VolumeMeasurement
+	oldest     time.Time
+	errs       []error
 	// parts rank the pod.
 	parts []part
 	// rest walks the pod's directory but for the volumes.
@@ -40,7 +42,7 @@ type pod struct {
 	// that the pod's processes hold open.
 	deleted walk.Usage
 	// hidden are the parts that are not fully known.
-	hidden summary.Parts
+	hidden figures.Parts
 	// unfinished: the walk of such a part goes on with the next call.
 	unfinished bool
 }
@@ -94,7 +96,7 @@ func (c *call) newPods(ctx context.Context, rows []eviction.Pod) []*pod {
 
 // newPod returns the pod of a row with the directories that c has to walk for it.
 func (c *call) newPod(ctx context.Context, row *eviction.Pod) *pod {
-	p := &pod{call: c, row: row, bad: checkNames(row), stats: summary.Pod{UID: row.UID, Namespace: row.Namespace, Name: row.Name}}
+	p := &pod{call: c, row: row, bad: checkNames(row)}
 	if p.bad != nil {
 		return p
 	}
@@ -221,26 +223,27 @@ func (p *pod) addContainers() {
 		p.addLogs(dir)
 	}
 	for _, c := range running {
-		use := summary.Container{Name: c.name}
+		of := eviction.ContainerMeasurement{Name: c.name}
 		if looks.Rootfs || slices.ContainsFunc(p.call.signals, func(s filesystem.Contents) bool { return s.Holds(c.store.device, false) }) {
-			use.Rootfs = p.layer(c)
-			p.add(rootfs, c.store.device, usage(use.Rootfs))
+			layer := p.layer(c)
+			of.RootfsUsedBytes, of.RootfsInodesUsed = layer.bytes, layer.inodes
+			p.add(rootfs, c.store.device, layer.usage())
 		}
 		if looks.Logs && plain(c.name) {
 			used, _, err := files(places.fs.Path(path.Join(dir, c.name)))
 			switch {
 			case err == nil:
-				use.Logs = some(used)
+				of.LogsUsedBytes, of.LogsInodesUsed = eviction.Some(used.Bytes), eviction.Some(used.Inodes)
 				p.sampled(p.call.began)
 			case !errors.Is(err, fs.ErrNotExist):
 				p.errs = append(p.errs, err)
 			}
 		}
-		p.stats.Containers = append(p.stats.Containers, use)
+		p.containers = append(p.containers, of)
 	}
 	for _, c := range p.call.known.ended[p.row.UID] {
 		p.reject(c)
-		p.add(rootfs, c.store.device, usage(c.layer))
+		p.add(rootfs, c.store.device, c.layer.usage())
 	}
 }
 
@@ -291,7 +294,8 @@ func (p *pod) addVolumes() {
 		}
 		switch {
 		case v.look.ok:
-			p.stats.Volumes = append(p.stats.Volumes, summary.Volume{Name: v.row.Name, Use: some(v.look.figure.Usage)})
+			used := v.look.figure.Usage
+			p.measured = append(p.measured, eviction.VolumeMeasurement{Name: v.row.Name, UsedBytes: eviction.Some(used.Bytes), InodesUsed: eviction.Some(used.Inodes)})
 			p.sampled(v.look.figure.at)
 			if v.row.CountsForRanking {
 				p.add(volumes, 0, v.look.figure.Usage)
@@ -349,8 +353,8 @@ func (p *pod) fill(m *eviction.Measurement) {
 		m.EphemeralStorageUsedBytes = p.ephemeral()
 	}
 	if c.detailed {
-		m.Containers, m.Volumes = p.stats.ContainerMeasurements(), p.stats.VolumeMeasurements()
-		m.Containers = slices.DeleteFunc(m.Containers, func(c eviction.ContainerMeasurement) bool { return c.Name == "" }) // not listed
+		m.Volumes = p.measured
+		m.Containers = slices.DeleteFunc(slices.Clone(p.containers), func(c eviction.ContainerMeasurement) bool { return c.Name == "" }) // not listed
 	}
 }
 
@@ -360,17 +364,17 @@ func (p *pod) fill(m *eviction.Measurement) {
 // and the hosts file. Unlike the kubelet, it also counts deleted files. It is a lower bound if parts
 // are hidden: containers that are not listed do not count, since one may be the sandbox.
 func (p *pod) ephemeral() eviction.Figure {
-	total := summary.Add(p.others.Bytes, p.deleted.Bytes)
-	for i := range p.stats.Containers {
-		c := &p.stats.Containers[i]
+	total := figures.Add(p.others.Bytes, p.deleted.Bytes)
+	for i := range p.containers {
+		c := &p.containers[i]
 		if c.Name == "" {
 			continue
 		}
-		total = summary.Add(total, summary.Add(c.Rootfs.UsedBytes.Value, c.Logs.UsedBytes.Value))
+		total = figures.Add(total, figures.Add(c.RootfsUsedBytes.Value, c.LogsUsedBytes.Value))
 	}
 	for i := range p.volumes {
 		if v := &p.volumes[i]; v.look.ok && ephemeral(v.row) {
-			total = summary.Add(total, v.look.figure.Bytes)
+			total = figures.Add(total, v.look.figure.Bytes)
 		}
 	}
 	return eviction.Some(total)
@@ -383,14 +387,11 @@ func (p *pod) sampled(at time.Time) {
 	}
 }
 
-func some(u walk.Usage) summary.Use {
-	return summary.Use{UsedBytes: eviction.Some(u.Bytes), InodesUsed: eviction.Some(u.Inodes)}
-}
+// use is the use of a writable layer, as far as it is known.
+type use struct{ bytes, inodes eviction.Figure }
 
-func usage(u summary.Use) walk.Usage {
-	return walk.Usage{Bytes: u.UsedBytes.Value, Inodes: u.InodesUsed.Value}
-}
+func (u use) usage() walk.Usage { return walk.Usage{Bytes: u.bytes.Value, Inodes: u.inodes.Value} }
 
 func sum(a, b walk.Usage) walk.Usage {
-	return walk.Usage{Bytes: summary.Add(a.Bytes, b.Bytes), Inodes: summary.Add(a.Inodes, b.Inodes)}
+	return walk.Usage{Bytes: figures.Add(a.Bytes, b.Bytes), Inodes: figures.Add(a.Inodes, b.Inodes)}
 }

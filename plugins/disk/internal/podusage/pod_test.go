@@ -114,7 +114,7 @@ func TestFiguresAreThoseOfDuAndTheRuntime(t *testing.T) {
 	t.Logf("logs of app      measured %7d bytes %2d inodes, as du", got.Containers[0].LogsUsedBytes.Value, got.Containers[0].LogsInodesUsed.Value)
 }
 
-// What counts for which signal is the summary's rule, which has its own test: here
+// What counts for which signal is the kubelet's rule, which has its own test: here
 // only what is looked at for it.
 func TestUsageByLayout(t *testing.T) {
 	n := newNode(t)

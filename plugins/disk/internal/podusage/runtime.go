@@ -10,7 +10,6 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/evictd/evictd/sdk/summary"
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -54,7 +53,7 @@ type store struct {
 type container struct {
 	id, name  string
 	createdAt int64
-	layer     summary.Use
+	layer     use
 	store     store
 	// at is the time at which the layer was measured, zero if it was not.
 	at time.Time
@@ -197,7 +196,7 @@ func (c *container) take(layer *runtimeapi.FilesystemUsage) {
 	// Without a time containerd has not measured yet: its 0 is no figure.
 	if layer.GetTimestamp() != 0 || layer.GetUsedBytes().GetValue() != 0 {
 		c.impossible = nil
-		c.layer = summary.Use{UsedBytes: c.amount(layer.GetUsedBytes(), c.store.bytes), InodesUsed: c.amount(layer.GetInodesUsed(), c.store.inodes)}
+		c.layer = use{c.amount(layer.GetUsedBytes(), c.store.bytes), c.amount(layer.GetInodesUsed(), c.store.inodes)}
 		c.at = time.Unix(0, layer.GetTimestamp())
 	}
 }

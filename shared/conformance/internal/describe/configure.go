@@ -162,7 +162,7 @@ func configuredByNewer(ctx context.Context, t *check.Target) error {
 	}
 	facts := check.Message{}.Text(1, t.Node.NodeName).Text(2, t.Node.RootDir).Text(3, t.Node.CgroupRoot).Text(4, t.Node.CgroupDriver).
 		Text(5, t.Node.KubeletRootDir).Text(6, t.Node.PodLogsDir).Text(7, t.Node.RuntimeEndpoint).Text(8, t.Node.ImageEndpoint).
-		Text(9, t.Node.SummarySocket).Number(10, dryRun).Newer()
+		Number(10, dryRun).Newer()
 	_, err := t.CallWithin(ctx, eviction.ConfigureDeadline, "Configure", check.Message{}.Bytes(1, facts).Bytes(2, t.Config).Newer())
 	return err
 }

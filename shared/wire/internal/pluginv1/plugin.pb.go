@@ -965,19 +965,14 @@ type NodeFacts struct {
 	RuntimeEndpoint string `protobuf:"bytes,7,opt,name=runtime_endpoint,json=runtimeEndpoint,proto3" json:"runtime_endpoint,omitempty"`
 	// The CRI image socket, likewise.
 	ImageEndpoint string `protobuf:"bytes,8,opt,name=image_endpoint,json=imageEndpoint,proto3" json:"image_endpoint,omitempty"`
-	// A private unix socket on which the host serves the kubelet's
-	// /stats/summary over HTTP. Empty: read the native sources.
-	SummarySocket string `protobuf:"bytes,9,opt,name=summary_socket,json=summarySocket,proto3" json:"summary_socket,omitempty"`
 	// The host only decides and tells, and changes nothing on the node. A plugin that
 	// removes or changes something of its own accord does not either.
 	DryRun bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// The node's huge pages, in use or not, are neither part of memory.available nor of
 	// its capacity.
 	ExcludeHugePages bool `protobuf:"varint,11,opt,name=exclude_huge_pages,json=excludeHugePages,proto3" json:"exclude_huge_pages,omitempty"`
-	// The summary counts them as available: subtract them from what it says.
-	SummaryHasHugePages bool `protobuf:"varint,12,opt,name=summary_has_huge_pages,json=summaryHasHugePages,proto3" json:"summary_has_huge_pages,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NodeFacts) Reset() {
@@ -1066,13 +1061,6 @@ func (x *NodeFacts) GetImageEndpoint() string {
 	return ""
 }
 
-func (x *NodeFacts) GetSummarySocket() string {
-	if x != nil {
-		return x.SummarySocket
-	}
-	return ""
-}
-
 func (x *NodeFacts) GetDryRun() bool {
 	if x != nil {
 		return x.DryRun
@@ -1083,13 +1071,6 @@ func (x *NodeFacts) GetDryRun() bool {
 func (x *NodeFacts) GetExcludeHugePages() bool {
 	if x != nil {
 		return x.ExcludeHugePages
-	}
-	return false
-}
-
-func (x *NodeFacts) GetSummaryHasHugePages() bool {
-	if x != nil {
-		return x.SummaryHasHugePages
 	}
 	return false
 }
@@ -3075,7 +3056,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\"[\n" +
 	"\x10ConfigureRequest\x12/\n" +
 	"\x04node\x18\x01 \x01(\v2\x1b.evictd.plugin.v1.NodeFactsR\x04node\x12\x16\n" +
-	"\x06config\x18\x02 \x01(\fR\x06config\"\xca\x03\n" +
+	"\x06config\x18\x02 \x01(\fR\x06config\"\xa2\x03\n" +
 	"\tNodeFacts\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x19\n" +
 	"\broot_dir\x18\x02 \x01(\tR\arootDir\x12\x1f\n" +
@@ -3086,12 +3067,11 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\fpod_logs_dir\x18\x06 \x01(\tR\n" +
 	"podLogsDir\x12)\n" +
 	"\x10runtime_endpoint\x18\a \x01(\tR\x0fruntimeEndpoint\x12%\n" +
-	"\x0eimage_endpoint\x18\b \x01(\tR\rimageEndpoint\x12%\n" +
-	"\x0esummary_socket\x18\t \x01(\tR\rsummarySocket\x12\x17\n" +
+	"\x0eimage_endpoint\x18\b \x01(\tR\rimageEndpoint\x12\x17\n" +
 	"\adry_run\x18\n" +
 	" \x01(\bR\x06dryRun\x12,\n" +
-	"\x12exclude_huge_pages\x18\v \x01(\bR\x10excludeHugePages\x123\n" +
-	"\x16summary_has_huge_pages\x18\f \x01(\bR\x13summaryHasHugePages\"\x13\n" +
+	"\x12exclude_huge_pages\x18\v \x01(\bR\x10excludeHugePagesJ\x04\b\t\x10\n" +
+	"J\x04\b\f\x10\rR\x0esummary_socketR\x16summary_has_huge_pages\"\x13\n" +
 	"\x11ConfigureResponse\"j\n" +
 	"\x0eObserveRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12*\n" +
