@@ -26,8 +26,6 @@ const (
 	InCharge = "in charge"
 	// StandsBy: it runs and is asked if the one in charge fails, or for reclaim after it.
 	StandsBy = "shadowed"
-	// Shadow: it ranks beside the one in charge, without effect.
-	Shadow = "shadow"
 	// Out: it does not run.
 	Out = "out"
 	// None: it is not asked with the present layout.
@@ -116,10 +114,6 @@ func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 	switch {
 	case p.Instance == nil:
 		role.Role, role.Why = Out, p.State
-	case p.Shadow && o.capability == eviction.CanRank:
-		role.Role, role.Why = Shadow, "ranks beside the one in charge, without effect"
-	case p.Shadow:
-		role.Role, role.Why = None, "a shadow ranks only"
 	case n < 0 && in.Now == 0:
 		role.Role, role.Why = None, "the layout is not known"
 	case n < 0:
@@ -251,12 +245,9 @@ func WithoutEffect(r *registry.Registry) []Ineffective {
 // Conflict returns why i cannot serve beside the running plugins that precede it by name, nil if it
 // can: they define a custom signal differently.
 func Conflict(r *registry.Registry, i *registry.Instance) error {
-	shadow := func(name string) bool {
-		return slices.ContainsFunc(r.Plugins(), func(p registry.Plugin) bool { return p.Name == name && p.Shadow })
-	}
 	var errs []error
 	for _, other := range r.Instances() {
-		if other.Name >= i.Name || shadow(i.Name) || shadow(other.Name) {
+		if other.Name >= i.Name {
 			continue
 		}
 		for _, s := range other.Plugin.Signals {

@@ -4,13 +4,11 @@ package plugintable
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
@@ -27,7 +25,6 @@ type Status struct {
 	} `json:"thresholds"`
 	Layout         string   `json:"layout"`
 	AssignProblems []string `json:"assignProblems"`
-	Shadows        []loop.ShadowStatus
 }
 
 // Text returns tables of the plugins, of the plugin in charge of each capability and of the steps
@@ -42,16 +39,7 @@ func Text(t *Status) ([]byte, error) {
 	if len(parts) > 0 {
 		out = slices.Concat(out, []byte("\n"), tell.Table(signalRows(parts)))
 	}
-	return slices.Concat(out, reclaimTable(parts), shadowTable(t.Shadows), layoutLines(t, parts)), nil
-}
-
-// shadowTable shows how often shadows would have evicted the same pod.
-func shadowTable(shadows []loop.ShadowStatus) []byte {
-	rows := make([][]string, 0, len(shadows))
-	for _, s := range shadows {
-		rows = append(rows, []string{s.Plugin, string(s.Signal), fmt.Sprint(s.Agreed), fmt.Sprint(s.Differed), fmt.Sprint(s.Failed)})
-	}
-	return tell.FurtherTable([]string{"SHADOW", "SIGNAL", "AGREED", "DIFFERED", "FAILED"}, rows)
+	return slices.Concat(out, reclaimTable(parts), layoutLines(t, parts)), nil
 }
 
 // pluginTable has a line for each plugin and signal; facts about the plugin are in its first line.
@@ -167,7 +155,7 @@ func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
 		return
 	}
 	switch r.Role {
-	case roles.StandsBy, roles.Shadow:
+	case roles.StandsBy:
 		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
 	case roles.None:
 	default:
