@@ -75,8 +75,8 @@ func withOneDisk(t *testing.T, layout string) (*host.Embedded, host.Config) {
 // same, and the status showed another.
 func TestTheStatusShowsWhoServesWithTheLayoutOfTheNode(t *testing.T) {
 	for layout, c := range map[string]struct{ before, after string }{
-		"recheck": {"acme none [shared]; disk in charge [imagefs containerfs]; ", "acme in charge [shared]; disk shadowed [imagefs containerfs]; "},
-		"kubelet": {"acme none [shared]; disk in charge [imagefs containerfs]; ", "acme in charge []; disk shadowed []; "}, // asked once
+		"recheck": {"acme none [shared]; disk in charge [imagefs containerfs]; ", "acme in charge [shared]; disk fallback [imagefs containerfs]; "},
+		"kubelet": {"acme none [shared]; disk in charge [imagefs containerfs]; ", "acme in charge []; disk fallback []; "}, // asked once
 	} {
 		t.Run(layout, func(t *testing.T) {
 			manager, _ := withOneDisk(t, layout)

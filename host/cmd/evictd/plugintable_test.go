@@ -22,9 +22,9 @@ func TestTheStepsOfReclaimInTheirOrder(t *testing.T) {
   {"signal":"nodefs.available","offers":["reclaim"],"inCharge":["reclaim"],"roles":[{"capability":"reclaim","role":"in charge","why":"custom before built-in",
    "steps":[{"step":"acme.example/drop","by":"acme"},{"step":"container-gc","by":"disk"},{"step":"image\u001bgc","by":"disk"}]}]}]},
 {"name":"disk","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":8,"version":"v1","signals":[
-  {"signal":"nodefs.available","offers":["reclaim"],"roles":[{"capability":"reclaim","role":"shadowed","why":"custom before built-in"}]}]}]}`)
+  {"signal":"nodefs.available","offers":["reclaim"],"roles":[{"capability":"reclaim","role":"fallback","why":"custom before built-in"}]}]}]}`)
 	const want = `SIGNAL            CAPABILITY  IN CHARGE  WHY                     OTHERS
-nodefs.available  reclaim     acme       custom before built-in  disk (shadowed)
+nodefs.available  reclaim     acme       custom before built-in  disk (fallback)
 
 SIGNAL            STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE
 nodefs.available  acme.example/drop (acme), container-gc (disk), image�gc (disk)
@@ -46,7 +46,7 @@ func TestThePluginsByTheLayout(t *testing.T) {
    {"capability":"rank","role":"in charge","as":"imagefs.available","why":"custom before built-in; asked for imagefs.available, the same filesystem","layouts":["shared","imagefs"]}]}]},
 {"name":"disk","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":8,"version":"v1","signals":[
   {"signal":"containerfs.available","offers":["rank"],"roles":[
-   {"capability":"rank","role":"shadowed","why":"custom before built-in; asked for imagefs.available, the same filesystem","layouts":["containerfs"]}]}]}]}`,
+   {"capability":"rank","role":"fallback","why":"custom before built-in; asked for imagefs.available, the same filesystem","layouts":["containerfs"]}]}]}]}`,
 			`PLUGIN  STATE    PID  VERSION  RESTARTS  SIGNAL                 OFFERS  IN CHARGE OF  WHY
 acme    running  7    v1       0         imagefs.available      rank    rank          -
                                          containerfs.available  -       rank           
@@ -54,7 +54,7 @@ disk    running  8    v1       0         containerfs.available  rank    -       
 
 SIGNAL                 CAPABILITY  IN CHARGE  WHY                                                                       OTHERS           WITH OTHER LAYOUTS
 imagefs.available      rank        acme       custom before built-in                                                    -                -
-containerfs.available  rank        acme       custom before built-in; asked for imagefs.available, the same filesystem  disk (shadowed)  disk (containerfs)
+containerfs.available  rank        acme       custom before built-in; asked for imagefs.available, the same filesystem  disk (fallback)  disk (containerfs)
 
 layout of the filesystems: imagefs
 warning: assign["imagefs.available"].rank is "acme"� and so on

@@ -304,7 +304,7 @@ func TestTheNextCustomRankerByNameStandsIn(t *testing.T) {
 	w.plugins("memory", "rival-ranks-foreign", "rival-second")
 	d := w.startReady()
 	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--run-dir", d.RunDir).CombinedOutput()
-	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, "rank rival-ranks-foreign first by name memory (shadowed), rival-second (shadowed)") {
+	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, "rank rival-ranks-foreign first by name memory (fallback), rival-second (fallback)") {
 		t.Errorf("evictd plugins: %v, want the first by name in charge\n%s", err, out)
 	}
 	w.pressure()

@@ -24,8 +24,8 @@ type Served struct {
 // The roles of a plugin for one capability of a signal.
 const (
 	InCharge = "in charge"
-	// StandsBy: it runs and is asked if the one in charge fails, or for reclaim after it.
-	StandsBy = "shadowed"
+	// Fallback: it runs and is asked if the one in charge fails, or for reclaim after it.
+	Fallback = "fallback"
 	// Out: it does not run.
 	Out = "out"
 	// None: it is not asked with the present layout.
@@ -42,7 +42,7 @@ type Role struct {
 	// Layouts in which the plugin is in charge, nil if that does not depend on the layout.
 	Layouts []string `json:"layouts,omitzero"`
 	// Steps that run for the signal, in order: those of the plugin in charge of reclaim, whose role
-	// lists them, and of the others, including shadowed ones.
+	// lists them, and of its fallbacks.
 	Steps []Step `json:"steps,omitempty"`
 }
 
@@ -119,7 +119,7 @@ func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
 	case n < 0:
 		role.Role, role.Why = None, "another filesystem with this layout"
 	default:
-		role.Role, role.Why = StandsBy, why(r, o, who, in.Now)
+		role.Role, role.Why = Fallback, why(r, o, who, in.Now)
 		if who[n].As != o.signal {
 			role.As = who[n].As
 		}

@@ -65,25 +65,25 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 	}{
 		"writable layers with the images": {of: container, now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem",
 		}},
 		"their figure, too": {of: container, does: "observe", now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem",
 		}},
 		"writable layers with the kubelet's": {of: container, now: eviction.LayoutContainerFs, want: map[string]string{
 			"disk": "in charge: only provider",
 		}},
 		"all on one": {of: node, now: eviction.LayoutShared, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem",
 		}},
 		"but the figure of the kubelet's": {of: node, does: "observe", now: eviction.LayoutShared, want: map[string]string{
 			"disk": "in charge: only provider",
 		}},
 		"other layouts may come": {of: container, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem [shared imagefs]",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem [containerfs]",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem [containerfs]",
 		}},
 		"layout not known": {of: container, possible: all, want: map[string]string{
 			"acme": "none: the layout is not known [shared imagefs]",
@@ -99,18 +99,18 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 		}},
 		"the same with each layout": {of: image, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
 			"acme": "in charge: custom before built-in",
-			"disk": "shadowed: custom before built-in",
+			"disk": "fallback: custom before built-in",
 		}},
 		"assigned by another name": {assign: registry.Assignment{container: {"rank": "disk"}}, of: image, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
-			"acme": "shadowed: assigned for containerfs.available [containerfs]",
+			"acme": "fallback: assigned for containerfs.available [containerfs]",
 			"disk": "in charge: assigned for containerfs.available [shared imagefs]",
 		}},
 		"assigned by another name to nobody": {assign: registry.Assignment{container: {"rank": "zeta"}}, of: image, now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge: custom before built-in; containerfs.available is assigned to zeta, which is not there",
-			"disk": "shadowed: custom before built-in; containerfs.available is assigned to zeta, which is not there",
+			"disk": "fallback: custom before built-in; containerfs.available is assigned to zeta, which is not there",
 		}},
 		"assigned to two": {assign: registry.Assignment{node: {"rank": "disk"}, image: {"rank": "acme"}}, of: image, now: eviction.LayoutShared, want: map[string]string{
-			"acme": "shadowed: assigned for nodefs.available; assigned to acme, which counts less",
+			"acme": "fallback: assigned for nodefs.available; assigned to acme, which counts less",
 			"disk": "in charge: assigned for nodefs.available; assigned to acme, which counts less",
 		}},
 	} {

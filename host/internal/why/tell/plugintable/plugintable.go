@@ -155,7 +155,7 @@ func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
 		return
 	}
 	switch r.Role {
-	case roles.StandsBy:
+	case roles.Fallback:
 		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
 	case roles.None:
 	default:
