@@ -43,7 +43,7 @@ func TestTheStepsOfAllAreShownWithWhoIsInCharge(t *testing.T) {
 			r := registry.New(plugins, c.assign)
 			got := map[string][]Step{}
 			for _, p := range plugins {
-				for _, s := range Of(r, p.Name, Layouts{Now: c.layout}) {
+				for _, s := range Of(r, p.Name, c.layout) {
 					for _, role := range s.Roles {
 						if s.Signal == node && role.Steps != nil {
 							got[p.Name] = role.Steps
@@ -103,7 +103,7 @@ func TestWhyAPluginIsInCharge(t *testing.T) {
 	for sig, want := range map[eviction.Signal]string{
 		eviction.NodeFsAvailable: "first by name", eviction.MemoryAvailable: "first by name; the built-in one is asked too, the worse figure counts",
 	} {
-		for _, s := range Of(r, "a", Layouts{Now: eviction.LayoutShared}) {
+		for _, s := range Of(r, "a", eviction.LayoutShared) {
 			if s.Signal == sig && s.Roles[0].Why != want {
 				t.Errorf("%s: %q, want %q", sig, s.Roles[0].Why, want)
 			}

@@ -112,8 +112,6 @@ type part struct {
 	capability    string
 	inCharge, why string
 	others        []string
-	// otherwise names the plugins in charge in layouts other than the present one, if different.
-	otherwise []string
 	// steps lists the steps of reclaim in their order.
 	steps []roles.Step
 }
@@ -138,7 +136,7 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	for _, p := range plugins {
 		for _, s := range p.Signals {
 			for _, r := range s.Roles {
-				find(s.Signal, r.Capability).add(p, r, t.Layout)
+				find(s.Signal, r.Capability).add(p, r)
 			}
 		}
 	}
@@ -149,28 +147,23 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	return parts
 }
 
-func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
+func (p *part) add(plugin supervisor.Status, r roles.Role) {
 	if r.Role == roles.InCharge {
 		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
 		return
 	}
-	switch r.Role {
-	case roles.Fallback:
-		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
-	case roles.None:
-	default:
-		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")
+	as := r.Role
+	if r.Role == roles.Out {
+		as = string(plugin.State)
 	}
-	if p.inCharge == "" && len(p.others) > 0 {
+	p.others = append(p.others, plugin.Name+" ("+as+")")
+	if p.inCharge == "" {
 		p.why = "no plugin that offers it serves"
-	}
-	if layouts := slices.DeleteFunc(slices.Clone(r.Layouts), func(l string) bool { return l == layout }); len(layouts) > 0 {
-		p.otherwise = append(p.otherwise, plugin.Name+" ("+strings.Join(layouts, ", ")+")")
 	}
 }
 
 func signalRows(parts []*part) [][]string {
-	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS", "WITH OTHER LAYOUTS"}}
+	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS"}}
 	var former eviction.Signal
 	for _, p := range parts {
 		signal := string(p.signal)
@@ -178,12 +171,7 @@ func signalRows(parts []*part) [][]string {
 			signal = tell.Same
 		}
 		former = p.signal
-		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", "), strings.Join(p.otherwise, ", ")})
-	}
-	if !slices.ContainsFunc(parts, func(p *part) bool { return len(p.otherwise) > 0 }) {
-		for i, row := range rows {
-			rows[i] = row[:len(row)-1]
-		}
+		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", ")})
 	}
 	return rows
 }
