@@ -119,11 +119,6 @@ func (r *Registry) Providers(sig eviction.Signal, c eviction.Capability) []*Inst
 	return r.providers[offer{sig, c}]
 }
 
-// Assigned reports whether the configuration determines which plugin is in charge of c for sig.
-func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
-	return r.Assignee(sig, c) != ""
-}
-
 // Assignee returns the plugin that is in charge of c for sig by the configuration, "" for none.
 func (r *Registry) Assignee(sig eviction.Signal, c eviction.Capability) string {
 	return r.assigned[offer{sig, c}]

@@ -47,7 +47,7 @@ func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
 	observe := offer{eviction.MemoryAvailable, eviction.CanObserve}
 	for to, want := range map[string]bool{"": false, "acme": true, "memory": true, "down": false} {
 		r := New([]Plugin{serving("acme", observe), serving("memory", observe), {Name: "down"}}, Assignment{eviction.MemoryAvailable: {"observe": to}})
-		if got := r.Assigned(eviction.MemoryAvailable, eviction.CanObserve); got != want {
+		if got := r.Assignee(eviction.MemoryAvailable, eviction.CanObserve) != ""; got != want {
 			t.Errorf("assigned to %q: %v, want %v", to, got, want)
 		}
 	}
