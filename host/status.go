@@ -48,10 +48,6 @@ type Status struct {
 // Status returns the manager's current status. It may be called at any time.
 func (m *Manager) Status() Status {
 	c, snapshot := m.config(), m.loop.Snapshot()
-	layout, possible := eviction.LayoutNamed(snapshot.Layout), c.PossibleLayouts()
-	if layout != 0 && c.Layout == config.LayoutKubelet {
-		possible = nil // It is not queried again.
-	}
 	s := Status{
 		Version:       m.version,
 		Compatibility: c.Kubernetes(),
@@ -61,7 +57,7 @@ func (m *Manager) Status() Status {
 		Snapshot:      *snapshot,
 		Inspection:    m.owner.inspected(),
 		Cgroups:       m.cgroups.Status(),
-		Plugins:       expected.Plugins(c, m.supervisor.StatusIn(layout, possible...)),
+		Plugins:       expected.Plugins(c, m.supervisor.StatusIn(eviction.LayoutNamed(snapshot.Layout))),
 		Events:        m.recorder.events(),
 	}
 	if err := m.healthy(&s.Snapshot); err != nil {

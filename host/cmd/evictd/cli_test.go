@@ -269,7 +269,7 @@ const statusText = `{"version":"v1","thresholds":[{"signal":"pid.available","uno
 {"name":"memory","path":"/p/memory","state":"running","since":"2026-01-01T00:00:00Z","restarts":1,"pid":42,"version":"v1.0","lastError":"observe: timeout",
  "replacement":{"state":"refused","since":"2026-01-01T00:00:00Z","reason":"exited"},
  "signals":[{"signal":"memory.available","offers":["observe","rank"],"inCharge":["observe"],"roles":[
-   {"capability":"observe","role":"in charge","why":"only provider"},{"capability":"rank","role":"shadowed","why":"custom before built-in"}]},
+   {"capability":"observe","role":"in charge","why":"only provider"},{"capability":"rank","role":"fallback","why":"custom before built-in"}]},
   {"signal":"allocatableMemory.available","offers":["observe"]}]},
 {"name":"oldest","path":"/p/oldest","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":43,
  "standby":{"since":"2026-01-01T00:00:00Z","until":"2026-01-01T00:10:00Z","reason":"its answers cost 6s of 1m0s"},
@@ -314,7 +314,7 @@ spare   quarantined  -    -        4         acme.example/spare           observ
 
 SIGNAL              CAPABILITY  IN CHARGE  WHY                              OTHERS
 memory.available    observe     memory     only provider                    -
-                    rank        oldest     custom before built-in           memory (shadowed)
+                    rank        oldest     custom before built-in           memory (fallback)
 pid.available       observe     -          no plugin offers it              -
 acme.example/spare  observe     -          no plugin that offers it serves  spare (quarantined)
 `}

@@ -9,12 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// acme serves the images' filesystem, and disk all of them.
-const diskPlugins = `"plugins":[
-{"name":"acme","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":7,"version":"v1","signals":[
-  {"signal":"imagefs.available","offers":["rank"],"inCharge":["rank"],"roles":[{"capability":"rank","role":"in charge","why":"custom before built-in"}]},
-  {"signal":"containerfs.available","offers":[],`
-
 // Of reclaim only who is in charge was shown, not that the others' steps run as well.
 func TestTheStepsOfReclaimInTheirOrder(t *testing.T) {
 	runDir := serve(t, http.StatusOK, `{"layout":"imagefs","thresholds":[],"plugins":[
@@ -22,9 +16,9 @@ func TestTheStepsOfReclaimInTheirOrder(t *testing.T) {
   {"signal":"nodefs.available","offers":["reclaim"],"inCharge":["reclaim"],"roles":[{"capability":"reclaim","role":"in charge","why":"custom before built-in",
    "steps":[{"step":"acme.example/drop","by":"acme"},{"step":"container-gc","by":"disk"},{"step":"image\u001bgc","by":"disk"}]}]}]},
 {"name":"disk","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":8,"version":"v1","signals":[
-  {"signal":"nodefs.available","offers":["reclaim"],"roles":[{"capability":"reclaim","role":"shadowed","why":"custom before built-in"}]}]}]}`)
+  {"signal":"nodefs.available","offers":["reclaim"],"roles":[{"capability":"reclaim","role":"fallback","why":"custom before built-in"}]}]}]}`)
 	const want = `SIGNAL            CAPABILITY  IN CHARGE  WHY                     OTHERS
-nodefs.available  reclaim     acme       custom before built-in  disk (shadowed)
+nodefs.available  reclaim     acme       custom before built-in  disk (fallback)
 
 SIGNAL            STEPS OF RECLAIM, IN THEIR ORDER UNTIL ENOUGH IS FREE
 nodefs.available  acme.example/drop (acme), container-gc (disk), image�gc (disk)
@@ -42,37 +36,37 @@ layout of the filesystems: imagefs
 func TestThePluginsByTheLayout(t *testing.T) {
 	for name, c := range map[string]struct{ status, want string }{
 		"images and writable layers are one": {
-			`{"layout":"imagefs","thresholds":[],"assignProblems":["assign[\"imagefs.available\"].rank is \"acme\"\u001b and so on"],` + diskPlugins + `"inCharge":["rank"],"roles":[
-   {"capability":"rank","role":"in charge","as":"imagefs.available","why":"custom before built-in; asked for imagefs.available, the same filesystem","layouts":["shared","imagefs"]}]}]},
+			`{"layout":"imagefs","thresholds":[],"assignProblems":["assign[\"imagefs.available\"].rank is \"acme\"\u001b and so on"],"plugins":[
+{"name":"acme","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":7,"version":"v1","signals":[
+  {"signal":"imagefs.available","offers":["rank"],"inCharge":["rank"],"roles":[{"capability":"rank","role":"in charge","why":"custom before built-in"}]},
+  {"signal":"containerfs.available","offers":[],"inCharge":["rank"],"roles":[
+   {"capability":"rank","role":"in charge","as":"imagefs.available","why":"custom before built-in; asked for imagefs.available, the same filesystem"}]}]},
 {"name":"disk","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":8,"version":"v1","signals":[
   {"signal":"containerfs.available","offers":["rank"],"roles":[
-   {"capability":"rank","role":"shadowed","why":"custom before built-in; asked for imagefs.available, the same filesystem","layouts":["containerfs"]}]}]}]}`,
+   {"capability":"rank","role":"fallback","why":"custom before built-in; asked for imagefs.available, the same filesystem"}]}]}]}`,
 			`PLUGIN  STATE    PID  VERSION  RESTARTS  SIGNAL                 OFFERS  IN CHARGE OF  WHY
 acme    running  7    v1       0         imagefs.available      rank    rank          -
                                          containerfs.available  -       rank           
 disk    running  8    v1       0         containerfs.available  rank    -             -
 
-SIGNAL                 CAPABILITY  IN CHARGE  WHY                                                                       OTHERS           WITH OTHER LAYOUTS
-imagefs.available      rank        acme       custom before built-in                                                    -                -
-containerfs.available  rank        acme       custom before built-in; asked for imagefs.available, the same filesystem  disk (shadowed)  disk (containerfs)
+SIGNAL                 CAPABILITY  IN CHARGE  WHY                                                                       OTHERS
+imagefs.available      rank        acme       custom before built-in                                                    -
+containerfs.available  rank        acme       custom before built-in; asked for imagefs.available, the same filesystem  disk (fallback)
 
 layout of the filesystems: imagefs
 warning: assign["imagefs.available"].rank is "acme"� and so on
 `,
 		},
 		"not known": {
-			`{"thresholds":[],` + diskPlugins + `"roles":[
-   {"capability":"rank","role":"none","why":"the layout is not known","layouts":["shared","imagefs"]}]}]},
+			`{"thresholds":[],"plugins":[
 {"name":"disk","state":"running","since":"2026-01-01T00:00:00Z","restarts":0,"pid":8,"version":"v1","signals":[
   {"signal":"containerfs.available","offers":["rank"],"inCharge":["rank"],"roles":[
-   {"capability":"rank","role":"in charge","why":"only provider","layouts":["containerfs"]}]}]}]}`,
+   {"capability":"rank","role":"in charge","why":"only provider"}]}]}]}`,
 			`PLUGIN  STATE    PID  VERSION  RESTARTS  SIGNAL                 OFFERS  IN CHARGE OF  WHY
-acme    running  7    v1       0         imagefs.available      rank    rank          -
 disk    running  8    v1       0         containerfs.available  rank    rank          -
 
-SIGNAL                 CAPABILITY  IN CHARGE  WHY                     OTHERS  WITH OTHER LAYOUTS
-imagefs.available      rank        acme       custom before built-in  -       -
-containerfs.available  rank        disk       only provider           -       acme (shared, imagefs)
+SIGNAL                 CAPABILITY  IN CHARGE  WHY            OTHERS
+containerfs.available  rank        disk       only provider  -
 
 layout of the filesystems: not known, each name of a filesystem is for itself
 `,

@@ -26,9 +26,9 @@ func requireProcesses(t *testing.T) {
 	}
 }
 
-// In the real evictd, with prices from real manifests: the kubelet would evict
-// large.
-func TestTheCheapPodGoes(t *testing.T) {
+// start starts the real evictd with three pods whose prices are in real manifests: the kubelet would evict large.
+func start(t *testing.T, assign map[string]any) (*daemon.Node, *daemon.Daemon) {
+	t.Helper()
 	requireProcesses(t)
 	node, runtime, manifests := daemon.NewNode(t, 8<<30), fakecri.Start(t), t.TempDir()
 	for name, p := range map[string]struct {
@@ -48,9 +48,9 @@ spec: {containers: [{name: main, image: none}]}
 			t.Fatal(err)
 		}
 	}
-	pluginDir := daemon.PluginDir(t, "memory", "cost-aware")
 	d := daemon.Start(t, map[string]any{
-		"pluginDir":       pluginDir,
+		"pluginDir":       daemon.PluginDir(t, "memory", "cost-aware"),
+		"assign":          assign,
 		"plugins":         map[string]any{"cost-aware": map[string]any{"config": map[string]any{"unpricedHourlyUSD": "1"}}},
 		"evictionHard":    map[string]string{"memory.available": "1Gi"},
 		"rootDir":         node.Root,
@@ -58,6 +58,11 @@ spec: {containers: [{name: main, image: none}]}
 		"podManifestDir":  manifests,
 	})
 	d.AwaitReady()
+	return node, d
+}
+
+func TestTheCheapPodGoes(t *testing.T) {
+	node, d := start(t, nil)
 	node.SetAvailable(256 * mib)
 	evicting := d.AwaitMsg("evicting pod", 10*time.Second)
 	want := `["default/cheap (0.02 USD/h, exceeds request by 200Mi, priority 0)",` +
@@ -69,8 +74,31 @@ spec: {containers: [{name: main, image: none}]}
 	d.AwaitMsg("pod finished", 10*time.Second)
 
 	// Its record replays as it was decided: the prices are in it. Without them large would go.
-	again, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "replay", "--config", d.ConfigFile, "--with", d.ConfigFile, "--plugin-dir", pluginDir, evicting.String("record")).CombinedOutput()
-	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(again)), ": default/cheap goes, as recorded") {
-		t.Errorf("replayed: %v\n%s", err, again)
+	if got := replay(t, d, evicting.String("record")); !strings.HasSuffix(got, ": default/cheap goes, as recorded") {
+		t.Errorf("replayed:\n%s", got)
 	}
+}
+
+// A plugin that is not in charge is asked afterwards, with the prices of that time.
+func TestWhatItWouldHaveDone(t *testing.T) {
+	node, d := start(t, map[string]any{"memory.available": map[string]string{"rank": "memory"}})
+	node.SetAvailable(256 * mib)
+	if got := d.AwaitMsg("evicting pod", 10*time.Second); got.String("pod") != "default/large" || got.String("ranker") != "memory" {
+		t.Errorf("evicting %s, ranked by %s, want default/large by memory", got.String("pod"), got.String("ranker"))
+	}
+	d.AwaitMsg("pod finished", 10*time.Second)
+	if got := replay(t, d, "--since", "7d"); !strings.HasSuffix(got, ": default/cheap goes instead of default/large") {
+		t.Errorf("replayed:\n%s", got)
+	}
+}
+
+// replay replays records of d with the ranker in its pluginDir and its configuration.
+func replay(t *testing.T, d *daemon.Daemon, records ...string) string {
+	t.Helper()
+	args := append([]string{"replay", "--config", d.ConfigFile, "--with", d.ConfigFile, "--plugin-dir", d.Config()["pluginDir"].(string)}, records...)
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
 }

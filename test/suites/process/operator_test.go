@@ -304,7 +304,7 @@ func TestTheNextCustomRankerByNameStandsIn(t *testing.T) {
 	w.plugins("memory", "rival-ranks-foreign", "rival-second")
 	d := w.startReady()
 	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--run-dir", d.RunDir).CombinedOutput()
-	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, "rank rival-ranks-foreign first by name memory (shadowed), rival-second (shadowed)") {
+	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, "rank rival-ranks-foreign first by name memory (fallback), rival-second (fallback)") {
 		t.Errorf("evictd plugins: %v, want the first by name in charge\n%s", err, out)
 	}
 	w.pressure()
@@ -401,49 +401,5 @@ func TestWhatAnEvictionNeedsStaysInMemory(t *testing.T) {
 	})
 	if n := w.kills(); n > 0 {
 		t.Errorf("%d pods were killed", n)
-	}
-}
-
-// Three custom rankers of which one would have another pod go, one hangs and one lies are
-// no rivals as shadows: the pod goes that goes without them, at once, and what they say is
-// reported afterwards.
-func TestShadowsAreReportedAndChangeNothing(t *testing.T) {
-	w := newWorld(t)
-	w.plugins("memory", "rival", "rival-hangs-in-rank", "rival-ranks-foreign")
-	shadow := map[string]bool{"shadow": true}
-	w.config["plugins"] = map[string]any{"rival": shadow, "rival-hangs-in-rank": shadow, "rival-ranks-foreign": shadow}
-	w.config["stateDir"] = t.TempDir()
-	d := w.startReady()
-	w.pressure()
-	got := d.AwaitMsg("evicting pod", 5*time.Second)
-	if got.String("pod") != "default/big" || got.String("ranker") != "memory" {
-		t.Errorf("victim %s by %s, want default/big by memory", got.String("pod"), got.String("ranker"))
-	}
-	d.AwaitMsg("pod killed", 2*time.Second) // although one of them hangs
-	for range 3 {
-		d.AwaitMsg("shadow ranked", 10*time.Second)
-	}
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
-		if err != nil {
-			t.Errorf("%v: %v", args, err)
-		}
-		return string(out)
-	}
-	wantAll(t, "evictd plugins", run("plugins", "--run-dir", d.RunDir), "SHADOW", "rival-hangs-in-rank  memory.available  0       0         1", "rival-ranks-foreign  memory.available  0       0         1")
-	daemon.Eventually(t, 20*time.Second, func() error { // it is kept when all is known
-		return saysAll(run("explain", "--config", d.ConfigFile, got.String("record")), "shadows       rival", "rival-hangs-in-rank 1.0.0 had no answer", "never-sent")
-	})
-	// A reload makes one of them the ranker in charge, and a shadow again.
-	for _, is := range []bool{false, true} {
-		config := d.Config()
-		config["plugins"].(map[string]any)["rival"] = map[string]bool{"shadow": is}
-		d.WriteConfig(config)
-		d.Signal(syscall.SIGHUP)
-		daemon.Eventually(t, 10*time.Second, func() error {
-			want := map[bool]string{false: "rank rival custom before built-in memory (shadowed), rival-hangs-in-rank (shadow)", true: "rank memory only provider rival (shadow)"}[is]
-			return saysAll(strings.Join(strings.Fields(run("plugins", "--run-dir", d.RunDir)), " "), want)
-		})
 	}
 }

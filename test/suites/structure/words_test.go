@@ -13,7 +13,7 @@ import (
 // words are identifiers that have to be learned, with what to say instead.
 var words = map[string]string{
 	"told": "recordOf", "sighting": "observation", "need": "request", "heard": "request",
-	"sight": "result", "strangers": "unauthenticated", "shadowed": "standby", "patience": "minDeadline", "ownSignal": "customSignal",
+	"sight": "result", "strangers": "unauthenticated", "shadowed": "fallback", "patience": "minDeadline", "ownSignal": "customSignal",
 	"revenant": "restartedAfterEviction", "doubtful": "unconfirmed", "telling": "patching", "inVain": "failedSince", "deafFor": "apiSilentFor",
 	"poke": "wake", "instead": "replaced", "seenTo": "handled", "slowly": "apiLatencyFactor",
 	"census": "pod usage sampler", "slip": "typo", "news": "changed", "freed": "released", "nextToTell": "pending",

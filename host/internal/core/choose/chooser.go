@@ -135,7 +135,7 @@ type Choice struct {
 	Took time.Duration
 	// TooSoon: no pod has a figure, and the plugin that measures them is still starting.
 	TooSoon bool
-	// labels and annotations are the keys that rankers see of pods, those of shadows too.
+	// labels and annotations are the keys that rankers see of pods.
 	labels, annotations []string
 	// detailed is the first pod's measurement with containers, for the message.
 	detailed eviction.Measurement
@@ -220,7 +220,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	if old := c.usage.remember(m, out.Candidates, time.Now()); old != nil {
 		out.Snapshot.Stale = append(slices.Clone(out.Snapshot.Stale), *old)
 	}
-	for _, i := range slices.Concat(rankers, pin.Shadows(r.Layout, t.Signal)) {
+	for _, i := range rankers {
 		out.labels, out.annotations = append(out.labels, i.Plugin.WantLabels...), append(out.annotations, i.Plugin.WantAnnotations...)
 	}
 	out.Ranker, out.Measured, out.Took = observe.HostItself, m.got, m.done.Sub(started)
@@ -296,38 +296,6 @@ func (r *Request) ranking() eviction.RankRequest {
 		Pass: r.At.Pass, Signal: t.Signal, Unit: t.Definition().Unit, Threshold: t.Wire(),
 		Available: o.Available, Capacity: o.Capacity, Shortfall: policy.Shortfall(t, o), Hard: t.Hard(),
 	}
-}
-
-// An Opinion is the choice that a shadow would have made instead of the ranker in charge.
-type Opinion struct {
-	Plugin, Version string
-	// First is the pod that the shadow would evict, "" for none. Place is the position of the
-	// actual victim in its order, from 1 on, 0 if it was left out.
-	First string
-	Place int
-	Err   error
-	Took  time.Duration
-}
-
-// Opinions asks shadows to rank the candidates of a choice that is already made.
-func (c *Chooser) Opinions(ctx context.Context, shadows []registry.Provider, r Request, made *Choice) []Opinion {
-	rows := rowsOfCandidates(made.Candidates, made.Measured)
-	all := make([]Opinion, len(shadows))
-	var asked sync.WaitGroup
-	for n, i := range shadows {
-		asked.Go(func() {
-			began, req := time.Now(), r.ranking()
-			req.Signal, req.Candidates = i.As, underName(rows, r.Threshold.Signal, i.As)
-			order, err := i.Plugin.Ranker.Rank(ctx, req)
-			all[n] = Opinion{Plugin: i.Name, Version: i.Plugin.Version, Err: err, Took: time.Since(began)}
-			if len(order) > 0 {
-				all[n].First = made.pod(order[0].UID).String()
-			}
-			all[n].Place = 1 + slices.IndexFunc(order, func(r eviction.Ranked) bool { return r.UID == made.Order[0].UID })
-		})
-	}
-	asked.Wait()
-	return all
 }
 
 func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measurement) []eviction.Candidate {

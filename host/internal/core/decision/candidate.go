@@ -14,7 +14,7 @@ type Candidate struct {
 	Priority int32             `json:"priority,omitempty"`
 	QoS      eviction.QoSClass `json:"qos"`
 	Owner    string            `json:"owner,omitempty"`
-	// Labels and Annotations are those that the ranker, or a shadow, asks for.
+	// Labels and Annotations are those that the ranker asks for.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Started is in seconds of Unix time, 0 if unknown.

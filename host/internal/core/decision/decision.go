@@ -238,12 +238,10 @@ type Outcome struct {
 	ReliefMS float64 `json:"reliefMS,omitempty"`
 	// After holds samples of the signal for a few minutes after the decision.
 	After *Series `json:"after,omitempty"`
-	// Shadows holds the choices of shadows, which arrived after the decision.
-	Shadows []Opinion `json:"shadows,omitempty"`
 }
 
-// With returns o merged with former, the outcome stored before, which may be nil: samples and
-// opinions of shadows may be stored separately, before or after the rest.
+// With returns o merged with former, the outcome stored before, which may be nil: samples
+// may be stored separately, before or after the rest.
 func (o *Outcome) With(former *Outcome) *Outcome {
 	both := *o
 	if former == nil {
@@ -253,22 +251,7 @@ func (o *Outcome) With(former *Outcome) *Outcome {
 		both = *former
 	}
 	both.After = cmp.Or(o.After, former.After)
-	if both.Shadows = o.Shadows; len(o.Shadows) == 0 {
-		both.Shadows = former.Shadows
-	}
 	return &both
-}
-
-// An Opinion is the choice that a shadow would have made instead of the ranker.
-type Opinion struct {
-	Plugin  string `json:"plugin"`
-	Version string `json:"version,omitempty"`
-	// First is the pod that the shadow would have evicted, missing for none. Place is the victim's
-	// place in its order, 0 if it was left out.
-	First  string  `json:"first,omitempty"`
-	Place  int     `json:"place"`
-	Err    string  `json:"error,omitempty"`
-	TookMS float64 `json:"tookMS"`
 }
 
 // A Head summarizes a record in a list, and holds the fields used for searching.

@@ -137,7 +137,6 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
 		"message", message, "why", v.Why, "notNew", choose.Inputs(choice.Snapshot.Stale), "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
-	askShadows(ctx, l, c, v)
 	if !v.DryRun {
 		l.settings.pacer().evicted(l, c.condition())
 	}

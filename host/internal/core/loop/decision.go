@@ -39,9 +39,6 @@ type Conclusion struct {
 	Evicted, Victims []victim.Victim
 	// Waiting says what thresholds wait for.
 	Waiting []policy.Wait
-	// Opinions of shadows on the decision with the record OpinionsOf.
-	Opinions   []decision.Opinion
-	OpinionsOf string
 }
 
 // A view holds the observations and conclusions of a pass for the actions it begins: its decision

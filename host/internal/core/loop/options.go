@@ -28,7 +28,6 @@ type Metrics interface {
 	Evicted(s eviction.Signal)
 	StatsAge(s eviction.Signal, age time.Duration)
 	PodsUnmanaged(n int)
-	ShadowRanked(plugin string, s eviction.Signal, place int, err error)
 }
 
 // Records stores decisions with their reasons.

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -85,7 +84,7 @@ func (p *plugins) pin() *registry.Pin {
 	defer p.mu.Unlock()
 	var all []registry.Plugin
 	for _, i := range slices.Concat(p.custom, p.builtin) {
-		all = append(all, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Slow: p.slow[i.Name], Shadow: strings.HasPrefix(i.Name, "shadow-")})
+		all = append(all, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Slow: p.slow[i.Name]})
 	}
 	for s, why := range p.down {
 		all = append(all, registry.Plugin{Name: "down", Missing: why, Observes: []eviction.Signal{s}})

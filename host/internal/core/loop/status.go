@@ -37,8 +37,6 @@ type Snapshot struct {
 	AssignProblems []string `json:"assignProblems,omitempty"`
 	// Unmanaged lists pods that run without a manifest: reported, never evicted.
 	Unmanaged []string `json:"unmanagedPods,omitempty"`
-	// Shadows lists the plugins that rank without effect, by signal.
-	Shadows []ShadowStatus `json:"shadows,omitempty"`
 	// Problems lists manifests that could not be used.
 	Problems []string `json:"manifestProblems,omitempty"`
 

@@ -120,7 +120,7 @@ func newSearch(pin *registry.Pin, layout eviction.Layout, signal eviction.Signal
 	line := pin.Serving(layout, signal, eviction.CanObserve)
 	b, _ := eviction.Builtin(signal)
 	s := &search{signal: signal, fromKernel: b.FromKernel}
-	s.compared = b.FromKernel && len(line) > 0 && !line[0].Builtin() && !pin.Assigned(signal, eviction.CanObserve)
+	s.compared = b.FromKernel && len(line) > 0 && !line[0].Builtin() && pin.Assignee(signal, eviction.CanObserve) == ""
 	beside := slices.IndexFunc(line, func(p registry.Provider) bool { return p.Builtin() })
 	for n, p := range line {
 		if s.compared && n == beside {

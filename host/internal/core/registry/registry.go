@@ -29,8 +29,6 @@ type Plugin struct {
 	Instance *Instance
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
-	// Shadow plugins rank without effect beside the plugin in charge, and do nothing else.
-	Shadow bool
 	// Unassignable is why it cannot be assigned, such as "is disabled"; "" if it can.
 	Unassignable string
 	// Missing is why it does not serve although it should, nil otherwise. A plugin that has just
@@ -50,8 +48,8 @@ type Registry struct {
 	providers  map[offer][]*Instance
 	// assigned names the plugins that the configuration puts in charge.
 	assigned map[offer]string
-	// slow holds the plugins asked after all others, shadow those in charge of nothing.
-	slow, shadow map[*Instance]bool
+	// slow holds the plugins asked after all others.
+	slow map[*Instance]bool
 	// layouts holds the plugins that report the layout of the filesystems.
 	layouts []*Instance
 }
@@ -61,19 +59,16 @@ type Registry struct {
 func New(plugins []Plugin, a Assignment) *Registry {
 	r := &Registry{
 		plugins: plugins, assignment: a,
-		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{}, shadow: map[*Instance]bool{},
+		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{},
 	}
 	for _, p := range plugins {
 		if p.Instance != nil {
 			r.instances = append(r.instances, p.Instance)
-			r.slow[p.Instance], r.shadow[p.Instance] = p.Slow, p.Shadow
+			r.slow[p.Instance] = p.Slow
 		}
 	}
 	slices.SortFunc(r.instances, r.order(0, ""))
 	for _, i := range r.instances {
-		if r.shadow[i] {
-			continue
-		}
 		for _, s := range i.Plugin.Signals {
 			for c := range i.Plugin.For(s.Signal).Each() {
 				if !r.Withheld(i, s.Signal, c) {
@@ -144,11 +139,6 @@ func (r *Registry) Providers(sig eviction.Signal, c eviction.Capability) []*Inst
 	return r.providers[offer{sig, c}]
 }
 
-// Assigned reports whether the configuration determines which plugin is in charge of c for sig.
-func (r *Registry) Assigned(sig eviction.Signal, c eviction.Capability) bool {
-	return r.Assignee(sig, c) != ""
-}
-
 // Assignee returns the plugin that is in charge of c for sig by the configuration, "" for none.
 func (r *Registry) Assignee(sig eviction.Signal, c eviction.Capability) string {
 	return r.assigned[offer{sig, c}]
@@ -193,17 +183,6 @@ func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c evicti
 	return all
 }
 
-// Shadows returns the plugins that rank without effect for sig.
-func (r *Registry) Shadows(layout eviction.Layout, sig eviction.Signal) (all []Provider) {
-	for _, i := range r.instances {
-		names := layout.ServedWith(sig, eviction.CanRank)
-		if n := slices.IndexFunc(names, func(name eviction.Signal) bool { return i.Plugin.For(name).Has(eviction.CanRank) }); r.shadow[i] && n >= 0 {
-			all = append(all, Provider{i, names[n]})
-		}
-	}
-	return all
-}
-
 // Layouts returns the plugins that report the layout of the node's filesystems, the one in charge
 // first. Their Observe reports the layout whatever signals it is asked for. The caller must not
 // modify the slice.
@@ -214,7 +193,7 @@ func (r *Registry) Layouts() []*Instance { return r.layouts }
 func (r *Registry) Definition(sig eviction.Signal) (eviction.Definition, bool) {
 	for _, i := range r.instances {
 		for _, s := range i.Plugin.Signals {
-			if s.Signal == sig && s.Definition != nil && !r.shadow[i] {
+			if s.Signal == sig && s.Definition != nil {
 				return *s.Definition, true
 			}
 		}
@@ -251,8 +230,6 @@ func (r *Registry) WithoutEffect(name string, sig eviction.Signal, c eviction.Ca
 		return "is not there"
 	case r.plugins[n].Unassignable != "":
 		return r.plugins[n].Unassignable
-	case r.plugins[n].Shadow:
-		return "is a shadow"
 	case r.plugins[n].Said != nil && !r.plugins[n].Said.For(sig).Has(c):
 		return "does not offer it"
 	default:

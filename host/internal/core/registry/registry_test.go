@@ -47,7 +47,7 @@ func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
 	observe := offer{eviction.MemoryAvailable, eviction.CanObserve}
 	for to, want := range map[string]bool{"": false, "acme": true, "memory": true, "down": false} {
 		r := New([]Plugin{serving("acme", observe), serving("memory", observe), {Name: "down"}}, Assignment{eviction.MemoryAvailable: {"observe": to}})
-		if got := r.Assigned(eviction.MemoryAvailable, eviction.CanObserve); got != want {
+		if got := r.Assignee(eviction.MemoryAvailable, eviction.CanObserve) != ""; got != want {
 			t.Errorf("assigned to %q: %v, want %v", to, got, want)
 		}
 	}
@@ -61,25 +61,6 @@ func serving(name string, offers ...offer) Plugin {
 	}
 	p.Observer, p.Ranker = nobody{}, nobody{}
 	return Plugin{Name: name, Said: p, Instance: NewInstance(name, 1, 1, p)}
-}
-
-// A shadow is in charge of nothing and ranks for what it offers, by any
-// name of the filesystem.
-func TestAShadowIsInChargeOfNothing(t *testing.T) {
-	rank := func(s eviction.Signal) offer { return offer{s, eviction.CanRank} }
-	mine, disk := serving("mine", rank(eviction.NodeFsAvailable), offer{eviction.MemoryAvailable, eviction.CanObserve}), serving("disk", rank(eviction.NodeFsAvailable))
-	rival := serving("rival", rank(eviction.NodeFsAvailable))
-	mine.Shadow = true
-	r := New([]Plugin{mine, disk, rival}, Assignment{eviction.NodeFsAvailable: {"rank": "mine"}})
-	if who := r.Serving(eviction.LayoutShared, eviction.NodeFsAvailable, eviction.CanRank); len(who) != 2 || who[0].Name != "rival" {
-		t.Errorf("in charge: %v, want rival, then disk", who)
-	}
-	if who := r.Providers(eviction.MemoryAvailable, eviction.CanObserve); len(who) != 0 {
-		t.Errorf("%s observes, want nobody", who[0].Name)
-	}
-	if who := r.Shadows(eviction.LayoutShared, eviction.ImageFsAvailable); len(who) != 1 || who[0].Instance != mine.Instance || who[0].As != eviction.NodeFsAvailable {
-		t.Errorf("shadows %v, want mine, asked for nodefs.available", who)
-	}
 }
 
 // An instance that is replaced while a pass has it is used until the pass ends.

@@ -42,7 +42,7 @@ func TestBadFiles(t *testing.T) {
 		"a slip":               {"evictionHrad: {}\n", []string{`evictionHrad: unknown field, want "evictionHard"`}},
 		"wrong case":           {"DryRun: true\n", []string{`DryRun: unknown field, want "dryRun"`}},
 		"in a plugin":          {"plugins: {memory: {automtls: true}}\n", []string{`plugins["memory"].automtls: unknown field, want "autoMTLS"`}},
-		"far in a plugin":      {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, capabilities, config, cpuLimit, disabled, group, memoryLimit, required, sha256, shadow, user, writablePaths`}},
+		"far in a plugin":      {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, capabilities, config, cpuLimit, disabled, group, memoryLimit, required, sha256, user, writablePaths`}},
 		"twice":                {"mode: cri\nevictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\nmode: cri\n", []string{`evictionHard["memory.available"]: given twice, again on line 4`, `mode: given twice, again on line 5`}},
 		"twice in a plugin":    {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins["a"].config["x"]: given twice, again on line 3`}},
 		"twice, once as a number": {"plugins: {a: {config: {1: a, \"1\": b}}}", []string{
@@ -117,9 +117,8 @@ func TestBadFiles(t *testing.T) {
 			"source: summary\nsummary: {address: \"https://127.0.0.1:10250\", layout: shared, insecureSkipVerify: true}\nassign: {nodefs.available: {reclaim: a}, imagefs.available: {reclaim: b}}\n",
 			[]string{`assign["nodefs.available"].reclaim is "a" and assign["imagefs.available"].reclaim is "b": with the layout shared they are one filesystem, want one plugin for both`},
 		},
-		"a plugin by path":       {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
-		"a shadow that observes": {"plugins: {memory: {shadow: true}}\n", []string{`plugins["memory"].shadow: true: a built-in plugin observes, want it of a custom one`}},
-		"a plugin's setting":     {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping such as {"autoMTLS": false, "user": "nobody"}`, `plugins["pid"].disabled: 1: want true or false`}},
+		"a plugin by path":   {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},
+		"a plugin's setting": {"plugins: {memory: [], pid: {disabled: 1}}\n", []string{`plugins["memory"]: []: want a mapping such as {"autoMTLS": false, "user": "nobody"}`, `plugins["pid"].disabled: 1: want true or false`}},
 		"how a plugin is confined": {
 			"plugins: {a: {sha256: abc, user: \"\", group: 7, capabilities: [CAP_ROOT, KILL, x], memoryLimit: 256, cpuLimit: half}, b: {memoryLimit: -1Gi, cpuLimit: 0.001}}\n",
 			[]string{

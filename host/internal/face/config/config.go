@@ -121,8 +121,6 @@ type Plugin struct {
 	// Required makes the host not ready while the plugin does not serve; nil means yes, but for a built-in one whose
 	// file was removed.
 	Required *bool `json:"required,omitempty"`
-	// Shadow makes a custom plugin only rank beside the plugin in charge, without effect.
-	Shadow bool `json:"shadow,omitempty"`
 	// SHA256 is the hash of its file, in hexadecimal digits.
 	SHA256 *string `json:"sha256,omitempty" is:"sha256"`
 	// User and Group of the plugin process, by name or number.

@@ -36,9 +36,6 @@ func problems(c *Config) []error {
 		if !validPluginName(name) {
 			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, printable.Shown(name)))
 		}
-		if c.Plugins[name].Shadow && len(eviction.SignalsOf(name)) > 0 {
-			errs = append(errs, fmt.Errorf("plugins[%q].shadow: true: a built-in plugin observes, want it of a custom one", name))
-		}
 		each([]string{"plugins", name}, reflect.ValueOf(c.Plugins[name]), func(path []string, f field, at reflect.Value) {
 			errs = append(errs, f.check(path, at)...)
 		})

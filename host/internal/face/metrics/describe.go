@@ -51,8 +51,6 @@ func describe(m *Metrics, r registrar) {
 	m.restarts = r.counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = r.counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")
-	m.shadows = r.counters("evictd_shadow_rankings_total",
-		"Rankings of a shadow: agrees if the pod that went was its first, too, differs if not, error without an answer.", "plugin", "signal", "result")
 
 	m.killDuration = r.histograms("evictd_kill_duration_seconds",
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")

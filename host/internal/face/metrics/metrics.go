@@ -53,7 +53,6 @@ type Metrics struct {
 	standby      *flags
 	restarts     *prometheus.CounterVec
 	callFailures *prometheus.CounterVec
-	shadows      *prometheus.CounterVec
 
 	killDuration  *prometheus.HistogramVec
 	victimsEnding prometheus.Gauge
@@ -207,19 +206,6 @@ func (m *Metrics) PluginGone(plugin string) {
 // PluginRestarted counts a start of a plugin after its first.
 func (m *Metrics) PluginRestarted(plugin string) {
 	m.restarts.WithLabelValues(m.plugins.of(plugin)).Inc()
-}
-
-// ShadowRanked counts a ranking of a shadow: the place of the victim in it, from 1 on, or why there
-// is none.
-func (m *Metrics) ShadowRanked(plugin string, s eviction.Signal, place int, err error) {
-	result := "differs"
-	switch {
-	case err != nil:
-		result = "error"
-	case place == 1:
-		result = "agrees"
-	}
-	m.shadows.WithLabelValues(m.plugins.of(plugin), m.signals.of(string(s)), result).Inc()
 }
 
 // CallFailed counts a call to a plugin without a usable answer.

@@ -54,7 +54,7 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 		}
 		all[name] = supervisor.Settings{
 			Config: p.Config, WritablePaths: paths, AutoMTLS: p.AutoMTLS,
-			Expected: p.Wanted(name, false), Disabled: p.Disabled, Shadow: p.Shadow,
+			Expected: p.Wanted(name, false), Disabled: p.Disabled,
 			SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}
 	}

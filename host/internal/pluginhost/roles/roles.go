@@ -24,14 +24,10 @@ type Served struct {
 // The roles of a plugin for one capability of a signal.
 const (
 	InCharge = "in charge"
-	// StandsBy: it runs and is asked if the one in charge fails, or for reclaim after it.
-	StandsBy = "shadowed"
-	// Shadow: it ranks beside the one in charge, without effect.
-	Shadow = "shadow"
+	// Fallback: it runs and is asked if the one in charge fails, or for reclaim after it.
+	Fallback = "fallback"
 	// Out: it does not run.
 	Out = "out"
-	// None: it is not asked with the present layout.
-	None = "none"
 )
 
 // A Role is a plugin's role for one capability of a signal, with the reason.
@@ -41,10 +37,8 @@ type Role struct {
 	// As is the signal that it is asked for instead: another one of the same filesystem.
 	As  eviction.Signal `json:"as,omitempty"`
 	Why string          `json:"why"`
-	// Layouts in which the plugin is in charge, nil if that does not depend on the layout.
-	Layouts []string `json:"layouts,omitzero"`
 	// Steps that run for the signal, in order: those of the plugin in charge of reclaim, whose role
-	// lists them, and of the others, including shadowed ones.
+	// lists them, and of its fallbacks.
 	Steps []Step `json:"steps,omitempty"`
 }
 
@@ -54,28 +48,19 @@ type Step struct {
 	By   string `json:"by"`
 }
 
-// Layouts holds the present layout of the filesystems, 0 if unknown, and the possible ones.
-type Layouts struct {
-	Now      eviction.Layout
-	Possible []eviction.Layout
-}
-
-// Of lists what the plugin of that name is asked for, or would be if it ran.
-func Of(r *registry.Registry, name string, in Layouts) []Served {
+// Of lists what the plugin of that name is asked for in a layout of the filesystems, 0 if unknown, or
+// would be if it ran.
+func Of(r *registry.Registry, name string, layout eviction.Layout) []Served {
 	plugins := r.Plugins()
 	n := slices.IndexFunc(plugins, func(p registry.Plugin) bool { return p.Name == name })
 	if n < 0 || plugins[n].Said == nil {
 		return nil
 	}
 	p := plugins[n]
-	if p.Instance == nil {
-		in.Possible = nil
-	}
 	var all []Served
-	for _, o := range in.reached(p.Said) {
-		role := roleOf(r, p, o, in)
-		byName := p.Said.For(o.signal).Has(o.capability)
-		if !byName && role.Role == None && len(role.Layouts) == 0 {
+	for _, o := range reached(p.Said, layout) {
+		role, asked := roleOf(r, p, o, layout)
+		if !asked {
 			continue
 		}
 		n := slices.IndexFunc(all, func(g Served) bool { return g.Signal == o.signal })
@@ -84,7 +69,7 @@ func Of(r *registry.Registry, name string, in Layouts) []Served {
 			all = append(all, Served{Signal: o.signal, Offers: []string{}})
 		}
 		all[n].Roles = append(all[n].Roles, role)
-		if byName {
+		if p.Said.For(o.signal).Has(o.capability) {
 			all[n].Offers = append(all[n].Offers, o.capability.String())
 		}
 		if role.Role == InCharge {
@@ -95,13 +80,12 @@ func Of(r *registry.Registry, name string, in Layouts) []Served {
 }
 
 // reached lists p's offers, then those that it serves under other signals of the same filesystem.
-func (in Layouts) reached(p *eviction.Plugin) []offer {
+func reached(p *eviction.Plugin, layout eviction.Layout) []offer {
 	all := offers(p)
 	for _, sig := range eviction.BuiltinSignals() {
 		for c := range eviction.AllCapabilities().Each() {
 			offered := func(name eviction.Signal) bool { return p.For(name).Has(c) }
-			served := func(l eviction.Layout) bool { return slices.ContainsFunc(l.ServedWith(sig, c), offered) }
-			if !offered(sig) && (served(in.Now) || slices.ContainsFunc(in.Possible, served)) {
+			if !offered(sig) && slices.ContainsFunc(layout.ServedWith(sig, c), offered) {
 				all = append(all, offer{sig, c})
 			}
 		}
@@ -109,62 +93,32 @@ func (in Layouts) reached(p *eviction.Plugin) []offer {
 	return all
 }
 
-func roleOf(r *registry.Registry, p registry.Plugin, o offer, in Layouts) Role {
-	who := r.Serving(in.Now, o.signal, o.capability)
-	role := Role{Capability: o.capability.String(), Layouts: layoutsOf(r, p.Instance, o, in)}
-	n := slices.IndexFunc(who, func(w registry.Provider) bool { return w.Instance == p.Instance })
-	switch {
-	case p.Instance == nil:
+// roleOf returns the role of p for an offer, false if it is not asked for it because of an assignment to
+// the kubelet's summary.
+func roleOf(r *registry.Registry, p registry.Plugin, o offer, layout eviction.Layout) (role Role, asked bool) {
+	role.Capability = o.capability.String()
+	if p.Instance == nil {
 		role.Role, role.Why = Out, p.State
-	case p.Shadow && o.capability == eviction.CanRank:
-		role.Role, role.Why = Shadow, "ranks beside the one in charge, without effect"
-	case p.Shadow:
-		role.Role, role.Why = None, "a shadow ranks only"
-	case r.Withheld(p.Instance, o.signal, o.capability) && p.Name == registry.Summary:
-		role.Role, role.Why = None, "not assigned to it"
-	case r.Withheld(p.Instance, o.signal, o.capability):
-		role.Role, role.Why = None, "assigned to "+registry.Summary
-	case n < 0 && in.Now == 0:
-		role.Role, role.Why = None, "the layout is not known"
-	case n < 0:
-		role.Role, role.Why = None, "another filesystem with this layout"
-	default:
-		role.Role, role.Why = StandsBy, why(r, o, who, in.Now)
-		if who[n].As != o.signal {
-			role.As = who[n].As
-		}
-		if n == 0 {
-			role.Role = InCharge
-		}
-		if n == 0 && o.capability == eviction.CanReclaim {
-			for _, s := range registry.Steps(who, o.signal, in.Now) {
-				role.Steps = append(role.Steps, Step{s.Name, s.By.Name})
-			}
+		return role, true
+	}
+	who := r.Serving(layout, o.signal, o.capability)
+	n := slices.IndexFunc(who, func(w registry.Provider) bool { return w.Instance == p.Instance })
+	if n < 0 {
+		return role, false
+	}
+	role.Role, role.Why = Fallback, why(r, o, who, layout)
+	if who[n].As != o.signal {
+		role.As = who[n].As
+	}
+	if n == 0 {
+		role.Role = InCharge
+	}
+	if n == 0 && o.capability == eviction.CanReclaim {
+		for _, s := range registry.Steps(who, o.signal, layout) {
+			role.Steps = append(role.Steps, Step{s.Name, s.By.Name})
 		}
 	}
-	return role
-}
-
-// layoutsOf returns the layouts in which i is in charge of o, nil if all are alike.
-func layoutsOf(r *registry.Registry, i *registry.Instance, o offer, in Layouts) []string {
-	first := func(l eviction.Layout) *registry.Instance {
-		if who := r.Serving(l, o.signal, o.capability); len(who) > 0 {
-			return who[0].Instance
-		}
-		return nil
-	}
-	now, mine, depends := first(in.Now), []string{}, false
-	for _, l := range in.Possible {
-		at := first(l)
-		depends = depends || at != now
-		if at == i {
-			mine = append(mine, l.String())
-		}
-	}
-	if !depends {
-		return nil
-	}
-	return mine
+	return role, true
 }
 
 // why returns why the first of who is in charge of o.
@@ -255,12 +209,9 @@ func WithoutEffect(r *registry.Registry) []Ineffective {
 // Conflict returns why i cannot serve beside the running plugins that precede it by name, nil if it
 // can: they define a custom signal differently.
 func Conflict(r *registry.Registry, i *registry.Instance) error {
-	shadow := func(name string) bool {
-		return slices.ContainsFunc(r.Plugins(), func(p registry.Plugin) bool { return p.Name == name && p.Shadow })
-	}
 	var errs []error
 	for _, other := range r.Instances() {
-		if other.Name >= i.Name || shadow(i.Name) || shadow(other.Name) {
+		if other.Name >= i.Name {
 			continue
 		}
 		for _, s := range other.Plugin.Signals {

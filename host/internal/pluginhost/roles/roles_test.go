@@ -43,7 +43,7 @@ func TestTheStepsOfAllAreShownWithWhoIsInCharge(t *testing.T) {
 			r := registry.New(plugins, c.assign)
 			got := map[string][]Step{}
 			for _, p := range plugins {
-				for _, s := range Of(r, p.Name, Layouts{Now: c.layout}) {
+				for _, s := range Of(r, p.Name, c.layout) {
 					for _, role := range s.Roles {
 						if s.Signal == node && role.Steps != nil {
 							got[p.Name] = role.Steps
@@ -79,8 +79,6 @@ func TestConflict(t *testing.T) {
 		p.Said.Signals = []eviction.SignalSpec{{Signal: "a.example/x", Definition: &eviction.Definition{Unit: eviction.Unit(unit)}}}
 		return p
 	}
-	shadow := plugin("a", "u")
-	shadow.Shadow = true
 	rank := offer{eviction.MemoryAvailable, eviction.CanRank}
 	for name, c := range map[string]struct {
 		running, other registry.Plugin
@@ -91,7 +89,6 @@ func TestConflict(t *testing.T) {
 		"two senses":                        {plugin("a", "u"), plugin("b", "v"), `plugins "a" and "b" define a.example/x differently`},
 		"two senses, but the first by name": {plugin("b", "u"), plugin("a", "v"), ""},
 		"another sense than it had before":  {plugin("a", "u"), plugin("a", "v"), ""},
-		"two senses, one of a shadow":       {shadow, plugin("b", "v"), ""},
 	} {
 		err := Conflict(registry.New([]registry.Plugin{c.running}, nil), c.other.Instance)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -106,30 +103,11 @@ func TestWhyAPluginIsInCharge(t *testing.T) {
 	for sig, want := range map[eviction.Signal]string{
 		eviction.NodeFsAvailable: "first by name", eviction.MemoryAvailable: "first by name; the built-in one is asked too, the worse figure counts",
 	} {
-		for _, s := range Of(r, "a", Layouts{Now: eviction.LayoutShared}) {
+		for _, s := range Of(r, "a", eviction.LayoutShared) {
 			if s.Signal == sig && s.Roles[0].Why != want {
 				t.Errorf("%s: %q, want %q", sig, s.Roles[0].Why, want)
 			}
 		}
-	}
-}
-
-func TestTheRolesOfAShadow(t *testing.T) {
-	rank := offer{eviction.NodeFsAvailable, eviction.CanRank}
-	mine := serving("mine", rank, offer{eviction.MemoryAvailable, eviction.CanObserve})
-	mine.Shadow = true
-	r := registry.New([]registry.Plugin{mine, serving("disk", rank), serving("rival", rank)}, registry.Assignment{eviction.NodeFsAvailable: {"rank": "mine"}})
-	if why := WithoutEffect(r); len(why) != 1 || why[0].Because != "it is a shadow" {
-		t.Errorf("ineffective: %+v, want the assignment to a shadow", why)
-	}
-	var found []string
-	for _, s := range Of(r, "mine", Layouts{Now: eviction.LayoutShared}) {
-		for _, role := range s.Roles {
-			found = append(found, string(s.Signal)+" "+role.Capability+" "+role.Role)
-		}
-	}
-	if got := strings.Join(found, ", "); !strings.Contains(got, "nodefs.available rank shadow") || !strings.Contains(got, "memory.available observe none") {
-		t.Errorf("roles: %s", got)
 	}
 }
 

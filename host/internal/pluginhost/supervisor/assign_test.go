@@ -51,7 +51,7 @@ func TestAnAssignmentSettlesWhoIsInCharge(t *testing.T) {
 	if got := rankers(h.Pin()); got != "[rival-b rival-a memory]" {
 		t.Errorf("rankers %s, want the assigned one first", got)
 	}
-	roles("shadowed: assigned", "shadowed: assigned", "in charge: assigned")
+	roles("fallback: assigned", "fallback: assigned", "in charge: assigned")
 
 	h.Reassign(ranks("memory"))
 	if got := rankers(h.Pin()); got != "[memory rival-a rival-b]" {
@@ -63,7 +63,7 @@ func TestAnAssignmentSettlesWhoIsInCharge(t *testing.T) {
 	if got := rankers(h.Pin()); got != "[rival-a rival-b memory]" {
 		t.Errorf("rankers %s, want the first by name in charge", got)
 	}
-	roles("shadowed: first by name", "in charge: first by name", "shadowed: first by name")
+	roles("fallback: first by name", "in charge: first by name", "fallback: first by name")
 }
 
 func TestAnAssignmentToAnAbsentPlugin(t *testing.T) {
@@ -74,11 +74,11 @@ func TestAnAssignmentToAnAbsentPlugin(t *testing.T) {
 		t.Errorf("rankers %s, want them as if nothing were assigned", got)
 	}
 	want(t, h.log.String(), `"msg":"assignment to a plugin has no effect","signal":"memory.available","capability":"rank","plugin":"rival-c","because":"it is not there"`)
-	if got := role(h.plugin("memory")); got != "shadowed: first by name; assigned to rival-c, which is not there" {
+	if got := role(h.plugin("memory")); got != "fallback: first by name; assigned to rival-c, which is not there" {
 		t.Errorf("memory is %s", got)
 	}
 	h.Reassign(ranks("good"))
-	if got := role(h.plugin("memory")); got != "shadowed: first by name; assigned to good, which does not offer it" {
+	if got := role(h.plugin("memory")); got != "fallback: first by name; assigned to good, which does not offer it" {
 		t.Errorf("memory is %s", got)
 	}
 	h.Reassign(ranks("rival-c"))

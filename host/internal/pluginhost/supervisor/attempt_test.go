@@ -212,14 +212,6 @@ func TestTwoDefinitionsOfASignal(t *testing.T) {
 	w.want("b", "is not replaced by one that does not", func(s Status) bool {
 		return s.PID == before.PID && s.Generation == before.Generation && s.Replacement != nil && s.Replacement.State == Refused
 	})
-	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, map[string]Settings{"b": {Shadow: true}}); err != nil {
-		t.Fatal(err)
-	}
-	w.want("b", "is replaced as a shadow, which may define what it likes", func(s Status) bool { return runs(s) && s.Generation > before.Generation })
-	if err := w.Reconfigure(t.Context(), eviction.NodeFacts{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.want("b", "has to go when it is none any more", refused)
 	if s := w.plugin("a"); !runs(s) || s.Restarts > 0 {
 		t.Errorf("a: %+v, want it left alone", s)
 	}

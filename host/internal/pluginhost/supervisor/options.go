@@ -56,8 +56,6 @@ type Settings struct {
 	Expected bool
 	// Disabled keeps the plugin from being started.
 	Disabled bool
-	// Shadow makes the plugin rank without effect beside the plugin in charge, and nothing else.
-	Shadow bool
 	// SHA256 is the required hash of its file in hexadecimal digits; "" for any.
 	SHA256 string
 	// RequirePin refuses a plugin without SHA256, unless it is built-in.

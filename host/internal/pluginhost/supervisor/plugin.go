@@ -172,7 +172,7 @@ func (p *plugin) wake() {
 
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
-		Name: p.Name, State: string(p.State), Shadow: by.Shadow, Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
+		Name: p.Name, State: string(p.State), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
 		FirstStart: p.observes == nil && (p.first || p.late > 0),
 	}
 	if p.serving != nil {
@@ -186,10 +186,6 @@ func (p *plugin) registration(by Settings) registry.Plugin {
 		r.Unassignable = "is not there"
 	case p.life == leaving || by.Disabled:
 		r.Unassignable = "is disabled"
-	}
-	if by.Shadow { // nothing is missing without it
-		r.Observes = nil
-		return r
 	}
 	if p.life != leaving && p.State != Disabled && p.State != Stopped && !p.file.Dangling {
 		r.Missing = fmt.Errorf("plugin %s does not run (%s)", p.Name, p.State)

@@ -99,11 +99,7 @@ func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Se
 		}
 		return proc
 	}
-	former := c.Settings
 	c.Node, c.Settings = node, maps.Clone(settings)
-	if slices.ContainsFunc(c.sorted(), func(p *plugin) bool { return former[p.Name].Shadow != settings[p.Name].Shadow }) {
-		c.changed = true
-	}
 	for _, p := range c.plugins {
 		if p.serving != nil && !c.Inside.has(p.Name, p.serving.file) && startPolicyFor(settings, p.Name).unpinned() {
 			c.takeOut(p, errOutdated, false) // Neither it nor any other process may serve.

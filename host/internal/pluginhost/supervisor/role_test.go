@@ -36,9 +36,7 @@ func rolesIn(status []Status, c string, of eviction.Signal) map[string]string {
 				if r.As != "" {
 					said += " as " + string(r.As)
 				}
-				if said += ": " + r.Why; r.Layouts != nil {
-					said += " [" + strings.Join(r.Layouts, " ") + "]"
-				}
+				said += ": " + r.Why
 				if offers, charge := strings.Contains(fmt.Sprint(s.Offers), c), strings.Contains(fmt.Sprint(s.InCharge), c); charge != (r.Role == roles.InCharge) || offers != (p.Name != "acme" || of == eviction.ImageFsAvailable) {
 					said += fmt.Sprintf(", offers %v, in charge of %v", s.Offers, s.InCharge)
 				}
@@ -54,63 +52,51 @@ func rolesIn(status []Status, c string, of eviction.Signal) map[string]string {
 func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 	t.Parallel()
 	const node, image, container = eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable
-	all := eviction.Layouts()
 	for name, c := range map[string]struct {
-		assign   registry.Assignment
-		of       eviction.Signal
-		does     string // "rank" if empty
-		now      eviction.Layout
-		possible []eviction.Layout
-		want     map[string]string
+		assign registry.Assignment
+		of     eviction.Signal
+		does   string // "rank" if empty
+		now    eviction.Layout
+		want   map[string]string
 	}{
 		"writable layers with the images": {of: container, now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem",
 		}},
 		"their figure, too": {of: container, does: "observe", now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem",
 		}},
 		"writable layers with the kubelet's": {of: container, now: eviction.LayoutContainerFs, want: map[string]string{
 			"disk": "in charge: only provider",
 		}},
 		"all on one": {of: node, now: eviction.LayoutShared, want: map[string]string{
 			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem",
+			"disk": "fallback: custom before built-in; asked for imagefs.available, the same filesystem",
 		}},
 		"but the figure of the kubelet's": {of: node, does: "observe", now: eviction.LayoutShared, want: map[string]string{
 			"disk": "in charge: only provider",
 		}},
-		"other layouts may come": {of: container, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
-			"acme": "in charge as imagefs.available: custom before built-in; asked for imagefs.available, the same filesystem [shared imagefs]",
-			"disk": "shadowed: custom before built-in; asked for imagefs.available, the same filesystem [containerfs]",
+		"layout not known": {of: container, want: map[string]string{
+			"disk": "in charge: only provider",
 		}},
-		"layout not known": {of: container, possible: all, want: map[string]string{
-			"acme": "none: the layout is not known [shared imagefs]",
-			"disk": "in charge: only provider [containerfs]",
+		"another filesystem": {of: node, now: eviction.LayoutImageFs, want: map[string]string{
+			"disk": "in charge: only provider",
 		}},
-		"layout not known, and only one is possible": {of: container, possible: all[1:2], want: map[string]string{
-			"acme": "none: the layout is not known [imagefs]",
-			"disk": "in charge: only provider []",
-		}},
-		"another layout than that of now": {of: node, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
-			"acme": "none: another filesystem with this layout [shared]",
-			"disk": "in charge: only provider [imagefs containerfs]",
-		}},
-		"the same with each layout": {of: image, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
+		"each has an offer of its own": {of: image, now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge: custom before built-in",
-			"disk": "shadowed: custom before built-in",
+			"disk": "fallback: custom before built-in",
 		}},
-		"assigned by another name": {assign: registry.Assignment{container: {"rank": "disk"}}, of: image, now: eviction.LayoutImageFs, possible: all, want: map[string]string{
-			"acme": "shadowed: assigned for containerfs.available [containerfs]",
-			"disk": "in charge: assigned for containerfs.available [shared imagefs]",
+		"assigned by another name": {assign: registry.Assignment{container: {"rank": "disk"}}, of: image, now: eviction.LayoutImageFs, want: map[string]string{
+			"acme": "fallback: assigned for containerfs.available",
+			"disk": "in charge: assigned for containerfs.available",
 		}},
 		"assigned by another name to nobody": {assign: registry.Assignment{container: {"rank": "zeta"}}, of: image, now: eviction.LayoutImageFs, want: map[string]string{
 			"acme": "in charge: custom before built-in; containerfs.available is assigned to zeta, which is not there",
-			"disk": "shadowed: custom before built-in; containerfs.available is assigned to zeta, which is not there",
+			"disk": "fallback: custom before built-in; containerfs.available is assigned to zeta, which is not there",
 		}},
 		"assigned to two": {assign: registry.Assignment{node: {"rank": "disk"}, image: {"rank": "acme"}}, of: image, now: eviction.LayoutShared, want: map[string]string{
-			"acme": "shadowed: assigned for nodefs.available; assigned to acme, which counts less",
+			"acme": "fallback: assigned for nodefs.available; assigned to acme, which counts less",
 			"disk": "in charge: assigned for nodefs.available; assigned to acme, which counts less",
 		}},
 	} {
@@ -121,7 +107,7 @@ func TestWhoIsInChargeIsShownByTheLayout(t *testing.T) {
 			if c.does != "" {
 				does = c.does
 			}
-			if diff := cmp.Diff(c.want, rolesIn(h.StatusIn(c.now, c.possible...), does, c.of)); diff != "" {
+			if diff := cmp.Diff(c.want, rolesIn(h.StatusIn(c.now), does, c.of)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -138,11 +124,11 @@ func TestAPluginThatIsDownIsOutForTheWholeFilesystem(t *testing.T) {
 	}
 	eventually(t, "it is disabled", func() bool { return h.plugin("acme").State == Disabled })
 	want := map[string]string{"acme": "out: disabled", "disk": "in charge: only provider"}
-	if diff := cmp.Diff(want, rolesIn(h.StatusIn(eviction.LayoutImageFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
+	if diff := cmp.Diff(want, rolesIn(h.StatusIn(eviction.LayoutImageFs), "rank", eviction.ContainerFsAvailable)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want = map[string]string{"disk": "in charge: only provider"}
-	if diff := cmp.Diff(want, rolesIn(h.StatusIn(eviction.LayoutContainerFs, eviction.Layouts()...), "rank", eviction.ContainerFsAvailable)); diff != "" {
+	if diff := cmp.Diff(want, rolesIn(h.StatusIn(eviction.LayoutContainerFs), "rank", eviction.ContainerFsAvailable)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -87,13 +87,12 @@ type snapshot struct {
 // the filesystems.
 func (s *Supervisor) Status() []Status { return s.StatusIn(0) }
 
-// StatusIn returns Status with the roles for the present layout of the filesystems, 0 if unknown,
-// and for the possible ones.
-func (s *Supervisor) StatusIn(now eviction.Layout, possible ...eviction.Layout) []Status {
-	shown, in := s.shown.Load(), roles.Layouts{Now: now, Possible: possible}
+// StatusIn returns Status with the roles for the present layout of the filesystems, 0 if unknown.
+func (s *Supervisor) StatusIn(layout eviction.Layout) []Status {
+	shown := s.shown.Load()
 	all := slices.Clone(shown.plugins)
 	for n := range all {
-		all[n].Signals = roles.Of(shown.registry, all[n].Name, in)
+		all[n].Signals = roles.Of(shown.registry, all[n].Name, layout)
 		all[n].Log = shown.logs[n].Last(launch.KeptLines)
 	}
 	return all

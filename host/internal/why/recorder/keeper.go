@@ -186,7 +186,6 @@ func (k *Keeper) passed(p *loop.Conclusion) {
 			k.put(func() error { return k.Store.Append(r) })
 		}
 	}
-	k.enterOpinions(p)
 	k.follow(p)
 }
 

@@ -157,31 +157,6 @@ func TestAnEvictionIsRecordedWithAllThatItWasMadeFrom(t *testing.T) {
 	}
 }
 
-// What shadows say may come before or after what followed, and of a dry run alone.
-func TestWhatShadowsSayStandsBesideWhatFollowed(t *testing.T) {
-	says := []decision.Opinion{{Plugin: "mine", First: "shop/web", Place: 2}}
-	now := time.Now()
-	decided := evicted(now)
-	said := loop.Conclusion{Opinions: says, OpinionsOf: "r1", Victims: decided.Victims}
-	over := loop.Conclusion{} // the victim is no longer shown
-	for name, passes := range map[string][]loop.Conclusion{"before": {decided, said, over}, "after": {decided, over, said}} {
-		var m memory
-		run(t, &m, passes...)
-		var all *decision.Outcome
-		for _, o := range m.outcomes {
-			all = o.With(all)
-		}
-		if all == nil || all.ID != "r1" || all.State == "" || len(all.Shadows) != 1 || all.Shadows[0].Place != 2 {
-			t.Errorf("%s: %+v", name, all)
-		}
-	}
-	decided.Evicted[0].DryRun = true
-	var m memory
-	if run(t, &m, decided, said); len(m.outcomes) != 1 || m.outcomes[0].Shadows[0] != says[0] {
-		t.Errorf("in a dry run: %+v", m.outcomes)
-	}
-}
-
 // The pass that finishes a kill of a former evictd was recorded as what had led to it.
 func TestAResumedKillIsRecordedWithoutWhatThisEvictdSaw(t *testing.T) {
 	p := evicted(time.Now())

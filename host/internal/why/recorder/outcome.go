@@ -62,18 +62,6 @@ func (k *Keeper) putAfter(o *open) {
 	}
 }
 
-// enterOpinions adds opinions of shadows to the open outcome, or writes them alone.
-func (k *Keeper) enterOpinions(p *loop.Conclusion) {
-	if len(p.Opinions) == 0 {
-		return
-	}
-	if at := slices.IndexFunc(k.open, func(o *open) bool { return o.ID == p.OpinionsOf && !o.written }); at >= 0 {
-		k.open[at].Shadows = p.Opinions
-		return
-	}
-	k.putOutcome(decision.Outcome{ID: p.OpinionsOf, Shadows: p.Opinions})
-}
-
 // next updates the outcome from the victim's state, and reports whether it is complete.
 func (o *open) next(v *victim.Victim, now time.Time) (over bool) {
 	o.State, o.Err = v.State, v.Err

@@ -166,29 +166,6 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func TestOpinionsOfShadowsAreExplained(t *testing.T) {
-	r := softEviction()
-	for _, c := range []struct {
-		o    decision.Opinion
-		want string
-	}{
-		{decision.Opinion{Plugin: "mine", Version: "2", First: "shop/report", Place: 1}, "mine 2 would have had the same pod go"},
-		{decision.Opinion{Plugin: "mine", First: "shop/web", Place: 2}, "mine would have had shop/web go, and this one as number 2"},
-		{decision.Opinion{Plugin: "mine", First: "shop/web"}, "mine would have had shop/web go, and left this one out"},
-		{decision.Opinion{Plugin: "mine"}, "mine would have evicted no pod"},
-		{decision.Opinion{Plugin: "mine", Err: "timeout"}, "mine had no answer: timeout"},
-	} {
-		r.Outcome.Shadows = []decision.Opinion{c.o}
-		if text := string(Text(r)); !strings.Contains(text, "  shadows       "+c.want+"\n") {
-			t.Errorf("%q is not told in\n%s", c.want, text)
-		}
-	}
-	r.Outcome = &decision.Outcome{ID: "r1", Shadows: []decision.Opinion{{Plugin: "mine", Place: 1}}}
-	if text := string(Text(r)); strings.Contains(text, "what followed") || !strings.Contains(text, "mine would have had the same pod go") {
-		t.Errorf("of a dry run:\n%s", text)
-	}
-}
-
 func TestTheNextVictimIsReported(t *testing.T) {
 	r := softEviction()
 	r.Kind, r.Victim, r.Outcome, r.Trigger, r.Causes = decision.KindRanking, nil, nil, "", ""

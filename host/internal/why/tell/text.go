@@ -300,11 +300,7 @@ func (w *text) whatIf(f whatif.Change) string {
 
 func (w *text) followed() {
 	o := w.r.Outcome
-	if o == nil {
-		return
-	}
-	defer w.shadows(o.Shadows)
-	if o.State == "" { // except for the dry run
+	if o == nil || o.State == "" {
 		return
 	}
 	killed := "killed after"
@@ -332,24 +328,6 @@ func (w *text) followed() {
 		parts = append(parts, released)
 	}
 	w.line("what followed", "%s", cmp.Or(strings.Join(parts, ", "), o.State))
-}
-
-func (w *text) shadows(opinions []decision.Opinion) {
-	for _, o := range opinions {
-		name := strings.TrimSpace(o.Plugin + " " + o.Version)
-		switch {
-		case o.Err != "":
-			w.line("shadows", "%s had no answer: %s", name, o.Err)
-		case o.Place == 1:
-			w.line("shadows", "%s would have had the same pod go", name)
-		case o.First == "":
-			w.line("shadows", "%s would have evicted no pod", name)
-		case o.Place == 0:
-			w.line("shadows", "%s would have had %s go, and left this one out", name, o.First)
-		default:
-			w.line("shadows", "%s would have had %s go, and this one as number %d", name, o.First, o.Place)
-		}
-	}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }

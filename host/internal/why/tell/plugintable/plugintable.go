@@ -4,13 +4,11 @@ package plugintable
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/pluginhost/roles"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
@@ -27,7 +25,6 @@ type Status struct {
 	} `json:"thresholds"`
 	Layout         string   `json:"layout"`
 	AssignProblems []string `json:"assignProblems"`
-	Shadows        []loop.ShadowStatus
 }
 
 // Text returns tables of the plugins, of the plugin in charge of each capability and of the steps
@@ -42,16 +39,7 @@ func Text(t *Status) ([]byte, error) {
 	if len(parts) > 0 {
 		out = slices.Concat(out, []byte("\n"), tell.Table(signalRows(parts)))
 	}
-	return slices.Concat(out, reclaimTable(parts), shadowTable(t.Shadows), layoutLines(t, parts)), nil
-}
-
-// shadowTable shows how often shadows would have evicted the same pod.
-func shadowTable(shadows []loop.ShadowStatus) []byte {
-	rows := make([][]string, 0, len(shadows))
-	for _, s := range shadows {
-		rows = append(rows, []string{s.Plugin, string(s.Signal), fmt.Sprint(s.Agreed), fmt.Sprint(s.Differed), fmt.Sprint(s.Failed)})
-	}
-	return tell.FurtherTable([]string{"SHADOW", "SIGNAL", "AGREED", "DIFFERED", "FAILED"}, rows)
+	return slices.Concat(out, reclaimTable(parts), layoutLines(t, parts)), nil
 }
 
 // pluginTable has a line for each plugin and signal; facts about the plugin are in its first line.
@@ -124,8 +112,6 @@ type part struct {
 	capability    string
 	inCharge, why string
 	others        []string
-	// otherwise names the plugins in charge in layouts other than the present one, if different.
-	otherwise []string
 	// steps lists the steps of reclaim in their order.
 	steps []roles.Step
 }
@@ -150,7 +136,7 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	for _, p := range plugins {
 		for _, s := range p.Signals {
 			for _, r := range s.Roles {
-				find(s.Signal, r.Capability).add(p, r, t.Layout)
+				find(s.Signal, r.Capability).add(p, r)
 			}
 		}
 	}
@@ -161,28 +147,23 @@ func partsOf(plugins []supervisor.Status, t *Status) []*part {
 	return parts
 }
 
-func (p *part) add(plugin supervisor.Status, r roles.Role, layout string) {
+func (p *part) add(plugin supervisor.Status, r roles.Role) {
 	if r.Role == roles.InCharge {
 		p.inCharge, p.why, p.steps = plugin.Name, r.Why, r.Steps
 		return
 	}
-	switch r.Role {
-	case roles.StandsBy, roles.Shadow:
-		p.others = append(p.others, plugin.Name+" ("+r.Role+")")
-	case roles.None:
-	default:
-		p.others = append(p.others, plugin.Name+" ("+string(plugin.State)+")")
+	as := r.Role
+	if r.Role == roles.Out {
+		as = string(plugin.State)
 	}
-	if p.inCharge == "" && len(p.others) > 0 {
+	p.others = append(p.others, plugin.Name+" ("+as+")")
+	if p.inCharge == "" {
 		p.why = "no plugin that offers it serves"
-	}
-	if layouts := slices.DeleteFunc(slices.Clone(r.Layouts), func(l string) bool { return l == layout }); len(layouts) > 0 {
-		p.otherwise = append(p.otherwise, plugin.Name+" ("+strings.Join(layouts, ", ")+")")
 	}
 }
 
 func signalRows(parts []*part) [][]string {
-	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS", "WITH OTHER LAYOUTS"}}
+	rows := [][]string{{"SIGNAL", "CAPABILITY", "IN CHARGE", "WHY", "OTHERS"}}
 	var former eviction.Signal
 	for _, p := range parts {
 		signal := string(p.signal)
@@ -190,12 +171,7 @@ func signalRows(parts []*part) [][]string {
 			signal = tell.Same
 		}
 		former = p.signal
-		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", "), strings.Join(p.otherwise, ", ")})
-	}
-	if !slices.ContainsFunc(parts, func(p *part) bool { return len(p.otherwise) > 0 }) {
-		for i, row := range rows {
-			rows[i] = row[:len(row)-1]
-		}
+		rows = append(rows, []string{signal, p.capability, p.inCharge, p.why, strings.Join(p.others, ", ")})
 	}
 	return rows
 }
