@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -51,12 +52,21 @@ type Decision struct {
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
 	Time    time.Time `json:"time"`
-	Node    string    `json:"node"`
+	DryRun  bool      `json:"dryRun,omitempty"`
+	Victim  *Victim   `json:"victim,omitempty"`
+	// Reason is why no pod is evicted, in words.
+	Reason string `json:"reason,omitempty"`
+	// Outcome holds the kill and its relief, as far as known.
+	Outcome *Outcome `json:"outcome,omitempty"`
+	// Thresholds holds all in force, in the order of the configuration. The fields so far are in
+	// every Head, so that DecodeHead needs no others.
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	Node string `json:"node"`
 	// Evictd is the version of evictd, Config identifies its configuration: equal for equal
 	// configurations.
 	Evictd string `json:"evictd"`
 	Config string `json:"config,omitempty"`
-	DryRun bool   `json:"dryRun,omitempty"`
 	// Trigger is why the pass ran, Causes lists the causes of its wakes.
 	Trigger string `json:"trigger"`
 	Causes  string `json:"causes,omitempty"`
@@ -66,9 +76,7 @@ type Decision struct {
 	RankVeto string `json:"rankVeto"`
 	Layout   string `json:"layout,omitempty"`
 	// Now is the time on the clock of the thresholds' timers.
-	Now time.Time `json:"now"`
-	// Thresholds holds all in force, in the order of the configuration.
-	Thresholds   []Threshold   `json:"thresholds,omitempty"`
+	Now          time.Time     `json:"now"`
 	Observations []Observation `json:"observations,omitempty"`
 	// Inputs holds those that were not new.
 	Inputs  []Input   `json:"inputs,omitempty"`
@@ -81,16 +89,11 @@ type Decision struct {
 	Order      []int       `json:"order,omitempty"`
 	// Protected lists the pods that may not be evicted at all.
 	Protected []Protected `json:"protected,omitempty"`
-	Victim    *Victim     `json:"victim,omitempty"`
-	// Reason is why no pod is evicted, in words.
-	Reason   string   `json:"reason,omitempty"`
-	Timeline Timeline `json:"timeline"`
+	Timeline  Timeline    `json:"timeline"`
 	// Signals covers the last minutes before the decision.
 	Signals []Series `json:"signals,omitempty"`
 	// Growth lists the pods that use more of the signal than before, nil if unknown.
 	Growth *Growth `json:"growth,omitempty"`
-	// Outcome holds the kill and its relief, as far as known, stored separately.
-	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
 // An Input is an input of the decision that was not new, such as a list of the container runtime.
@@ -281,7 +284,7 @@ type Head struct {
 	UID    string    `json:"uid,omitempty"`
 	DryRun bool      `json:"dryRun,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// Outcome is set for a stored outcome, which has only the ID besides.
+	// Outcome has no samples.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -294,7 +297,39 @@ func (d *Decision) Head() Head {
 	if v := d.Victim; v != nil {
 		h.Pod, h.UID, h.Signal = v.Pod, v.UID, v.Signal
 	}
+	if d.Outcome != nil {
+		o := *d.Outcome
+		o.After = nil // only for the picture of one record
+		h.Outcome = &o
+	}
 	return h
+}
+
+// DecodeHead returns the head of a record. It reads until the first field that is not in a head.
+func DecodeHead(r io.Reader) (Head, error) {
+	var d Decision
+	fields := map[json.Token]any{
+		"version": &d.Version, "id": &d.ID, "kind": &d.Kind, "time": &d.Time, "dryRun": &d.DryRun, "victim": &d.Victim,
+		"reason": &d.Reason, "outcome": &d.Outcome, "thresholds": &d.Thresholds,
+	}
+	text := json.NewDecoder(r)
+	_, err := text.Token() // the brace
+	for err == nil {
+		var name json.Token
+		name, err = text.Token() // nil with an error
+		field, ok := fields[name]
+		if !ok {
+			break
+		}
+		err = text.Decode(field)
+	}
+	if err == nil && (d.Version != Version || d.ID == "") {
+		err = fmt.Errorf("version %d, id %q", d.Version, d.ID)
+	}
+	if err != nil {
+		return Head{}, fmt.Errorf("no record of a decision: %w", err)
+	}
+	return d.Head(), nil
 }
 
 // Named reports whether what is the id of the record, or the uid, namespace/name or name of its
