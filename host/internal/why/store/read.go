@@ -1,108 +1,116 @@
 package store
 
 import (
-	"bytes"
-	"encoding/json"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Entry is a stored record. It can be read only during the call by Each.
-type Entry struct {
-	decision.Head
-
-	file *os.File
-	at   member
+// open opens a record, which it does not if path is a link.
+func open(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
 
-// Decision unpacks and decodes the record.
-func (e *Entry) Decision() (*decision.Decision, error) {
-	data, err := document(e.file, e.at)
+// read returns the record in a file.
+func read(path string) (*decision.Decision, error) {
+	f, err := open(path)
 	if err != nil {
-		return nil, fmt.Errorf("record %s: %w", e.ID, err)
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	data, err := input.Gunzip(io.LimitReader(f, maxFile), maxDocument)
+	if err != nil {
+		return nil, err
 	}
 	return decision.Decode(data)
 }
 
-// each is like Each, but includes outcomes, which come after their records.
-func each(dir string, matters func(text []byte) bool, use func(*Entry) error) error {
-	names, passedOver, err := segmentNames(dir)
+// readHead returns the head of the record in a file. It unpacks only the beginning.
+func readHead(path string) (h decision.Head, err error) {
+	f, err := open(path)
 	if err != nil {
-		return err
+		return h, err
 	}
-	damaged := []error{passedOver}
+	defer f.Close() //nolint:errcheck // only read
+	z, err := gzip.NewReader(io.LimitReader(f, maxFile))
+	if err != nil {
+		return h, err
+	}
+	return decision.DecodeHead(io.LimitReader(z, maxDocument))
+}
+
+// each calls use with the path of each record whose name f selects, the oldest first. A file that
+// disappears is skipped. The error reports unreadable ones.
+func each(dir string, f *Filter, use func(path string) error) error {
+	await(dir, f.What)
+	names, err := fileNames(dir)
+	damaged := []error{err}
+	now := time.Now()
 	for _, name := range names {
-		stop, err := eachIn(name, matters, use)
-		if stop != nil {
-			return stop
+		if h, ok := parse(name); !ok || !f.takesName(&h, now) {
+			continue
 		}
-		damaged = append(damaged, err)
+		path := filepath.Join(dir, name)
+		if err := use(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			damaged = append(damaged, fmt.Errorf("%s: %w", path, err))
+		}
 	}
 	return errors.Join(damaged...)
 }
 
-func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error) (stop, damaged error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) { // pruned meanwhile
-			err = nil
+// Each calls use with each record that f selects, the oldest first. The error reports unreadable
+// ones.
+func Each(dir string, f Filter, use func(*decision.Decision)) error {
+	return each(dir, &f, func(path string) error {
+		d, err := read(path)
+		if err != nil {
+			return err
 		}
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	at, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	end, err := members(f, at.Size(), matters, func(m member) error {
-		stop = use(&Entry{Head: m.head, file: f, at: m})
-		return stop
-	})
-	if stop != nil || err == nil || errors.Is(err, errTorn) {
-		return stop, nil
-	}
-	return nil, fmt.Errorf("%s: what follows byte %d %w", name, end, err)
-}
-
-// Each calls use for each record in a directory, the oldest first, until use returns an error. It
-// skips the rest of a damaged segment, and reports that at the end. It does not see a record that
-// is still being written.
-func Each(dir string, use func(*Entry) error) error {
-	return each(dir, all, func(e *Entry) error {
-		if e.Outcome != nil {
-			return nil
-		}
-		return use(e)
-	})
-}
-
-// Heads returns the heads of all records, the oldest first, with their outcomes.
-func Heads(dir string) ([]decision.Head, error) {
-	var heads []decision.Head
-	places := map[string]int{}
-	err := each(dir, all, func(e *Entry) error {
-		at, ok := places[e.ID]
-		switch {
-		case e.Outcome == nil && ok: // the stub of a resumed kill whose record exists
-		case e.Outcome == nil:
-			places[e.ID] = len(heads)
-			heads = append(heads, e.Head)
-		case ok:
-			heads[at].Outcome = e.Outcome.With(heads[at].Outcome)
-			heads[at].Outcome.After = nil // only for the picture of one record
+		if h := d.Head(); f.takes(&h, time.Now()) {
+			use(d)
 		}
 		return nil
 	})
+}
+
+// Heads is like Each, and reads only the beginning of each record.
+func Heads(dir string, f Filter) (heads []decision.Head, err error) {
+	err = each(dir, &f, func(path string) error {
+		h, err := readHead(path)
+		if err == nil && f.takes(&h, time.Now()) {
+			heads = append(heads, h)
+		}
+		return err
+	})
 	return heads, err
+}
+
+// Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the
+// oldest first. The error reports unreadable ones, the others are returned.
+func Find(dir, what string) (found []*decision.Decision, err error) {
+	if what == "" {
+		return nil, nil
+	}
+	return collect(dir, Filter{What: what, All: true})
+}
+
+func collect(dir string, f Filter) (found []*decision.Decision, err error) {
+	err = Each(dir, f, func(d *decision.Decision) { found = append(found, d) })
+	return found, err
 }
 
 const (
@@ -112,18 +120,16 @@ const (
 	lookEvery     = 100 * time.Millisecond
 )
 
-// Await returns when the record with an id can be found, or will not be. For another text it returns
+// await returns when the record with an id can be found, or will not be. For another text it returns
 // at once.
-func Await(dir, id string) {
+func await(dir, id string) {
 	end := time.Now().Add(min(writtenWithin, time.Until(decision.IDTime(id).Add(writtenWithin))))
-	for there := false; !there && time.Now().Before(end); {
-		_ = Each(dir, func(e *Entry) error { // an error is the reader's
-			there = there || e.ID == id
-			return nil
-		})
-		if !there {
-			<-time.After(lookEvery)
+	for time.Now().Before(end) {
+		names, _ := fileNames(dir) // an error is the reader's
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, id+"_") }) {
+			return
 		}
+		<-time.After(lookEvery)
 	}
 }
 
@@ -134,54 +140,8 @@ const fallsSince = 7 * 24 * time.Hour
 // unreadable records: evictd evictions reports them.
 func Falls(stateDir string) map[eviction.Signal]int64 {
 	most := int64(0)
-	_ = Each(config.RecordsDir(stateDir), func(e *Entry) error {
-		if r, err := e.Decision(); err == nil && time.Since(e.Time) < fallsSince {
-			most = max(most, r.Fall(eviction.MemoryAvailable))
-		}
-		return nil
+	_ = Each(config.RecordsDir(stateDir), Filter{Since: fallsSince, All: true}, func(d *decision.Decision) {
+		most = max(most, d.Fall(eviction.MemoryAvailable))
 	})
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
-}
-
-// Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the
-// oldest first. The error reports unreadable ones, the others are returned.
-func Find(dir, what string) ([]*decision.Decision, error) {
-	text, err := json.Marshal(what)
-	if err != nil || what == "" {
-		return nil, err
-	}
-	Await(dir, what)
-	return find(dir, text[1:len(text)-1], func(h *decision.Head) bool { return h.Named(what) })
-}
-
-func all([]byte) bool { return true }
-
-// find is like Find, for records whose heads contain a text and that takes selects.
-func find(dir string, text []byte, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
-	var found []*decision.Decision
-	outcomes := map[string]*decision.Outcome{}
-	var damaged []error
-	matters := func(head []byte) bool {
-		return bytes.Contains(head, text) || slices.ContainsFunc(found, func(d *decision.Decision) bool { return bytes.Contains(head, []byte(d.ID)) })
-	}
-	err := each(dir, matters, func(e *Entry) error {
-		if e.Outcome != nil {
-			outcomes[e.ID] = e.Outcome.With(outcomes[e.ID])
-			return nil
-		}
-		if !takes(&e.Head) || slices.ContainsFunc(found, func(r *decision.Decision) bool { return r.ID == e.ID }) {
-			return nil
-		}
-		r, err := e.Decision()
-		if err != nil {
-			damaged = append(damaged, err)
-			return nil
-		}
-		found = append(found, r)
-		return nil
-	})
-	for _, r := range found {
-		r.Outcome = outcomes[r.ID]
-	}
-	return found, errors.Join(append(damaged, err)...)
 }
