@@ -31,6 +31,8 @@ const (
 	// maxFile and maxDocument bound a record in bytes, in the file and unpacked.
 	maxFile     = 4 << 20
 	maxDocument = 64 << 20
+	// headSize is the usual size of a head in bytes, which a reader can unpack without the rest.
+	headSize = 2 << 10
 	// block is the usual unit of disk space in bytes.
 	block = 4096
 )
@@ -135,11 +137,17 @@ func (s *Store) AppendOutcome(o *decision.Outcome) error {
 
 // put writes a file aside and renames it, so that readers see the former content or the new one.
 func (s *Store) put(name string, r *decision.Decision) error {
-	var data bytes.Buffer
-	z := gzip.NewWriter(&data)
-	if err := errors.Join(json.NewEncoder(z).Encode(r), z.Close()); err != nil {
+	text, err := json.Marshal(r)
+	if err != nil {
 		return fmt.Errorf("record %s: %w", r.ID, err)
 	}
+	var data bytes.Buffer // whose writes do not fail
+	z := gzip.NewWriter(&data)
+	begin := min(headSize, len(text))
+	_, _ = z.Write(text[:begin])
+	_ = z.Flush()
+	_, _ = z.Write(append(text[begin:], '\n'))
+	_ = z.Close()
 	if data.Len() > maxFile {
 		return fmt.Errorf("record %s: has %d bytes, want at most %d", r.ID, data.Len(), maxFile)
 	}
@@ -153,7 +161,7 @@ func (s *Store) put(name string, r *decision.Decision) error {
 		}
 	}
 	aside := filepath.Join(s.Dir, asideName)
-	err := s.create(aside, data.Bytes())
+	err = s.create(aside, data.Bytes())
 	if err == nil {
 		err = s.rename(aside, filepath.Join(s.Dir, name))
 	}

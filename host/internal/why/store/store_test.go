@@ -401,12 +401,12 @@ func TestAResumedKillKeepsItsRecord(t *testing.T) {
 // While records are written, changed and removed, others read whole ones.
 func TestReadersSeeWholeRecords(t *testing.T) {
 	dir := t.TempDir()
-	s := New(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
+	s := New(Options{Dir: dir, MaxBytes: 32 << 10, MaxAge: time.Hour})
 	defer s.Close()
 	written := make(chan error, 1)
 	go func() {
 		var err error
-		for i := 0; i < 200 && err == nil; i++ {
+		for i := 0; i < 30 && err == nil; i++ {
 			id := fmt.Sprintf("r%03d", i)
 			err = errors.Join(s.Append(record(id)), s.AppendOutcome(&decision.Outcome{ID: id, State: "finished"}))
 		}
