@@ -20,7 +20,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// open opens a record, which it does not if path is a link.
+// open opens a record for reading. It follows no link.
 func open(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
