@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -58,10 +57,9 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 	// Outcome holds the kill and its relief, as far as known.
 	Outcome *Outcome `json:"outcome,omitempty"`
-	// Thresholds holds all in force, in the order of the configuration. The fields so far are in
-	// every Head, so that DecodeHead needs no others.
+	// Thresholds holds all in force, in the order of the configuration.
 	Thresholds []Threshold `json:"thresholds,omitempty"`
-
+	// Node follows all that a Head has, so that a list is made from the beginning of a record.
 	Node string `json:"node"`
 	// Evictd is the version of evictd, Config identifies its configuration: equal for equal
 	// configurations.
@@ -284,7 +282,7 @@ type Head struct {
 	UID    string    `json:"uid,omitempty"`
 	DryRun bool      `json:"dryRun,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// Outcome has no samples.
+	// Outcome is set by package store, without samples.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
@@ -297,39 +295,7 @@ func (d *Decision) Head() Head {
 	if v := d.Victim; v != nil {
 		h.Pod, h.UID, h.Signal = v.Pod, v.UID, v.Signal
 	}
-	if d.Outcome != nil {
-		o := *d.Outcome
-		o.After = nil // only for the picture of one record
-		h.Outcome = &o
-	}
 	return h
-}
-
-// DecodeHead returns the head of a record. It reads until the first field that is not in a head.
-func DecodeHead(r io.Reader) (Head, error) {
-	var d Decision
-	fields := map[json.Token]any{
-		"version": &d.Version, "id": &d.ID, "kind": &d.Kind, "time": &d.Time, "dryRun": &d.DryRun, "victim": &d.Victim,
-		"reason": &d.Reason, "outcome": &d.Outcome, "thresholds": &d.Thresholds,
-	}
-	text := json.NewDecoder(r)
-	_, err := text.Token() // the brace
-	for err == nil {
-		var name json.Token
-		name, err = text.Token() // nil with an error
-		field, ok := fields[name]
-		if !ok {
-			break
-		}
-		err = text.Decode(field)
-	}
-	if err == nil && (d.Version != Version || d.ID == "") {
-		err = fmt.Errorf("version %d, id %q", d.Version, d.ID)
-	}
-	if err != nil {
-		return Head{}, fmt.Errorf("no record of a decision: %w", err)
-	}
-	return d.Head(), nil
 }
 
 // Named reports whether what is the id of the record, or the uid, namespace/name or name of its

@@ -7,7 +7,6 @@ package input
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -63,19 +62,6 @@ func ReadFileSoon(path string, maxBytes int64) ([]byte, error) {
 	late := make(chan struct{})
 	defer time.AfterFunc(readTimeout, func() { close(late) }).Stop()
 	return hang.Do(late, func() ([]byte, error) { return ReadFile(path, maxBytes) }, nil)
-}
-
-// Gunzip returns what packed unpacks to, if it has at most maxBytes.
-func Gunzip(packed io.Reader, maxBytes int64) ([]byte, error) {
-	r, err := gzip.NewReader(packed)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
-	if err == nil && int64(len(data)) > maxBytes {
-		err = fmt.Errorf("expands to more than %d MiB", maxBytes>>20)
-	}
-	return data, err
 }
 
 // FilesSoon lists the files below dir that end in ext, in the order of filepath.WalkDir. It refuses

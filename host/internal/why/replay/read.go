@@ -2,8 +2,10 @@ package replay
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -55,10 +57,18 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w, want a trace or a scenario", path, err)
 	}
-	if strings.HasSuffix(path, ".gz") {
-		if data, err = input.Gunzip(bytes.NewReader(data), maxFileBytes); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	if !strings.HasSuffix(path, ".gz") {
+		return data, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if data, err = io.ReadAll(io.LimitReader(r, maxFileBytes+1)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(data) > maxFileBytes {
+		return nil, fmt.Errorf("%s: expands to more than %d MiB, want a trace or a scenario", path, maxFileBytes>>20)
 	}
 	return data, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -16,99 +17,84 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// open opens a record for reading. It follows no link.
-func open(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-}
-
-// read returns the record in a file.
-func read(path string) (*decision.Decision, error) {
-	f, err := open(path)
+// unpack returns up to most bytes of the document in a file. It follows no link.
+func unpack(path string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	data, err := input.Gunzip(io.LimitReader(f, maxFile), maxDocument)
+	return gunzip(io.LimitReader(f, maxFile), most)
+}
+
+func gunzip(r io.Reader, most int64) ([]byte, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, most))
+}
+
+// read returns the record in a file.
+func read(path string) (*decision.Decision, error) {
+	data, err := unpack(path, maxDocument) // the rest of a larger one is missing
 	if err != nil {
 		return nil, err
 	}
 	return decision.Decode(data)
 }
 
-// readHead returns the head of the record in a file. It unpacks only the beginning.
-func readHead(path string) (h decision.Head, err error) {
-	f, err := open(path)
-	if err != nil {
-		return h, err
+// readHead is like read, for what a head has. It unpacks only the beginning, if that is enough.
+func readHead(path string) (*decision.Decision, error) {
+	text, err := unpack(path, headSize)
+	end := bytes.Index(text, []byte(`,"node":`))
+	if err != nil || end < 0 {
+		return read(path)
 	}
-	defer f.Close() //nolint:errcheck // only read
-	z, err := gzip.NewReader(io.LimitReader(f, maxFile))
-	if err != nil {
-		return h, err
-	}
-	return decision.DecodeHead(io.LimitReader(z, maxDocument))
+	return decision.Decode(append(text[:end], '}'))
 }
 
-// each calls use with the path of each record whose name f selects, the oldest first. A file that
-// disappears is skipped. The error reports unreadable ones.
-func each(dir string, f *Filter, use func(path string) error) error {
+func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {
 	await(dir, f.What)
 	names, err := fileNames(dir)
-	damaged := []error{err}
-	now := time.Now()
+	damaged, now := []error{err}, time.Now()
 	for _, name := range names {
 		if h, ok := parse(name); !ok || !f.takesName(&h, now) {
 			continue
 		}
 		path := filepath.Join(dir, name)
-		if err := use(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d, err := read(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
 			damaged = append(damaged, fmt.Errorf("%s: %w", path, err))
+		case f.takes(new(d.Head()), now):
+			use(d)
 		}
 	}
 	return errors.Join(damaged...)
 }
 
-// Each calls use with each record that f selects, the oldest first. The error reports unreadable
-// ones.
-func Each(dir string, f Filter, use func(*decision.Decision)) error {
-	return each(dir, &f, func(path string) error {
-		d, err := read(path)
-		if err != nil {
-			return err
-		}
-		if h := d.Head(); f.takes(&h, time.Now()) {
-			use(d)
-		}
-		return nil
-	})
-}
+// Each calls use with each record that f selects, the oldest first. A file that disappears is
+// skipped. The error reports unreadable ones.
+func Each(dir string, f Filter, use func(*decision.Decision)) error { return each(dir, &f, read, use) }
 
-// Heads is like Each, and reads only the beginning of each record.
+// Heads returns the heads of the records that f selects.
 func Heads(dir string, f Filter) (heads []decision.Head, err error) {
-	err = each(dir, &f, func(path string) error {
-		h, err := readHead(path)
-		if err == nil && f.takes(&h, time.Now()) {
-			heads = append(heads, h)
+	err = each(dir, &f, readHead, func(d *decision.Decision) {
+		h := d.Head()
+		if h.Outcome = d.Outcome; d.Outcome != nil {
+			h.Outcome.After = nil // only for the picture of one record
 		}
-		return err
+		heads = append(heads, h)
 	})
 	return heads, err
 }
 
-// Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the
-// oldest first. The error reports unreadable ones, the others are returned.
-func Find(dir, what string) (found []*decision.Decision, err error) {
-	if what == "" {
-		return nil, nil
-	}
-	return collect(dir, Filter{What: what, All: true})
-}
-
-func collect(dir string, f Filter) (found []*decision.Decision, err error) {
+func find(dir string, f Filter) (found []*decision.Decision, err error) {
 	err = Each(dir, f, func(d *decision.Decision) { found = append(found, d) })
 	return found, err
 }

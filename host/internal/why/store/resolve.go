@@ -28,8 +28,8 @@ type Resolver struct {
 func (r *Resolver) Find(what string) (*decision.Decision, error) {
 	dir, noDir := r.Dir()
 	found, err := []*decision.Decision(nil), noDir
-	if err == nil {
-		found, err = Find(dir, what)
+	if err == nil && what != "" {
+		found, err = find(dir, Filter{What: what, All: true})
 	}
 	last := len(found) - 1
 	d, wrong := InFile(what)
@@ -59,7 +59,7 @@ func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := collect(dir, Filter{Since: age})
+	found, err := find(dir, Filter{Since: age})
 	found = slices.DeleteFunc(found, func(d *decision.Decision) bool { return d.Kind != decision.KindEviction })
 	switch {
 	case len(found) == 0:
@@ -81,7 +81,7 @@ func InFile(name string) (*decision.Decision, error) {
 	}
 	data, err := input.ReadFileSoon(name, maxDocument)
 	if err == nil && packed {
-		data, err = input.Gunzip(bytes.NewReader(data), maxDocument)
+		data, err = gunzip(bytes.NewReader(data), maxDocument)
 	}
 	if err != nil {
 		return nil, unreadError{fmt.Errorf("%s: %w, want a record of a decision", name, err)}

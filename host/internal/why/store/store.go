@@ -84,15 +84,15 @@ func (s *Store) Open() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
 	}
-	files, err := stored(s.Dir)
-	if err := errors.Join(err, remove(filepath.Join(s.Dir, asideName))); err != nil {
+	_ = os.Remove(filepath.Join(s.Dir, asideName)) // else the next write fails
+	files, err := s.stored()
+	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
-	s.lock, s.opened, s.latest, s.used = lock, time.Now(), time.Time{}, 0
+	s.lock, s.opened, s.latest = lock, time.Now(), time.Time{}
 	for _, f := range files {
-		s.used += f.used
-		if f.written.After(s.latest) {
-			s.latest = f.written
+		if f.ModTime().After(s.latest) {
+			s.latest = f.ModTime()
 		}
 	}
 	if len(files) == 0 {
@@ -166,7 +166,8 @@ func (s *Store) put(name string, r *decision.Decision) error {
 		err = s.rename(aside, filepath.Join(s.Dir, name))
 	}
 	if err != nil {
-		return errors.Join(err, remove(aside))
+		_ = os.Remove(aside)
+		return err
 	}
 	s.used += size
 	dir, err := os.Open(s.Dir)
@@ -199,7 +200,7 @@ func (s *Store) Prune() error {
 // prune removes records that are too old, and the oldest ones until size more bytes fit. It then
 // leaves some space, so that it does not examine all files for each record.
 func (s *Store) prune(size int64) error {
-	files, err := stored(s.Dir)
+	files, err := s.stored()
 	if err != nil {
 		return err
 	}
@@ -207,22 +208,18 @@ func (s *Store) prune(size int64) error {
 	if steady := s.latest.Add(time.Since(s.opened)); steady.Before(now) {
 		now = steady
 	}
-	s.used = 0
-	for _, f := range files {
-		s.used += f.used
-	}
 	limit := s.MaxBytes - size
 	if s.used > limit {
 		limit -= s.MaxBytes / 16
 	}
 	for _, f := range files {
-		if s.used <= limit && now.Sub(f.written) <= s.MaxAge {
+		if s.used <= limit && now.Sub(f.ModTime()) <= s.MaxAge {
 			continue
 		}
-		if err := remove(f.path); err != nil {
+		if err := os.Remove(filepath.Join(s.Dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		s.used -= f.used
+		s.used -= space(f)
 	}
 	return nil
 }
@@ -237,31 +234,19 @@ func (s *Store) Close() error {
 	return err
 }
 
-// A file is a stored file. Its disk space counts, not its size: a sparse file of a terabyte is no
-// reason to remove the others.
-type file struct {
-	path    string
-	used    int64
-	written time.Time
-}
-
-// stored returns all files in a directory, the oldest first, also those that are no records.
-func stored(dir string) ([]file, error) {
-	names, err := fileNames(dir)
-	files := make([]file, 0, len(names))
+// stored returns all files, the oldest first, also those that are no records, and sets used.
+func (s *Store) stored() ([]fs.FileInfo, error) {
+	names, err := fileNames(s.Dir)
+	s.used = 0
+	var files []fs.FileInfo
 	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if at, err := os.Lstat(path); err == nil { // else it was removed meanwhile
-			files = append(files, file{path, at.Sys().(*syscall.Stat_t).Blocks * 512, at.ModTime()})
+		if f, err := os.Lstat(filepath.Join(s.Dir, name)); err == nil { // else it was removed meanwhile
+			files = append(files, f)
+			s.used += space(f)
 		}
 	}
 	return files, err
 }
 
-// remove removes a file, if it exists.
-func remove(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+// space returns the disk space of a file: its size may be a terabyte, if it is sparse.
+func space(f fs.FileInfo) int64 { return f.Sys().(*syscall.Stat_t).Blocks * 512 }

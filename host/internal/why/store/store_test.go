@@ -71,7 +71,7 @@ func TestRecordsAreThereAfterARestart(t *testing.T) {
 	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2 r3" {
 		t.Errorf("after a restart: %v", got)
 	}
-	found, err := Find(dir, "uid-r1")
+	found, err := find(dir, Filter{What: "uid-r1", All: true})
 	if err != nil || len(found) != 1 || found[0].ID != "r1" || found[0].Outcome == nil || found[0].Outcome.GoneMS != 12 {
 		t.Errorf("found %+v, %v", found, err)
 	}
@@ -105,7 +105,7 @@ func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
 				}
 				time.Sleep(max(0, c.ago))
 				asked := time.Now()
-				found, err := Find(dir, id)
+				found, err := find(dir, Filter{What: id, All: true})
 				if err != nil || (len(found) == 1) != (c.written > 0) {
 					t.Errorf("%d records, %v", len(found), err)
 				}
@@ -230,13 +230,8 @@ func TestOldRecordsMakeRoom(t *testing.T) {
 		if err := s.Append(record(fmt.Sprintf("r%03d", i))); err != nil {
 			t.Fatal(err)
 		}
-		files, err := stored(dir)
-		total := int64(0)
-		for _, f := range files {
-			total += f.used
-		}
-		if total > s.MaxBytes || err != nil {
-			t.Fatalf("%d bytes are used, %v", total, err)
+		if _, err := s.stored(); s.used > s.MaxBytes || err != nil {
+			t.Fatalf("%d bytes are used, %v", s.used, err)
 		}
 	}
 	if got := ids(t, dir); len(got) < 10 || len(got) > 16 || got[len(got)-1] != "r039" {
@@ -311,7 +306,7 @@ func TestWhatIsDamagedIsReported(t *testing.T) {
 		"cut": data[:len(data)-9], "empty": nil, "bits": append(bytes.Clone(data[:30]), data[29:]...), "bomb": bomb, "later version": zipped(t, []byte(`{"version":2,"id":"second"}`)),
 	} {
 		testos.WriteFile(t, second, content, 0o600)
-		if found, err := Find(dir, "report"); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.HasPrefix(err.Error(), second+": ") || strings.Contains(err.Error(), "\n") {
+		if found, err := find(dir, Filter{What: "report", All: true}); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.HasPrefix(err.Error(), second+": ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: found %d, %v; want the two that are whole and an error that names the other", what, len(found), err)
 		}
 		if heads, _ := Heads(dir, Filter{What: "report"}); len(heads) < 2 {
@@ -368,7 +363,7 @@ func TestRecordsOfHostilePodsAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, what := range []string{d.ID, d.Victim.UID, pod} {
-			found, err := Find(dir, what)
+			found, err := find(dir, Filter{What: what, All: true})
 			if (len(found) != 1 || found[0].Victim.Pod != pod || found[0].Outcome == nil) && what != "" || err != nil {
 				t.Errorf("%q: %d records, %v", what, len(found), err)
 			}
@@ -389,7 +384,7 @@ func TestAResumedKillKeepsItsRecord(t *testing.T) {
 	if err := errors.Join(s.Append(first), s.Append(stub), s.AppendOutcome(&decision.Outcome{ID: "r1", State: "finished"}), s.AppendOutcome(&decision.Outcome{ID: "r1", After: after})); err != nil {
 		t.Fatal(err)
 	}
-	found, err := Find(dir, "r1")
+	found, err := find(dir, Filter{What: "r1", All: true})
 	if err != nil || len(found) != 1 || found[0].Kind != decision.KindEviction || found[0].Outcome.State != "finished" || found[0].Outcome.After == nil {
 		t.Errorf("found %+v, %v", found, err)
 	}
@@ -508,7 +503,7 @@ func TestAWriterIsKilledAtEachStep(t *testing.T) {
 					}
 				}
 				check()
-				if found, err := Find(dir, "killed"); of == "outcome" && (err != nil || (found[0].Outcome != nil) != is) {
+				if found, err := find(dir, Filter{What: "killed", All: true}); of == "outcome" && (err != nil || (found[0].Outcome != nil) != is) {
 					t.Errorf("%+v, %v, want an outcome: %v", found, err, is)
 				}
 				s = opened(t, dir)
@@ -519,7 +514,7 @@ func TestAWriterIsKilledAtEachStep(t *testing.T) {
 				if err := errors.Join(s.Append(record("killed")), s.AppendOutcome(&decision.Outcome{ID: "killed", State: "given-up"})); err != nil {
 					t.Error(err)
 				}
-				if found, err := Find(dir, "killed"); err != nil || len(found) != 1 || found[0].Outcome.State != "given-up" {
+				if found, err := find(dir, Filter{What: "killed", All: true}); err != nil || len(found) != 1 || found[0].Outcome.State != "given-up" {
 					t.Errorf("%+v, %v", found, err)
 				}
 			})
