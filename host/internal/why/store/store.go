@@ -89,14 +89,9 @@ func (s *Store) Open() error {
 	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
-	s.lock, s.opened, s.latest = lock, time.Now(), time.Time{}
-	for _, f := range files {
-		if f.ModTime().After(s.latest) {
-			s.latest = f.ModTime()
-		}
-	}
-	if len(files) == 0 {
-		s.latest = s.now()
+	s.lock, s.opened, s.latest = lock, time.Now(), s.now()
+	if len(files) > 0 {
+		s.latest = slices.MaxFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) }).ModTime()
 	}
 	return nil
 }
