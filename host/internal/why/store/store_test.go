@@ -366,7 +366,7 @@ func TestAResumedKillKeepsItsRecord(t *testing.T) {
 	s := opened(t, dir)
 	first, stub := record("r1"), record("r1")
 	stub.Kind = decision.KindResumed
-	after := &decision.Series{Unit: 1, Available: []int64{1}}
+	after := &decision.Series{Unit: 1, Available: make([]int64, headSize)} // so that its head is longer than usual
 	if err := errors.Join(s.Append(first), s.Append(stub), s.AppendOutcome(&decision.Outcome{ID: "r1", State: "finished"}), s.AppendOutcome(&decision.Outcome{ID: "r1", After: after})); err != nil {
 		t.Fatal(err)
 	}
