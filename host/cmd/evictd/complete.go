@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +33,9 @@ func completeNames(cmd *cobra.Command, dir func() (string, error), files bool) {
 		}
 		words, how := names(cmd, args, typed)
 		if files {
-			found, _ := filepath.Glob(typed + "*.json")
-			words, how = append(words, found...), cobra.ShellCompDirectiveKeepOrder
+			plain, _ := filepath.Glob(typed + "*.json")
+			packed, _ := filepath.Glob(typed + "*.json.gz")
+			words, how = slices.Concat(words, plain, packed), cobra.ShellCompDirectiveKeepOrder
 		}
 		return words, how
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,23 +62,20 @@ func newEvictions() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		store.Await(in, f.What)
-		heads, unread := store.Heads(in)
+		heads, unread := store.Heads(in, f)
 		if unread != nil && len(heads) == 0 {
 			return failure{unread}
 		}
 		if unread != nil {
 			say(cmd.ErrOrStderr(), unread.Error())
 		}
-		now := time.Now()
-		listed := slices.DeleteFunc(slices.Clone(heads), func(h decision.Head) bool { return !f.Takes(&h, now) })
 		if *asJSON {
-			return printJSONLines(cmd.OutOrStdout(), listed...)
+			return printJSONLines(cmd.OutOrStdout(), heads...)
 		}
-		if err := written(cmd.OutOrStdout().Write(evictionTable(listed))); err != nil || len(listed) > 0 || unread != nil {
+		if err := written(cmd.OutOrStdout().Write(evictionTable(heads))); err != nil || len(heads) > 0 || unread != nil {
 			return err
 		}
-		say(cmd.ErrOrStderr(), f.WhyNone(in, heads, now))
+		say(cmd.ErrOrStderr(), f.WhyNone(in, time.Now()))
 		return nil
 	}
 	return cmd

@@ -23,12 +23,6 @@ func recorded(t *testing.T, all ...*decision.Decision) string {
 		if err := s.Append(r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Outcome != nil {
-			r.Outcome.ID = r.ID
-			if err := s.AppendOutcome(r.Outcome); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -38,13 +32,14 @@ func recorded(t *testing.T, all ...*decision.Decision) string {
 
 func TestEvictionsAreListed(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r1, r2, r3 := decision.NewID(at), decision.NewID(at.Add(time.Minute)), decision.NewID(time.Now())
 	dir := recorded(t,
-		&decision.Decision{ID: "r1", Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
+		&decision.Decision{ID: r1, Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
 		&decision.Decision{
-			ID: "r2", Kind: decision.KindEviction, Time: at.Add(time.Minute), Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
+			ID: r2, Kind: decision.KindEviction, Time: at.Add(time.Minute), Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
 			Outcome: &decision.Outcome{State: "finished", GoneMS: 1250},
 		},
-		&decision.Decision{ID: "r3", Kind: decision.KindLimit, Time: time.Now(), DryRun: true, Victim: &decision.Victim{Pod: "other/db", UID: "db-1", Signal: "ephemeralpodfs.limit"}},
+		&decision.Decision{ID: r3, Kind: decision.KindLimit, Time: time.Now(), DryRun: true, Victim: &decision.Victim{Pod: "other/db", UID: "db-1", Signal: "ephemeralpodfs.limit"}},
 	)
 	for args, want := range map[string]string{
 		"":                           "r2 r3",
@@ -63,15 +58,16 @@ func TestEvictionsAreListed(t *testing.T) {
 		var ids []string
 		for line := range strings.Lines(got.Out) {
 			_, rest, _ := strings.Cut(line, `"id":"`)
-			ids = append(ids, rest[:2])
+			ids = append(ids, rest[:len(r1)])
 		}
+		want = strings.NewReplacer("r1", r1, "r2", r2, "r3", r3).Replace(want)
 		if strings.Join(ids, " ") != want || got.Code != exitFine {
 			t.Errorf("evictions %s: %v, want %s; %d %s", args, ids, want, got.Code, got.Errors)
 		}
 	}
 	got := evictd(t, "evictions", "--state-dir", dir, "--namespace", "shop").Out
 	want := "TIME                 DECISION  POD          SIGNAL            WHAT FOLLOWED     RECORD\n" +
-		"2026-01-01 12:01:00  eviction  shop/report  memory.available  gone after 1.3s  r2\n"
+		"2026-01-01 12:01:00  eviction  shop/report  memory.available  gone after 1.3s  " + r2 + "\n"
 	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("listed\n%s, want\n%s", got, want)
 	}
@@ -80,8 +76,8 @@ func TestEvictionsAreListed(t *testing.T) {
 // Where nothing was decided, or a filter took all away, there were headers and nothing else.
 func TestEvictionsSaysWhyThereIsNone(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	empty, dir := t.TempDir(), recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
-		&decision.Decision{ID: "r2", Kind: decision.KindEviction, Time: at, Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"}})
+	empty, dir := t.TempDir(), recorded(t, &decision.Decision{ID: decision.NewID(at), Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
+		&decision.Decision{ID: decision.NewID(at), Kind: decision.KindEviction, Time: at, Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"}})
 	for args, c := range map[string]struct{ dir, want string }{
 		"":                        {empty, "evictd: no decision is on record in " + empty + "/records\n"},
 		"shop/cart":               {dir, "evictd: no eviction of shop/cart since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},
@@ -121,19 +117,16 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 	for name, text := range map[string]string{file: "", config: "stateDir: " + dir + "/absent\n"} {
 		testos.WriteFile(t, name, text, 0o600)
 	}
-	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindNone})
-	segments, err := filepath.Glob(filepath.Join(damaged, "records", "*.gz"))
-	if err != nil || len(segments) != 1 {
-		t.Fatal(segments, err)
-	}
-	testos.WriteFile(t, segments[0], strings.Repeat("no record ", 10), 0o600)
+	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindEviction, Victim: &decision.Victim{Pod: "shop/web", UID: "web-1"}})
+	record := filepath.Join(damaged, "records", "r1_shop_web_web-1.json.gz")
+	testos.WriteFile(t, record, strings.Repeat("no record ", 10), 0o600)
 	for args, c := range map[string]struct {
 		code int
 		want string
 	}{
 		"--state-dir " + file:            {exitFailure, "evictd: open " + file + "/records: not a directory\n"},
 		"--state-dir " + dir + "/absent": {exitFailure, `evictd: --state-dir: "` + dir + `/absent": no such file or directory, want the stateDir of the evictd that made the records` + "\n"},
-		"--json --state-dir " + damaged:  {exitFailure, "evictd: " + segments[0] + ": what follows byte 0 is no record of a decision\n"},
+		"--json --state-dir " + damaged:  {exitFailure, "evictd: " + record + ": gzip: invalid header\n"},
 		"--config " + config:             {exitFine, "evictd: no decision is on record in " + dir + "/absent/records\n"},
 	} {
 		if got := evictd(t, append([]string{"evictions"}, strings.Fields(args)...)...); got.Code != c.code || got.Errors != c.want || (got.Out == "") != (c.code != exitFine) {

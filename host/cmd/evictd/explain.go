@@ -17,8 +17,8 @@ func newExplain() *cobra.Command {
 		Short: "Tell why a pod was evicted, and what would have spared it",
 		Long: "Tell why a pod was evicted: why then, what was tried before, why this pod and not another one, what would\n" +
 			"have spared it and who would have gone instead, and what followed. The pod is named by namespace/name, name\n" +
-			"or uid, and its last eviction is told; or the decision by the id of its record, or a file with one in JSON.\n" +
-			"evictd need not run, but for --now: how far each threshold is from being acted on, and who would go then.",
+			"or uid, and its last eviction is told; or the decision by the id of its record, or a copy of its file,\n" +
+			".json.gz or .json. evictd need not run, but for --now: how far each threshold is from being acted on, and who would go then.",
 	}
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")

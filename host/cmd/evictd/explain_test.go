@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/testos"
 )
@@ -55,6 +56,17 @@ func TestExplainOfItsOwnJSONIsThatOfTheRecord(t *testing.T) {
 	testos.WriteFile(t, file, evictd(t, "explain", "--json", record).Out, 0o600)
 	if got := evictd(t, "explain", file).Out; got != want || !strings.Contains(want, "2Gi came back of 3Gi that it used") {
 		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+	r, err := store.InFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(recorded(t, r) + "/records/r1_*.json.gz")
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if got := evictd(t, "explain", files[0]); got.Out != want {
+		t.Errorf("%s: told\n%+v\nwant\n%s", files[0], got, want)
 	}
 }
 

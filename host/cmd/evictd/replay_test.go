@@ -180,18 +180,20 @@ func TestScratchDirectoriesHaveShortPaths(t *testing.T) {
 func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
 	n := newNode(t)
 	testos.WriteFile(t, filepath.Join(n.plugins, "memory"), "#!/bin/sh\nexit 1\n", 0o755)
-	r := choice("r1", "rt/x.json")
+	id := decision.NewID(time.Now())
+	r := choice(id, "rt/x.json")
 	state, with := recorded(t, r), filepath.Join(n.dir, "with.yaml")
 	testos.WriteFile(t, with, "evictionHard: {pid.available: \"100\"}\nenforceNodeAllocatable: []\n", 0o600)
+	file := filepath.Join(state, "records", id+"_rt_x.json_"+r.Victim.UID+".json.gz")
 	const want = "plugin memory did not start: exited before the handshake"
-	for _, args := range [][]string{{"r1"}, {"rt/x.json"}, {"--since", "1d"}, {"--json", "r1"}} {
+	for _, args := range [][]string{{id}, {"rt/x.json"}, {file}, {"--since", "1d"}, {"--json", id}} {
 		got := evictd(t, append([]string{"replay", "--plugin-dir", n.plugins, "--state-dir", state}, args...)...)
 		if got.Code != exitFailure || !strings.Contains(got.Errors, want) || strings.Contains(got.Out, "as recorded") {
 			t.Errorf("replay %q: %d, %s%s", args, got.Code, got.Out, got.Errors)
 		}
 	}
-	got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", state, "--with", with, "r1")
-	if got.Code != exitFine || !strings.Contains(got.Out, "r1: no pod goes instead of rt/x.json") {
+	got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", state, "--with", with, id)
+	if got.Code != exitFine || !strings.Contains(got.Out, id+": no pod goes instead of rt/x.json") {
 		t.Errorf("without a threshold of the signal: %d, %s%s", got.Code, got.Out, got.Errors)
 	}
 	if got := evictd(t, "replay", "--plugin-dir", n.plugins, "--state-dir", recorded(t), "--since", "7d"); got.Code != exitFailure || !strings.Contains(got.Errors, "--since: 168h0m0s: no record of an eviction in ") {

@@ -73,24 +73,19 @@ func TestDecisionsAreMadeAgainFromTheirRecords(t *testing.T) {
 			want += len(pass.Evicted)
 		}
 		got := 0
-		if err := store.Each(filepath.Join(dir, "records"), func(e *store.Entry) error {
-			r, err := e.Decision()
-			if err != nil {
-				return err
-			}
+		if err := store.Each(filepath.Join(dir, "records"), store.Filter{All: true}, func(r *decision.Decision) {
 			tell.Text(r)
 			if r.Victim != nil {
 				got++
 			}
 			if r.Kind != decision.KindEviction {
-				return nil
+				return
 			}
 			evictions++
 			replayed += replays(t, file, r)
 			for change, n := range again(t, file, r) {
 				changes[change] += n
 			}
-			return nil
 		}); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -51,12 +51,20 @@ type Decision struct {
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
 	Time    time.Time `json:"time"`
-	Node    string    `json:"node"`
+	DryRun  bool      `json:"dryRun,omitempty"`
+	Victim  *Victim   `json:"victim,omitempty"`
+	// Reason is why no pod is evicted, in words.
+	Reason string `json:"reason,omitempty"`
+	// Outcome holds the kill and its relief, as far as known.
+	Outcome *Outcome `json:"outcome,omitempty"`
+	// Thresholds holds all in force, in the order of the configuration.
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+	// Node follows all that a Head has, so that a list is made from the beginning of a record.
+	Node string `json:"node"`
 	// Evictd is the version of evictd, Config identifies its configuration: equal for equal
 	// configurations.
 	Evictd string `json:"evictd"`
 	Config string `json:"config,omitempty"`
-	DryRun bool   `json:"dryRun,omitempty"`
 	// Trigger is why the pass ran, Causes lists the causes of its wakes.
 	Trigger string `json:"trigger"`
 	Causes  string `json:"causes,omitempty"`
@@ -66,9 +74,7 @@ type Decision struct {
 	RankVeto string `json:"rankVeto"`
 	Layout   string `json:"layout,omitempty"`
 	// Now is the time on the clock of the thresholds' timers.
-	Now time.Time `json:"now"`
-	// Thresholds holds all in force, in the order of the configuration.
-	Thresholds   []Threshold   `json:"thresholds,omitempty"`
+	Now          time.Time     `json:"now"`
 	Observations []Observation `json:"observations,omitempty"`
 	// Inputs holds those that were not new.
 	Inputs  []Input   `json:"inputs,omitempty"`
@@ -81,16 +87,11 @@ type Decision struct {
 	Order      []int       `json:"order,omitempty"`
 	// Protected lists the pods that may not be evicted at all.
 	Protected []Protected `json:"protected,omitempty"`
-	Victim    *Victim     `json:"victim,omitempty"`
-	// Reason is why no pod is evicted, in words.
-	Reason   string   `json:"reason,omitempty"`
-	Timeline Timeline `json:"timeline"`
+	Timeline  Timeline    `json:"timeline"`
 	// Signals covers the last minutes before the decision.
 	Signals []Series `json:"signals,omitempty"`
 	// Growth lists the pods that use more of the signal than before, nil if unknown.
 	Growth *Growth `json:"growth,omitempty"`
-	// Outcome holds the kill and its relief, as far as known, stored separately.
-	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
 // An Input is an input of the decision that was not new, such as a list of the container runtime.
@@ -264,7 +265,7 @@ type Head struct {
 	UID    string    `json:"uid,omitempty"`
 	DryRun bool      `json:"dryRun,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// Outcome is set for a stored outcome, which has only the ID besides.
+	// Outcome is set by package store, without samples.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
 

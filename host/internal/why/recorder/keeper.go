@@ -97,7 +97,6 @@ func (k *Keeper) Preempted(r *decision.Decision) {
 	k.queue(func() {
 		r.Node, r.Evictd = k.Node, k.Evictd
 		k.put(func() error { return k.Store.Append(r) })
-		k.putOutcome(*r.Outcome)
 	})
 }
 

@@ -21,8 +21,8 @@ type Filter struct {
 	All bool
 }
 
-// Takes reports whether the filter selects the record of h.
-func (f *Filter) Takes(h *decision.Head, now time.Time) bool {
+// takes reports whether the filter selects the record of h.
+func (f *Filter) takes(h *decision.Head, now time.Time) bool {
 	return (f.All || h.UID != "") &&
 		(f.What == "" || h.Named(f.What)) &&
 		(f.Since == 0 || now.Sub(h.Time) <= f.Since) &&
@@ -30,12 +30,22 @@ func (f *Filter) Takes(h *decision.Head, now time.Time) bool {
 		(f.Namespace == "" || strings.HasPrefix(h.Pod, f.Namespace+"/"))
 }
 
-// WhyNone explains why none of heads, which are all in dir, is selected.
-func (f *Filter) WhyNone(dir string, heads []decision.Head, now time.Time) string {
-	if len(heads) == 0 {
+// takesName is like takes, for a head from a file name. It may select records that takes does not.
+func (f *Filter) takesName(h *decision.Head, now time.Time) bool {
+	byName := Filter{Namespace: part(f.Namespace), Since: f.Since, All: f.All}
+	_, name, _ := strings.Cut(h.Pod, "/")
+	return byName.takes(h, now) && (f.What == "" || slices.Contains([]string{h.ID, h.UID, name, part(h.Pod)}, part(f.What)))
+}
+
+// WhyNone explains why no record in dir is selected.
+func (f *Filter) WhyNone(dir string, now time.Time) string {
+	names, _ := fileNames(dir) // an error was reported
+	names = slices.DeleteFunc(names, func(name string) bool { _, ok := parse(name); return !ok })
+	if len(names) == 0 {
 		return fmt.Sprintf("no decision is on record in %s", dir)
 	}
-	what, since, hint := "eviction", heads[0].Time, "; --all lists decisions not to evict"
+	first, _ := parse(names[0])
+	what, since, hint := "eviction", first.Time, "; --all lists decisions not to evict"
 	if f.All {
 		what, hint = "decision", ""
 	}
@@ -83,7 +93,7 @@ func (*Age) Type() string { return "duration" }
 // Words returns completions: words, followed by those that of returns for each record, the newest
 // first; only those that begin with typed, without duplicates.
 func Words(dir, typed string, of func(*decision.Head) []string, words ...string) []string {
-	heads, _ := Heads(dir) // those that can be read
+	heads, _ := Heads(dir, Filter{All: true}) // those that can be read
 	words = slices.Clone(words)
 	for i := range slices.Backward(heads) {
 		words = append(words, of(&heads[i])...)

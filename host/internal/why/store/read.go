@@ -2,11 +2,15 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,93 +20,83 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// An Entry is a stored record. It can be read only during the call by Each.
-type Entry struct {
-	decision.Head
-
-	file *os.File
-	at   member
+// unpack returns up to most bytes of the document in a file. It follows no link.
+func unpack(path string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return gunzip(io.LimitReader(f, maxFile), most)
 }
 
-// Decision unpacks and decodes the record.
-func (e *Entry) Decision() (*decision.Decision, error) {
-	data, err := document(e.file, e.at)
+func gunzip(r io.Reader, most int64) ([]byte, error) {
+	z, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, fmt.Errorf("record %s: %w", e.ID, err)
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, most))
+}
+
+// read returns the record in a file.
+func read(path string) (*decision.Decision, error) {
+	data, err := unpack(path, maxDocument) // the rest of a larger one is missing
+	if err != nil {
+		return nil, err
 	}
 	return decision.Decode(data)
 }
 
-// each is like Each, but includes outcomes, which come after their records.
-func each(dir string, matters func(text []byte) bool, use func(*Entry) error) error {
-	names, passedOver, err := segmentNames(dir)
-	if err != nil {
-		return err
+// readHead is like read, for what a head has. It unpacks only the beginning, if that is enough.
+func readHead(path string) (*decision.Decision, error) {
+	text, err := unpack(path, headSize)
+	end := bytes.Index(text, []byte(`,"node":`))
+	if err != nil || end < 0 {
+		return read(path)
 	}
-	damaged := []error{passedOver}
+	return decision.Decode(append(text[:end], '}'))
+}
+
+func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {
+	await(dir, f.What)
+	names, err := fileNames(dir)
+	damaged, now := []error{err}, time.Now()
 	for _, name := range names {
-		stop, err := eachIn(name, matters, use)
-		if stop != nil {
-			return stop
+		if h, ok := parse(name); !ok || !f.takesName(&h, now) {
+			continue
 		}
-		damaged = append(damaged, err)
+		path := filepath.Join(dir, name)
+		d, err := read(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			damaged = append(damaged, fmt.Errorf("%s: %w", path, err))
+		case f.takes(new(d.Head()), now):
+			use(d)
+		}
 	}
 	return errors.Join(damaged...)
 }
 
-func eachIn(name string, matters func(text []byte) bool, use func(*Entry) error) (stop, damaged error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) { // pruned meanwhile
-			err = nil
-		}
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	at, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	end, err := members(f, at.Size(), matters, func(m member) error {
-		stop = use(&Entry{Head: m.head, file: f, at: m})
-		return stop
-	})
-	if stop != nil || err == nil || errors.Is(err, errTorn) {
-		return stop, nil
-	}
-	return nil, fmt.Errorf("%s: what follows byte %d %w", name, end, err)
-}
+// Each calls use with each record that f selects, the oldest first. A file that disappears is
+// skipped. The error reports unreadable ones.
+func Each(dir string, f Filter, use func(*decision.Decision)) error { return each(dir, &f, read, use) }
 
-// Each calls use for each record in a directory, the oldest first, until use returns an error. It
-// skips the rest of a damaged segment, and reports that at the end. It does not see a record that
-// is still being written.
-func Each(dir string, use func(*Entry) error) error {
-	return each(dir, all, func(e *Entry) error {
-		if e.Outcome != nil {
-			return nil
+// Heads returns the heads of the records that f selects.
+func Heads(dir string, f Filter) (heads []decision.Head, err error) {
+	err = each(dir, &f, readHead, func(d *decision.Decision) {
+		h := d.Head()
+		if h.Outcome = d.Outcome; d.Outcome != nil {
+			h.Outcome.After = nil // only for the picture of one record
 		}
-		return use(e)
-	})
-}
-
-// Heads returns the heads of all records, the oldest first, with their outcomes.
-func Heads(dir string) ([]decision.Head, error) {
-	var heads []decision.Head
-	places := map[string]int{}
-	err := each(dir, all, func(e *Entry) error {
-		at, ok := places[e.ID]
-		switch {
-		case e.Outcome == nil && ok: // the stub of a resumed kill whose record exists
-		case e.Outcome == nil:
-			places[e.ID] = len(heads)
-			heads = append(heads, e.Head)
-		case ok:
-			heads[at].Outcome = e.Outcome.With(heads[at].Outcome)
-			heads[at].Outcome.After = nil // only for the picture of one record
-		}
-		return nil
+		heads = append(heads, h)
 	})
 	return heads, err
+}
+
+func find(dir string, f Filter) (found []*decision.Decision, err error) {
+	err = Each(dir, f, func(d *decision.Decision) { found = append(found, d) })
+	return found, err
 }
 
 const (
@@ -112,18 +106,16 @@ const (
 	lookEvery     = 100 * time.Millisecond
 )
 
-// Await returns when the record with an id can be found, or will not be. For another text it returns
+// await returns when the record with an id can be found, or will not be. For another text it returns
 // at once.
-func Await(dir, id string) {
+func await(dir, id string) {
 	end := time.Now().Add(min(writtenWithin, time.Until(decision.IDTime(id).Add(writtenWithin))))
-	for there := false; !there && time.Now().Before(end); {
-		_ = Each(dir, func(e *Entry) error { // an error is the reader's
-			there = there || e.ID == id
-			return nil
-		})
-		if !there {
-			<-time.After(lookEvery)
+	for time.Now().Before(end) {
+		names, _ := fileNames(dir) // an error is the reader's
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, id+"_") }) {
+			return
 		}
+		<-time.After(lookEvery)
 	}
 }
 
@@ -134,54 +126,8 @@ const fallsSince = 7 * 24 * time.Hour
 // unreadable records: evictd evictions reports them.
 func Falls(stateDir string) map[eviction.Signal]int64 {
 	most := int64(0)
-	_ = Each(config.RecordsDir(stateDir), func(e *Entry) error {
-		if r, err := e.Decision(); err == nil && time.Since(e.Time) < fallsSince {
-			most = max(most, r.Fall(eviction.MemoryAvailable))
-		}
-		return nil
+	_ = Each(config.RecordsDir(stateDir), Filter{Since: fallsSince, All: true}, func(d *decision.Decision) {
+		most = max(most, d.Fall(eviction.MemoryAvailable))
 	})
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
-}
-
-// Find returns the records that match what: an id, or a pod's uid, namespace/name or name; the
-// oldest first. The error reports unreadable ones, the others are returned.
-func Find(dir, what string) ([]*decision.Decision, error) {
-	text, err := json.Marshal(what)
-	if err != nil || what == "" {
-		return nil, err
-	}
-	Await(dir, what)
-	return find(dir, text[1:len(text)-1], func(h *decision.Head) bool { return h.Named(what) })
-}
-
-func all([]byte) bool { return true }
-
-// find is like Find, for records whose heads contain a text and that takes selects.
-func find(dir string, text []byte, takes func(*decision.Head) bool) ([]*decision.Decision, error) {
-	var found []*decision.Decision
-	outcomes := map[string]*decision.Outcome{}
-	var damaged []error
-	matters := func(head []byte) bool {
-		return bytes.Contains(head, text) || slices.ContainsFunc(found, func(d *decision.Decision) bool { return bytes.Contains(head, []byte(d.ID)) })
-	}
-	err := each(dir, matters, func(e *Entry) error {
-		if e.Outcome != nil {
-			outcomes[e.ID] = e.Outcome.With(outcomes[e.ID])
-			return nil
-		}
-		if !takes(&e.Head) || slices.ContainsFunc(found, func(r *decision.Decision) bool { return r.ID == e.ID }) {
-			return nil
-		}
-		r, err := e.Decision()
-		if err != nil {
-			damaged = append(damaged, err)
-			return nil
-		}
-		found = append(found, r)
-		return nil
-	})
-	for _, r := range found {
-		r.Outcome = outcomes[r.ID]
-	}
-	return found, errors.Join(append(damaged, err)...)
 }

@@ -1,18 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/input"
 )
-
-// maxFile bounds the size of a file that is read into memory, in bytes.
-const maxFile = 64 << 20
 
 // ErrNone is wrapped by the error for a name without a record.
 var ErrNone = errors.New("no record")
@@ -29,8 +28,8 @@ type Resolver struct {
 func (r *Resolver) Find(what string) (*decision.Decision, error) {
 	dir, noDir := r.Dir()
 	found, err := []*decision.Decision(nil), noDir
-	if err == nil {
-		found, err = Find(dir, what)
+	if err == nil && what != "" {
+		found, err = find(dir, Filter{What: what, All: true})
 	}
 	last := len(found) - 1
 	d, wrong := InFile(what)
@@ -60,7 +59,8 @@ func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := find(dir, nil, func(h *decision.Head) bool { return h.Kind == decision.KindEviction && time.Since(h.Time) <= age })
+	found, err := find(dir, Filter{Since: age})
+	found = slices.DeleteFunc(found, func(d *decision.Decision) bool { return d.Kind != decision.KindEviction })
 	switch {
 	case len(found) == 0:
 		return nil, errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
@@ -73,12 +73,16 @@ func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
 // An unreadError says why a file could not be read; nil if its name is not a record's.
 type unreadError struct{ error }
 
-// InFile returns the record in a file whose name ends in .json.
+// InFile returns the record in a file whose name ends in .json, or in .json.gz like a stored one.
 func InFile(name string) (*decision.Decision, error) {
-	if !strings.HasSuffix(name, ".json") {
+	packed := strings.HasSuffix(name, suffix)
+	if !packed && !strings.HasSuffix(name, ".json") {
 		return nil, unreadError{}
 	}
-	data, err := input.ReadFileSoon(name, maxFile)
+	data, err := input.ReadFileSoon(name, maxDocument)
+	if err == nil && packed {
+		data, err = gunzip(bytes.NewReader(data), maxDocument)
+	}
 	if err != nil {
 		return nil, unreadError{fmt.Errorf("%s: %w, want a record of a decision", name, err)}
 	}

@@ -1,20 +1,22 @@
-// Package store stores records of decisions in files, bounded by size and age. A file is a segment
-// of gzip members, one for each decision and one for each outcome. A complete member survives any
-// crash of the writer: an incomplete end is cut.
+// Package store stores records of decisions, bounded by size and age: a file for each decision, with
+// its outcome, which is found by its name and read with zcat. A file is complete or absent,
+// whenever the writer crashes.
 //
 // One process writes; others may read at the same time. Package decision defines the records.
 package store
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,22 +25,23 @@ import (
 )
 
 const (
-	// segments share the size limit: the oldest one is removed as a whole.
-	segments = 16
-	// segmentAge bounds the time for which a segment is written to, so that records are removed not
-	// much later than their age demands.
-	segmentAge = 24 * time.Hour
-	// maxSegment is the largest segment in bytes, from the largest limit that can be configured.
-	maxSegment = 16 << 30 / segments
-	suffix     = ".json.gz"
-	lockName   = "lock"
+	lockName = "lock"
+	// asideName is the name of the file being written.
+	asideName = ".new"
+	// maxFile and maxDocument bound a record in bytes, in the file and unpacked.
+	maxFile     = 4 << 20
+	maxDocument = 64 << 20
+	// headSize is the usual size of a head in bytes, which a reader can unpack without the rest.
+	headSize = 2 << 10
+	// block is the usual unit of disk space in bytes.
+	block = 4096
 )
 
 // Options configures a Store.
 type Options struct {
 	// Dir is created if missing.
 	Dir string
-	// MaxBytes bounds the size of the store, MaxAge the age of its records.
+	// MaxBytes bounds the disk space of the records, MaxAge their age.
 	MaxBytes int64
 	MaxAge   time.Duration
 }
@@ -48,26 +51,25 @@ type Store struct {
 	Options
 
 	lock *os.File
-	// file is the segment being written, nil before the first record.
-	file  *os.File
-	size  int64
-	began time.Time
+	// used is the disk space of all records, at most.
+	used int64
 	// Ages count from when the store was opened, or from the latest record before that, so that a
 	// clock that jumps does not make records old.
 	opened, latest time.Time
 	// now is time.Now, except in tests.
 	now func() time.Time
-	// write is (*os.File).Write, except in tests of a full disk.
-	write func(f *os.File, data []byte) (int, error)
+	// write is (*os.File).Write and rename is os.Rename, except in tests of full disks and crashes.
+	write  func(f *os.File, data []byte) (int, error)
+	rename func(from, to string) error
 }
 
 // New returns a store that is not open yet: opening it may hang on a disk.
 func New(o Options) *Store {
-	return &Store{Options: o, now: time.Now, write: (*os.File).Write}
+	return &Store{Options: o, now: time.Now, write: (*os.File).Write, rename: os.Rename}
 }
 
-// Open opens the store for writing, if it is not open, and cuts an incomplete end. The writer calls
-// it; a failure may be temporary. It returns an error if another process has the store open.
+// Open opens the store for writing, if it is not open, and removes an incomplete file. The writer
+// calls it; a failure may be temporary. It returns an error if another process has the store open.
 func (s *Store) Open() error {
 	if s.lock != nil {
 		return nil
@@ -82,221 +84,164 @@ func (s *Store) Open() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
 	}
-	s.opened, s.latest = time.Now(), s.lastWrite()
-	if err := s.cutLast(); err != nil {
+	_ = os.Remove(filepath.Join(s.Dir, asideName)) // else the next write fails
+	files, err := s.stored()
+	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
-	s.lock = lock
+	s.lock, s.opened, s.latest = lock, time.Now(), s.now()
+	if len(files) > 0 {
+		s.latest = slices.MaxFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) }).ModTime()
+	}
 	return nil
 }
 
-// lastWrite returns the time of the last record, now if there is none.
-func (s *Store) lastWrite() (last time.Time) {
-	names, _, _ := segmentNames(s.Dir) // an error is cutLast's
-	for _, name := range names {
-		if at, err := os.Stat(name); err == nil && at.ModTime().After(last) {
-			last = at.ModTime()
-		}
-	}
-	if last.IsZero() {
-		return s.now()
-	}
-	return last
-}
-
-// cutLast cuts an incomplete end of the last segment. The earlier ones were completed. Other damage
-// stays for inspection: nothing is written there.
-func (s *Store) cutLast() error {
-	names, _, err := segmentNames(s.Dir)
-	if err != nil || len(names) == 0 {
+// Append writes a record and returns when it is on disk. A failed write leaves nothing behind. A
+// record that exists stays: r may be the stub of a resumed kill.
+func (s *Store) Append(r *decision.Decision) error {
+	if err := s.Open(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(names[len(names)-1], os.O_RDWR|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // its content was synced
-	at, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	end, wrong := members(f, at.Size(), all, func(m member) error {
-		if m.at+m.length < at.Size() {
-			return nil
-		}
-		if _, err := document(f, m); err != nil { // its length may be complete, but not its content
-			return errTorn
-		}
+	name := fileName(r)
+	if _, err := os.Lstat(filepath.Join(s.Dir, name)); err == nil {
 		return nil
-	})
-	// After a power failure the end of a record may be zeros.
-	if errors.Is(wrong, errTorn) || wrong != nil && at.Size()-end <= maxMember && zeros(f, end+lengthAt+4, at.Size()) {
-		return errors.Join(f.Truncate(end), f.Sync())
 	}
-	return nil
+	return s.put(name, r)
 }
 
-// zeros reports whether all bytes between from and size are zero.
-func zeros(f io.ReaderAt, from, size int64) bool {
-	buf := make([]byte, 32<<10)
-	for ; from < size; from += int64(len(buf)) {
-		n, err := f.ReadAt(buf[:min(int64(len(buf)), size-from)], from)
-		if err != nil && !errors.Is(err, io.EOF) || len(bytes.Trim(buf[:n], "\x00")) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// Append writes a record and returns when it is on disk. A failed write leaves nothing behind.
-func (s *Store) Append(r *decision.Decision) error { return s.append(r.Head(), r) }
-
-// AppendOutcome writes the outcome of a decision.
+// AppendOutcome adds the outcome of a decision to its record.
 func (s *Store) AppendOutcome(o *decision.Outcome) error {
-	return s.append(decision.Head{ID: o.ID, Outcome: o}, o)
-}
-
-func (s *Store) append(head decision.Head, document any) error {
-	data, err := encode(head, document)
-	if err != nil {
-		return fmt.Errorf("record %s: %w", head.ID, err)
-	}
 	if err := s.Open(); err != nil {
 		return err
 	}
-	if err := s.room(int64(len(data))); err != nil {
-		return err
-	}
-	if _, err = s.write(s.file, data); err == nil {
-		err = s.file.Sync()
-	}
-	if err != nil {
-		if errCut := s.file.Truncate(s.size); errCut != nil { // a reader stops there
-			return errors.Join(err, errCut, s.endSegment())
-		}
-		return err
-	}
-	s.size += int64(len(data))
-	return nil
-}
-
-// room prepares a segment for n more bytes, and removes old segments.
-func (s *Store) room(n int64) error {
-	if s.file != nil && !s.removed() && s.size+n <= s.MaxBytes/segments && time.Since(s.began) < segmentAge {
-		return nil
-	}
-	if err := errors.Join(s.endSegment(), os.MkdirAll(s.Dir, 0o700)); err != nil {
-		return err
-	}
-	if _, err := s.prune(n); err != nil {
-		return err
-	}
-	s.began = time.Now()
-	name := filepath.Join(s.Dir, s.began.UTC().Format("20060102T150405.000000000Z")+suffix)
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	names, err := fileNames(s.Dir)
 	if err != nil {
 		return err
 	}
-	s.file, s.size = f, 0
-	return syncDir(s.Dir)
+	at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, part(o.ID)+"_") })
+	if at < 0 {
+		return fmt.Errorf("outcome of %s: %w", o.ID, ErrNone)
+	}
+	r, err := read(filepath.Join(s.Dir, names[at]))
+	if err != nil {
+		return fmt.Errorf("record %s: %w", o.ID, err)
+	}
+	r.Outcome = o.With(r.Outcome)
+	return s.put(names[at], r)
 }
 
-// removed reports whether the segment was removed, so that writes to it would be lost.
-func (s *Store) removed() bool {
-	var at unix.Stat_t
-	return unix.Fstat(int(s.file.Fd()), &at) != nil || at.Nlink == 0
-}
-
-// Prune removes old segments, and reports files it skips. Call it periodically.
-func (s *Store) Prune() error {
-	if err := s.Open(); err != nil {
+// put writes a file aside and renames it, so that readers see the former content or the new one.
+func (s *Store) put(name string, r *decision.Decision) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", r.ID, err)
+	}
+	var data bytes.Buffer // whose writes do not fail
+	z := gzip.NewWriter(&data)
+	begin := min(headSize, len(text))
+	_, _ = z.Write(text[:begin])
+	_ = z.Flush()
+	_, _ = z.Write(append(text[begin:], '\n'))
+	_ = z.Close()
+	if data.Len() > maxFile {
+		return fmt.Errorf("record %s: has %d bytes, want at most %d", r.ID, data.Len(), maxFile)
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil { // it may have been removed
 		return err
 	}
-	if s.file != nil && time.Since(s.began) >= segmentAge {
-		if err := s.endSegment(); err != nil {
+	size := (int64(data.Len()) + block - 1) / block * block
+	if s.used+size > s.MaxBytes {
+		if err := s.prune(size); err != nil {
 			return err
 		}
 	}
-	return errors.Join(s.prune(0))
-}
-
-func (s *Store) endSegment() error {
-	if s.file == nil {
-		return nil
+	aside := filepath.Join(s.Dir, asideName)
+	err = s.create(aside, data.Bytes())
+	if err == nil {
+		err = s.rename(aside, filepath.Join(s.Dir, name))
 	}
-	f := s.file
-	s.file = nil
-	return f.Close()
-}
-
-// prune removes the oldest segments until a new one fits and none is too old.
-func (s *Store) prune(n int64) (passedOver, err error) {
-	names, passedOver, err := segmentNames(s.Dir)
 	if err != nil {
-		return nil, err
+		_ = os.Remove(aside)
+		return err
 	}
-	now := s.now()
-	if steady := s.latest.Add(time.Since(s.opened)); steady.Before(now) {
-		now = steady
-	}
-	total, old := max(n, s.MaxBytes/segments), make([]bool, len(names))
-	sizes := make([]int64, len(names))
-	for i, name := range names {
-		at, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		sizes[i], old[i] = at.Size(), now.Sub(at.ModTime()) > s.MaxAge
-		total += at.Size()
-	}
-	for i, name := range names {
-		if total <= s.MaxBytes && !old[i] && sizes[i] > 0 {
-			continue
-		}
-		if err := os.Remove(name); err != nil {
-			return nil, err
-		}
-		total -= sizes[i]
-	}
-	return passedOver, nil
-}
-
-// Close closes the store. It may be called twice.
-func (s *Store) Close() error {
-	err := s.endSegment()
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-		s.lock = nil
-	}
-	return err
-}
-
-// segmentNames returns the paths of the segments, the oldest first. It skips files too large for a
-// segment, which might take hours to read.
-func segmentNames(dir string) (names []string, passedOver, err error) {
-	files, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), suffix) || !f.Type().IsRegular() {
-			continue
-		}
-		name := filepath.Join(dir, f.Name())
-		if at, err := f.Info(); err == nil && at.Size() > maxSegment {
-			passedOver = errors.Join(passedOver, fmt.Errorf("%s: passed over, has %d bytes, want at most %d", name, at.Size(), maxSegment))
-			continue
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, passedOver, err
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
+	s.used += size
+	dir, err := os.Open(s.Dir)
 	if err != nil {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
+
+func (s *Store) create(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = s.write(f, data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Prune removes old records. Call it periodically.
+func (s *Store) Prune() error {
+	if err := s.Open(); err != nil {
+		return err
+	}
+	return s.prune(0)
+}
+
+// prune removes records that are too old, and the oldest ones until size more bytes fit. It then
+// leaves some space, so that it does not examine all files for each record.
+func (s *Store) prune(size int64) error {
+	files, err := s.stored()
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	if steady := s.latest.Add(time.Since(s.opened)); steady.Before(now) {
+		now = steady
+	}
+	limit := s.MaxBytes - size
+	if s.used > limit {
+		limit -= s.MaxBytes / 16
+	}
+	for _, f := range files {
+		if s.used <= limit && now.Sub(f.ModTime()) <= s.MaxAge {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.Dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		s.used -= space(f)
+	}
+	return nil
+}
+
+// Close closes the store. It may be called twice.
+func (s *Store) Close() error {
+	if s.lock == nil {
+		return nil
+	}
+	err := s.lock.Close()
+	s.lock = nil
+	return err
+}
+
+// stored returns all files, the oldest first, also those that are no records, and sets used.
+func (s *Store) stored() ([]fs.FileInfo, error) {
+	names, err := fileNames(s.Dir)
+	s.used = 0
+	var files []fs.FileInfo
+	for _, name := range names {
+		if f, err := os.Lstat(filepath.Join(s.Dir, name)); err == nil { // else it was removed meanwhile
+			files = append(files, f)
+			s.used += space(f)
+		}
+	}
+	return files, err
+}
+
+// space returns the disk space of a file: its size may be a terabyte, if it is sparse.
+func space(f fs.FileInfo) int64 { return f.Sys().(*syscall.Stat_t).Blocks * 512 }

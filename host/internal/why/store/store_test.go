@@ -1,17 +1,17 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +22,7 @@ import (
 
 const mebibyte = 1 << 20
 
-func open(t testing.TB, dir string) *Store {
+func opened(t testing.TB, dir string) *Store {
 	t.Helper()
 	s := New(Options{Dir: dir, MaxBytes: 64 * mebibyte, MaxAge: 720 * time.Hour})
 	if err := s.Open(); err != nil {
@@ -38,54 +38,28 @@ func record(id string) *decision.Decision {
 	}}
 }
 
-// heads are the ids of what is kept.
-func ids(t testing.TB, dir string) []string {
+// ids returns the ids of the records in dir.
+func ids(t testing.TB, dir string) (got []string) {
 	t.Helper()
-	var got []string
-	problems := Each(dir, func(e *Entry) error {
-		r, err := e.Decision()
-		if err != nil {
-			return err
-		}
-		if r.ID != e.ID {
-			return fmt.Errorf("record %s under the head of %s", r.ID, e.ID)
-		}
-		got = append(got, r.ID)
-		return nil
-	})
-	if problems != nil {
-		t.Fatal(problems)
+	if err := Each(dir, Filter{All: true}, func(d *decision.Decision) { got = append(got, d.ID) }); err != nil {
+		t.Error(err)
 	}
 	return got
 }
 
 func TestRecordsAreThereAfterARestart(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	for i := range 3 {
-		if err := s.Append(record(fmt.Sprint("r", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.AppendOutcome(&decision.Outcome{ID: "r1", State: "finished", GoneMS: 12}); err != nil {
+	s := opened(t, dir)
+	if err := errors.Join(s.Append(record("r1")), s.Append(record("r2")), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2" {
-		t.Errorf("while it is written: %v", got)
-	}
-	if err := s.Close(); err != nil {
+	s = opened(t, dir)
+	if err := errors.Join(s.AppendOutcome(&decision.Outcome{ID: "r1", GoneMS: 12}), s.Append(record("r3"))); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, dir)
-	if err := s.Append(record("r3")); err != nil {
-		t.Fatal(err)
-	}
-	if got := ids(t, dir); strings.Join(got, " ") != "r0 r1 r2 r3" {
-		t.Errorf("after a restart: %v", got)
-	}
-	found, err := Find(dir, "uid-r1")
-	if err != nil || len(found) != 1 || found[0].ID != "r1" || found[0].Outcome == nil || found[0].Outcome.GoneMS != 12 {
-		t.Errorf("found %+v, %v", found, err)
+	found, err := find(dir, Filter{What: "uid-r1", All: true})
+	if got := strings.Join(ids(t, dir), " "); got != "r1 r2 r3" || err != nil || len(found) != 1 || found[0].Outcome.GoneMS != 12 {
+		t.Errorf("records %s, found %+v, %v", got, found, err)
 	}
 }
 
@@ -104,7 +78,7 @@ func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir, id := t.TempDir(), decision.NewID(time.Now())
-				s, began := open(t, dir), time.Now()
+				s, began := opened(t, dir), time.Now()
 				if c.written > 0 {
 					time.AfterFunc(c.written, func() {
 						if err := s.Append(record(id)); err != nil {
@@ -117,7 +91,7 @@ func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
 				}
 				time.Sleep(max(0, c.ago))
 				asked := time.Now()
-				found, err := Find(dir, id)
+				found, err := find(dir, Filter{What: id, All: true})
 				if err != nil || (len(found) == 1) != (c.written > 0) {
 					t.Errorf("%d records, %v", len(found), err)
 				}
@@ -133,110 +107,11 @@ func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
 	}
 }
 
-func TestASegmentIsReadWithZcat(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	for _, id := range []string{"a", "b"} {
-		if err := s.Append(record(id)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	names, _, err := segmentNames(dir)
-	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
-	}
-	data := testos.ReadFile(t, names[0])
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if lines := strings.Count(string(text), "\n"); err != nil || lines != 2 {
-		t.Errorf("%d lines, %v", lines, err)
-	}
-}
-
 func TestTwoDoNotWriteToOneDirectory(t *testing.T) {
 	dir := t.TempDir()
-	open(t, dir)
+	opened(t, dir)
 	if err := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}).Open(); err == nil || !strings.Contains(err.Error(), "in use by another evictd") {
 		t.Errorf("a second store: %v", err)
-	}
-}
-
-// Whatever a record is cut to, those before it stay, and it is not taken for one.
-func TestATornEndIsCut(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	if err := s.Append(record("whole")); err != nil {
-		t.Fatal(err)
-	}
-	whole := s.size
-	if err := s.Append(record("torn")); err != nil {
-		t.Fatal(err)
-	}
-	name, all := s.file.Name(), s.size
-	data := testos.ReadFile(t, name)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for cut := whole; cut < all; cut++ {
-		for _, rest := range []int64{0, all - cut} { // short, or of zeros as after a power failure
-			torn := append(bytes.Clone(data[:cut]), make([]byte, rest)...)
-			if bytes.Equal(torn, data) {
-				continue
-			}
-			testos.WriteFile(t, name, torn, 0o600)
-			s := New(s.Options)
-			if err := s.Open(); err != nil {
-				t.Fatal(err)
-			}
-			if got := ids(t, dir); strings.Join(got, " ") != "whole" {
-				t.Fatalf("cut to %d of %d and %d zeros: %v", cut, all, rest, got)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// A record in the middle that is damaged, or a newer evictd's, takes none of the others with it.
-func TestWhatIsDamagedIsNotCut(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	var ends []int64
-	for _, id := range []string{"first", "second", "third"} {
-		r := record(id)
-		r.Victim.Pod = "shop/report"
-		if err := s.Append(r); err != nil {
-			t.Fatal(err)
-		}
-		ends = append(ends, s.size)
-	}
-	name := s.file.Name()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	data := testos.ReadFile(t, name)
-	for _, at := range []int64{ends[0], ends[0] + lengthAt + 4, ends[1] - 9} { // its mark, its head, its text
-		damaged := bytes.Clone(data)
-		damaged[at] ^= 0xff
-		testos.WriteFile(t, name, damaged, 0o600)
-		s := New(s.Options)
-		if err := s.Open(); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, damaged) {
-			t.Errorf("damaged at byte %d: %d bytes are left of %d, %v", at, len(now), len(damaged), err)
-		}
-	}
-	// Now its text is damaged.
-	if found, err := Find(dir, "shop/report"); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.Contains(err.Error(), "second") {
-		t.Errorf("found %d, %v; want the two that are whole and an error that names the other", len(found), err)
 	}
 }
 
@@ -258,89 +133,9 @@ func TestAStoreIsOpenedWhenItCanBe(t *testing.T) {
 	}
 }
 
-func TestOldSegmentsMakeRoom(t *testing.T) {
-	dir := t.TempDir()
-	s := New(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
-	defer s.Close()
-	for i := range 400 {
-		if err := s.Append(record(fmt.Sprintf("r%03d", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	total, names := int64(0), segmentsOf(t, dir)
-	for _, name := range names {
-		at, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += at.Size()
-	}
-	got := ids(t, dir)
-	if total > 64<<10 || total < 32<<10 || got[len(got)-1] != "r399" || len(got) == 400 {
-		t.Errorf("%d bytes in %d segments, %d records, the last one %s", total, len(names), len(got), got[len(got)-1])
-	}
-}
-
-func segmentsOf(t *testing.T, dir string) []string {
-	t.Helper()
-	names, _, err := segmentNames(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
-
-func TestOldRecordsGo(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	if err := s.Append(record("old")); err != nil {
-		t.Fatal(err)
-	}
-	old := s.file.Name()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
-	if err := s.Append(record("new")); err != nil {
-		t.Fatal(err)
-	}
-	monthAgo := time.Now().Add(-721 * time.Hour)
-	if err := os.Chtimes(old, monthAgo, monthAgo); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Prune(); err != nil {
-		t.Fatal(err)
-	}
-	if got := ids(t, dir); strings.Join(got, " ") != "new" {
-		t.Errorf("kept: %v", got)
-	}
-}
-
-// On a full disk a record is lost and the next one that fits is whole.
-func TestAFullDiskLosesRecordsAndNothingElse(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	full := errors.New("no space left on device")
-	for i := range 20 {
-		s.write = (*os.File).Write
-		if i%2 == 1 {
-			s.write = func(f *os.File, data []byte) (int, error) {
-				n, err := f.Write(data[:rand.IntN(len(data))])
-				return n, errors.Join(full, err)
-			}
-		}
-		if err := s.Append(record(fmt.Sprintf("r%02d", i))); (i%2 == 1) != errors.Is(err, full) {
-			t.Fatalf("record %d: %v", i, err)
-		}
-	}
-	if got := ids(t, dir); len(got) != 10 || got[9] != "r18" {
-		t.Errorf("kept: %v", got)
-	}
-}
-
 func TestADirectoryThatWasRemovedIsMadeAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "records")
-	s := open(t, dir)
+	s := opened(t, dir)
 	for _, id := range []string{"before", "after"} {
 		if err := s.Append(record(id)); err != nil {
 			t.Fatal(err)
@@ -356,109 +151,6 @@ func TestADirectoryThatWasRemovedIsMadeAgain(t *testing.T) {
 	}
 }
 
-// writerEnv has this test binary write records and print the id of each one that is kept.
-const writerEnv = "EVICTD_TEST_WRITES_RECORDS"
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(writerEnv); dir != "" {
-		s, err := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour}), error(nil)
-		for i := 0; err == nil; i++ {
-			id := fmt.Sprintf("%d-%06d", os.Getpid(), i)
-			if err = s.Append(record(id)); err == nil {
-				fmt.Println(id)
-			}
-		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
-// Killed at any moment, a writer has lost nothing that it has said to be kept, and has left
-// nothing that is half a record.
-func TestAWriterIsKilledAtAnyMoment(t *testing.T) {
-	dir := t.TempDir()
-	for range 20 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), writerEnv+"="+dir)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines, said, last := bufio.NewScanner(out), 0, ""
-		for most := rand.IntN(10); lines.Scan(); {
-			last = lines.Text()
-			if said++; said > most {
-				_ = cmd.Process.Kill()
-			}
-		}
-		_ = cmd.Wait()
-		if err := open(t, dir).Close(); err != nil {
-			t.Fatal(err)
-		}
-		if got := ids(t, dir); !strings.Contains(strings.Join(got, " "), last) {
-			t.Fatalf("%s was kept, and is not there: %v", last, got)
-		}
-	}
-}
-
-func FuzzSegment(f *testing.F) {
-	data, err := encode(record("a").Head(), record("a"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
-	f.Add(data[:len(data)/2])
-	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = members(bytes.NewReader(data), int64(len(data)), all, func(m member) error {
-			text, err := document(bytes.NewReader(data), m)
-			if err == nil {
-				_, err = decision.Decode(text)
-			}
-			return err
-		})
-	})
-}
-
-// evictd read a sparse file of 1 TiB for minutes when it started, recorded nothing meanwhile, and
-// removed all other records to make room for it.
-func TestASparseFileOfATebibyteIsPassedOver(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	if err := s.Append(record("before")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	sparse := filepath.Join(dir, time.Now().UTC().Format("20060102T150405.000000000Z")+suffix)
-	if err := errors.Join(os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, 1<<40)); err != nil {
-		t.Skip(err)
-	}
-	began := time.Now()
-	s = open(t, dir)
-	if err := s.Append(record("after")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Prune(); err == nil || !strings.Contains(err.Error(), sparse) || !strings.Contains(err.Error(), "1099511627776 bytes") {
-		t.Errorf("told when records are pruned: %v, want the file and its size", err)
-	}
-	found, err := Find(dir, "before")
-	if err == nil || !strings.Contains(err.Error(), sparse) {
-		t.Errorf("told when records are read: %v, want the file", err)
-	}
-	heads, _ := Heads(dir)
-	if len(found) != 1 || len(heads) != 2 || heads[1].ID != "after" {
-		t.Errorf("kept: %v and %v, want the record before and the one after", found, heads)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
-}
-
 // By one jump of the clock by 30 days all records were too old, and gone.
 func TestAClockThatJumpsMakesNoRecordOld(t *testing.T) {
 	const month = 30*24*time.Hour + time.Minute
@@ -467,27 +159,24 @@ func TestAClockThatJumpsMakesNoRecordOld(t *testing.T) {
 		restarts    bool
 		wantRecords string
 	}{
-		"forward":                      {jump: month, wantRecords: "before jumped after"},
-		"forward, before evictd began": {jump: month, restarts: true, wantRecords: "before jumped after"},
-		"backward":                     {jump: -month, wantRecords: "before jumped after"},
-		"no jump, it is a month later": {jump: month, ran: month, wantRecords: "jumped after"},
+		"forward":                      {jump: month, wantRecords: "1-before 2-jumped 3-after"},
+		"forward, before evictd began": {jump: month, restarts: true, wantRecords: "1-before 2-jumped 3-after"},
+		"backward":                     {jump: -month, wantRecords: "1-before 2-jumped 3-after"},
+		"no jump, it is a month later": {jump: month, ran: month, wantRecords: "2-jumped 3-after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := open(t, dir)
+			s := opened(t, dir)
 			keep := func(id string) {
 				t.Helper()
 				if err := s.Append(record(id)); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.Chtimes(s.file.Name(), s.now(), s.now()); err != nil {
-					t.Fatal(err)
-				}
-				if err := errors.Join(s.endSegment(), s.Prune()); err != nil {
+				if err := errors.Join(os.Chtimes(filepath.Join(dir, fileName(record(id))), s.now(), s.now()), s.Prune()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			keep("before")
+			keep("1-before")
 			if c.restarts {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
@@ -500,11 +189,321 @@ func TestAClockThatJumpsMakesNoRecordOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.opened = s.opened.Add(-c.ran)
-			keep("jumped")
-			keep("after")
+			keep("2-jumped")
+			keep("3-after")
 			if got := strings.Join(ids(t, dir), " "); got != c.wantRecords {
 				t.Errorf("records that are left: %s, want %s", got, c.wantRecords)
 			}
 		})
+	}
+}
+
+func allFiles(t *testing.T, dir string) []os.DirEntry {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestOldRecordsMakeRoom(t *testing.T) {
+	dir := t.TempDir()
+	testos.WriteFile(t, filepath.Join(dir, "20200101T000000.000000000Z.json.gz"), make([]byte, 8192), 0o600) // no record
+	s := New(Options{Dir: dir, MaxBytes: 64 << 10, MaxAge: time.Hour})
+	defer s.Close()
+	for i := range 40 {
+		if err := s.Append(record(fmt.Sprintf("r%03d", i))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.stored(); s.used > s.MaxBytes || err != nil {
+			t.Fatalf("%d bytes are used, %v", s.used, err)
+		}
+	}
+	if got := ids(t, dir); len(got) < 10 || len(got) > 16 || got[len(got)-1] != "r039" {
+		t.Errorf("records that are left: %v", got)
+	}
+}
+
+func TestOldRecordsGo(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	if err := errors.Join(s.Append(record("old")), s.Append(record("new"))); err != nil {
+		t.Fatal(err)
+	}
+	monthAgo := time.Now().Add(-721 * time.Hour)
+	if err := errors.Join(os.Chtimes(filepath.Join(dir, fileName(record("old"))), monthAgo, monthAgo), s.Prune()); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, dir); strings.Join(got, " ") != "new" {
+		t.Errorf("kept: %v", got)
+	}
+}
+
+// On a full disk a record is lost and the next one that fits is whole.
+func TestAFullDiskLosesRecordsAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	full := errors.New("no space left on device")
+	for i := range 20 {
+		s.write, s.rename = (*os.File).Write, os.Rename
+		switch i % 4 {
+		case 1:
+			s.write = func(f *os.File, data []byte) (int, error) {
+				n, err := f.Write(data[:rand.IntN(len(data))])
+				return n, errors.Join(full, err)
+			}
+		case 3:
+			s.rename = func(string, string) error { return full }
+		}
+		id := fmt.Sprintf("r%02d", i)
+		if err := s.Append(record(id)); (i%2 == 1) != errors.Is(err, full) {
+			t.Fatalf("record %d: %v", i, err)
+		}
+		if err := s.AppendOutcome(&decision.Outcome{ID: id, State: "finished"}); (i%2 == 1) != errors.Is(err, ErrNone) {
+			t.Fatalf("outcome of record %d: %v", i, err)
+		}
+	}
+	files := allFiles(t, dir)
+	if got := ids(t, dir); len(got) != 10 || got[9] != "r18" || len(files) != 11 {
+		t.Errorf("kept: %v in %v", got, files)
+	}
+}
+
+// A damaged record, or a newer evictd's, takes none of the others with it. A file that is no record,
+// or a link, is not opened.
+func TestWhatIsDamagedIsReported(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	for _, id := range []string{"first", "second", "third"} {
+		r := record(id)
+		r.Victim.Pod = "shop/report"
+		if err := s.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := filepath.Join(dir, "second_shop_report_uid-second.json.gz")
+	data := testos.ReadFile(t, second)
+	testos.Symlink(t, second, filepath.Join(dir, "link_shop_report_uid.json.gz"))
+	testos.Mkdir(t, filepath.Join(dir, "dir_shop_report_uid.json.gz"), 0o700)
+	testos.WriteFile(t, filepath.Join(dir, "x.json.gz"), "{}", 0o600)
+	bomb := zipped(t, make([]byte, maxDocument+1))
+	for what, content := range map[string][]byte{
+		"cut": data[:len(data)-9], "empty": nil, "bits": append(bytes.Clone(data[:30]), data[29:]...), "bomb": bomb, "later version": zipped(t, []byte(`{"version":2,"id":"second"}`)),
+	} {
+		testos.WriteFile(t, second, content, 0o600)
+		if found, err := find(dir, Filter{What: "report", All: true}); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.HasPrefix(err.Error(), second+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: found %d, %v; want the two that are whole and an error that names the other", what, len(found), err)
+		}
+		if heads, _ := Heads(dir, Filter{What: "report"}); len(heads) < 2 {
+			t.Errorf("%s: %d heads", what, len(heads))
+		}
+		if err := s.AppendOutcome(&decision.Outcome{ID: "second"}); err == nil || !bytes.Equal(testos.ReadFile(t, second), content) {
+			t.Errorf("%s: an outcome is written: %v", what, err)
+		}
+	}
+}
+
+func zipped(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(data)
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// evictd removed all other records to make room for a sparse file of 1 TiB.
+func TestASparseFileOfATebibyteTakesNoRoom(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	sparse := filepath.Join(dir, "0_none.json.gz")
+	if err := errors.Join(os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, 1<<40)); err != nil {
+		t.Skip(err)
+	}
+	if err := errors.Join(s.Append(record("before")), s.Prune(), s.Append(record("after"))); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := Heads(dir, Filter{All: true})
+	if err == nil || !strings.Contains(err.Error(), sparse) || len(heads) != 2 {
+		t.Errorf("%d records, %v, want both and an error that names the file", len(heads), err)
+	}
+}
+
+// Names of pods are foreign: whatever they have, a record is one file, and it is found.
+func TestRecordsOfHostilePodsAreFound(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	long := strings.Repeat("long", 60)
+	for i, pod := range []string{"shop/web_1", "shop/" + long, "shop/" + long + "er", "../..", "shop/.", "/", "", "a_b/c\x00\n", "shop/\x1b[2J", "shöp/wéb", "shop/a/b"} {
+		d := record(fmt.Sprintf("r%02d", i))
+		d.Victim.Pod, d.Victim.UID = pod, fmt.Sprint(pod, "/_", i)
+		name := fileName(d)
+		h, ok := parse(name)
+		if len(name) > 255 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) || !ok || h.ID != d.ID {
+			t.Errorf("%q: file %q with the head %+v", pod, name, h)
+		}
+		if err := errors.Join(s.Append(d), s.AppendOutcome(&decision.Outcome{ID: d.ID, State: "finished"})); err != nil {
+			t.Fatal(err)
+		}
+		for _, what := range []string{d.ID, d.Victim.UID, pod} {
+			found, err := find(dir, Filter{What: what, All: true})
+			if (len(found) != 1 || found[0].Victim.Pod != pod || found[0].Outcome == nil) && what != "" || err != nil {
+				t.Errorf("%q: %d records, %v", what, len(found), err)
+			}
+		}
+	}
+	if heads, err := Heads(dir, Filter{Namespace: "shop"}); len(heads) != 6 || err != nil {
+		t.Errorf("%d records of the namespace, %v", len(heads), err)
+	}
+}
+
+// What a former evictd decided on is recorded by the next one only if it has no record.
+func TestAResumedKillKeepsItsRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	first, stub := record("r1"), record("r1")
+	stub.Kind = decision.KindResumed
+	after := &decision.Series{Unit: 1, Available: make([]int64, headSize)} // so that its head is longer than usual
+	if err := errors.Join(s.Append(first), s.Append(stub), s.AppendOutcome(&decision.Outcome{ID: "r1", State: "finished"}), s.AppendOutcome(&decision.Outcome{ID: "r1", After: after})); err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(dir, Filter{What: "r1", All: true})
+	if err != nil || len(found) != 1 || found[0].Kind != decision.KindEviction || found[0].Outcome.State != "finished" || found[0].Outcome.After == nil {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if heads, err := Heads(dir, Filter{}); err != nil || len(heads) != 1 || heads[0].Outcome.State != "finished" || heads[0].Outcome.After != nil {
+		t.Errorf("heads %+v, %v", heads, err)
+	}
+}
+
+// While records are written, changed and removed, others read whole ones.
+func TestReadersSeeWholeRecords(t *testing.T) {
+	dir := t.TempDir()
+	s := New(Options{Dir: dir, MaxBytes: 32 << 10, MaxAge: time.Hour})
+	defer s.Close()
+	written := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 30 && err == nil; i++ {
+			id := fmt.Sprintf("r%03d", i)
+			err = errors.Join(s.Append(record(id)), s.AppendOutcome(&decision.Outcome{ID: id, State: "finished"}))
+		}
+		written <- err
+	}()
+	for {
+		_, err := Heads(dir, Filter{})
+		if got := ids(t, dir); !slices.IsSorted(got) || err != nil {
+			t.Errorf("%v, %v", got, err)
+		}
+		select {
+		case err := <-written:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+	}
+}
+
+// killedEnv has this test binary write a record and its outcome in a directory, and kill itself at
+// a step.
+const killedEnv = "EVICTD_TEST_KILLED_AT"
+
+func TestMain(m *testing.M) {
+	if op, dir, ok := strings.Cut(os.Getenv(killedEnv), " "); ok {
+		writeAndDie(op, dir)
+	}
+	os.Exit(m.Run())
+}
+
+// steps lists the steps of a write: before and after opening, half a write, and so on.
+var steps = []string{"begun", "opened", "half", "written", "synced", "renamed", "returned"}
+
+func writeAndDie(op, dir string) {
+	of, at, _ := strings.Cut(op, ":")
+	armed := false
+	reach := func(step string) {
+		if armed && step == at {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	s := New(Options{Dir: dir, MaxBytes: mebibyte, MaxAge: time.Hour})
+	s.write = func(f *os.File, data []byte) (int, error) {
+		reach("opened")
+		n, err := f.Write(data[:len(data)/2])
+		reach("half")
+		m, err2 := f.Write(data[n:])
+		reach("written")
+		return n + m, errors.Join(err, err2)
+	}
+	s.rename = func(from, to string) error {
+		reach("synced")
+		err := os.Rename(from, to)
+		reach("renamed")
+		return err
+	}
+	for _, write := range []struct {
+		of   string
+		call func() error
+	}{
+		{"decision", func() error { return s.Append(record("killed")) }},
+		{"outcome", func() error { return s.AppendOutcome(&decision.Outcome{ID: "killed", State: "finished"}) }},
+	} {
+		armed = write.of == of
+		reach("begun")
+		if err := write.call(); err != nil {
+			panic(err)
+		}
+		reach("returned")
+	}
+}
+
+// Killed at any step, a writer leaves a record, or its outcome, whole or not at all.
+func TestAWriterIsKilledAtEachStep(t *testing.T) {
+	for _, of := range []string{"decision", "outcome"} {
+		for i, step := range steps {
+			t.Run(of+" "+step, func(t *testing.T) {
+				dir := t.TempDir()
+				s := opened(t, dir)
+				if err := errors.Join(s.Append(record("earlier")), s.Close()); err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), killedEnv+"="+of+":"+step+" "+dir)
+				if out, err := cmd.CombinedOutput(); err == nil || err.Error() != "signal: killed" {
+					t.Fatalf("%v: %s", err, out)
+				}
+				is, want := i >= slices.Index(steps, "renamed"), "earlier"
+				if is || of == "outcome" {
+					want = "earlier killed"
+				}
+				check := func() {
+					t.Helper()
+					if got := strings.Join(ids(t, dir), " "); got != want {
+						t.Errorf("records %s, want %s", got, want)
+					}
+				}
+				check()
+				if found, err := find(dir, Filter{What: "killed", All: true}); of == "outcome" && (err != nil || (found[0].Outcome != nil) != is) {
+					t.Errorf("%+v, %v, want an outcome: %v", found, err, is)
+				}
+				s = opened(t, dir)
+				check()
+				if files := allFiles(t, dir); len(files) != 1+len(strings.Fields(want)) {
+					t.Errorf("left: %v", files)
+				}
+				if err := errors.Join(s.Append(record("killed")), s.AppendOutcome(&decision.Outcome{ID: "killed", State: "given-up"})); err != nil {
+					t.Error(err)
+				}
+				if found, err := find(dir, Filter{What: "killed", All: true}); err != nil || len(found) != 1 || found[0].Outcome.State != "given-up" {
+					t.Errorf("%+v, %v", found, err)
+				}
+			})
+		}
 	}
 }

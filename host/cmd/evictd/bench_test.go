@@ -1,19 +1,23 @@
-package store
+package main
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
-// node returns a record of an eviction among 110 pods, whose signals went up and down.
-func node(r *rand.Rand, i int) *decision.Decision {
+// recordOfNode returns a record of an eviction among 110 pods, whose signals went up and down.
+func recordOfNode(r *rand.Rand, i int) *decision.Decision {
 	at := time.Unix(1_800_000_000, 0).Add(time.Duration(i) * time.Minute)
 	uid := func() string {
 		return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", r.Uint32(), r.Uint32N(1<<16), r.Uint32N(1<<12), 0x8000|r.Uint32N(1<<14), r.Uint64N(1<<48))
@@ -62,49 +66,47 @@ func text(r *rand.Rand, n int) string {
 	return string(out)
 }
 
-// What it takes to find the last eviction of a pod among so many, beside reading the bytes of
-// all of them.
-func BenchmarkFind(b *testing.B) {
+// The time of evictd explain and evictd evictions with so many records, beside that of evictd version.
+func BenchmarkCommands(b *testing.B) {
 	const records = 10_000
-	dir, err := os.MkdirTemp("/dev/shm", "evictd") // each is synced, which is not what is measured
+	dir, err := os.MkdirTemp("/dev/shm", "evictd") // each record is synced, which is not measured
 	if err != nil {
 		b.Skip(err)
 	}
 	defer os.RemoveAll(dir)
-	s := New(Options{Dir: dir, MaxBytes: 1 << 30, MaxAge: 10 * 365 * 24 * time.Hour})
-	if err := s.Open(); err != nil {
-		b.Fatal(err)
-	}
+	s := store.New(store.Options{Dir: config.RecordsDir(dir), MaxBytes: 1 << 30, MaxAge: time.Hour})
 	r := rand.New(rand.NewPCG(1, 2))
-	pods := make([]string, 0, records)
-	var bytes int64
+	pod := ""
 	for i := range records {
-		one := node(r, i)
-		pods = append(pods, one.Victim.Pod)
-		if err := s.Append(one); err != nil {
+		d := recordOfNode(r, i)
+		if err := s.Append(d); err != nil {
 			b.Fatal(err)
 		}
-	}
-	names, _, err := segmentNames(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	began := time.Now()
-	for _, name := range names {
-		data := testos.ReadFile(b, name)
-		bytes += int64(len(data))
-	}
-	peer := time.Since(began)
-	i := 0
-	for b.Loop() {
-		if found, err := Find(dir, pods[i%records]); err != nil || len(found) != 1 {
-			b.Fatal(len(found), err)
+		if i == records/2 {
+			pod = d.Victim.Pod
 		}
-		i += 997
 	}
-	b.ReportMetric(float64(bytes)/records/1024, "KiB/record")
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(peer), "x-reading-all")
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
+	}
+	program := filepath.Join(dir, "evictd")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	for _, args := range []string{"version", "explain " + pod, "evictions " + pod, "evictions --signal pid.available", "evictions"} {
+		b.Run(strings.ReplaceAll(args, pod, "POD"), func(b *testing.B) {
+			var cpu time.Duration // not of the programs beside it
+			for b.Loop() {
+				cmd := exec.Command(program, strings.Fields(args)...)
+				if args != "version" {
+					cmd.Args = append(cmd.Args, "--state-dir", dir)
+				}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+				cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+			}
+			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+		})
 	}
 }
