@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -156,15 +155,7 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 	}
 	return func(ctx context.Context, w *replay.World) (replay.Manager, func(), error) {
 		w.Config.PluginDir, w.Config.RunDir = pluginDir, runDir
-		if err := (nodefs.FS{Root: "/"}).CheckPIDNamespace(false); errors.Is(err, nodefs.ErrNestedPIDNamespace) && w.Config.Plugins["pid"].Config == nil {
-			own := w.Config.Plugins["pid"]
-			own.Config = []byte(`{"nestedNode":true}`) // in a container, whose figures do not count
-			w.Config.Plugins = maps.Clone(w.Config.Plugins)
-			if w.Config.Plugins == nil {
-				w.Config.Plugins = map[string]config.Plugin{}
-			}
-			w.Config.Plugins["pid"] = own
-		}
+		w.Config.Plugins = inContainer(w.Config.Plugins)
 		m, err := host.NewEmbedded(host.Embedding{ //nolint:contextcheck // closing what it could not use takes no context
 			Config: w.Config, Version: version, Commit: commit, Log: w.Log,
 			KillPod: w.KillPod, Recorder: w, Clock: w, Summary: w.Summary, Reclaim: w.Reclaim(), SkipStepsBecause: skip,
@@ -184,20 +175,46 @@ func (r *replayer) starter(pluginDir, runDir string) replay.Start {
 			stop()
 			return nil, nil, err
 		}
-		thresholds, _ := w.Config.Thresholds() // already validated
-		for _, p := range m.Status().Plugins {
-			if p.LastError == "" || p.State != supervisor.Backoff && p.State != supervisor.Refused {
-				continue
-			}
-			failed := fmt.Errorf("plugin %s did not start: %s", p.Name, p.LastError)
-			if slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { b, _ := eviction.Builtin(t.Signal); return b.Plugin == p.Name }) {
-				stop()
-				return nil, nil, failed
-			}
-			r.say(failed.Error())
+		if err := r.started(w.Config, m.Status().Plugins); err != nil {
+			stop()
+			return nil, nil, err
 		}
 		return m, stop, nil
 	}
+}
+
+// inContainer returns the settings of plugins with which the built-in ones also start in a container,
+// where a replay does not use their figures.
+func inContainer(settings map[string]config.Plugin) map[string]config.Plugin {
+	pid := settings["pid"]
+	if err := (nodefs.FS{Root: "/"}).CheckPIDNamespace(false); !errors.Is(err, nodefs.ErrNestedPIDNamespace) || pid.Config != nil {
+		return settings
+	}
+	pid.Config = []byte(`{"nestedNode":true}`)
+	all := map[string]config.Plugin{"pid": pid}
+	for name, p := range settings {
+		if name != "pid" {
+			all[name] = p
+		}
+	}
+	return all
+}
+
+// started says which plugins did not start. A built-in one of a threshold is an error: the host itself
+// would rank by the kubelet's order.
+func (r *replayer) started(c config.Config, plugins []supervisor.Status) error {
+	thresholds, _ := c.Thresholds() // already validated
+	for _, p := range plugins {
+		if p.LastError == "" || p.State != supervisor.Backoff && p.State != supervisor.Refused {
+			continue
+		}
+		failed := fmt.Errorf("plugin %s did not start: %s", p.Name, p.LastError)
+		if slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { b, _ := eviction.Builtin(t.Signal); return b.Plugin == p.Name }) {
+			return failed
+		}
+		r.say(failed.Error())
+	}
+	return nil
 }
 
 // recordNames resolves decisions named on a command line. Each gets a unique name among the files.

@@ -53,6 +53,76 @@ func TestOnlyWhoIsInChargeByTheConfigurationIsAssigned(t *testing.T) {
 	}
 }
 
+// What is assigned to the summary comes from one source: no built-in plugin observes or measures it, as
+// its fallback neither. A signal is off without its plugin, whatever the summary says of it.
+func TestWhatTheSummaryServes(t *testing.T) {
+	const observe, measure = eviction.CanObserve, eviction.CanMeasure
+	all := func(name string) Plugin {
+		var offers []offer
+		for _, s := range eviction.BuiltinSignals() {
+			if b, _ := eviction.Builtin(s); b.Plugin == name || name == Summary || name == "acme" {
+				offers = append(offers, offer{s, observe | measure})
+			}
+		}
+		p := serving(name, offers...)
+		p.Said.Measurer = nobody{}
+		p.Said.OwnsLayout = name == Summary || name == "disk"
+		if name != Summary {
+			p.Observes = p.Said.Observes()
+		}
+		return p
+	}
+	down, disabled := all("memory"), all("memory")
+	down.Instance, down.Missing = nil, errors.New("it crashed")
+	disabled.Instance, disabled.Unassignable = nil, "is disabled"
+	memory, disk, both := Assignment{}, Assignment{}, Assignment{}
+	for _, s := range eviction.BuiltinSignals() {
+		to := map[string]string{"observe": Summary, "measure": Summary}
+		both[s] = to
+		if b, _ := eviction.Builtin(s); b.Plugin == "memory" {
+			memory[s] = to
+		} else if b.Plugin == "disk" {
+			disk[s] = to
+		}
+	}
+	for name, c := range map[string]struct {
+		plugins                  []Plugin
+		assigned                 Assignment
+		memory, nodefs, layoutBy string
+	}{
+		"nothing assigned":           {[]Plugin{all("memory"), all("disk"), all(Summary)}, nil, "memory", "disk", "disk"},
+		"all":                        {[]Plugin{all("memory"), all("disk"), all(Summary)}, both, Summary, Summary, Summary},
+		"memory alone":               {[]Plugin{all("memory"), all("disk"), all(Summary)}, memory, Summary, "disk", "disk"},
+		"disks alone":                {[]Plugin{all("memory"), all("disk"), all(Summary)}, disk, "memory", Summary, Summary},
+		"all, no file of disk":       {[]Plugin{all("memory"), all(Summary)}, both, Summary, "", ""},
+		"all, memory crashed":        {[]Plugin{down, all("disk"), all(Summary)}, both, Summary, Summary, Summary},
+		"all, memory disabled":       {[]Plugin{disabled, all("disk"), all(Summary)}, both, "", Summary, Summary},
+		"all, but there is none":     {[]Plugin{all("memory"), all("disk")}, both, "memory", "disk", "disk"},
+		"all, with a custom plugin":  {[]Plugin{all("memory"), all("disk"), all("acme"), all(Summary)}, both, Summary + " acme", Summary + " acme", Summary},
+		"none, with a custom plugin": {[]Plugin{all("memory"), all("disk"), all("acme"), all(Summary)}, nil, "acme memory", "acme disk", "disk"},
+	} {
+		r := New(c.plugins, c.assigned)
+		who := func(all []*Instance) string {
+			var names []string
+			for _, i := range all {
+				names = append(names, i.Name)
+			}
+			return strings.Join(names, " ")
+		}
+		for _, capability := range []eviction.Capability{observe, measure} {
+			if got := who(r.Providers(eviction.MemoryAvailable, capability)); got != c.memory {
+				t.Errorf("%s: %v of memory.available by %q, want %q", name, capability.Names(), got, c.memory)
+			}
+			if got := who(r.Providers(eviction.NodeFsAvailable, capability)); got != c.nodefs {
+				t.Errorf("%s: %v of nodefs.available by %q, want %q", name, capability.Names(), got, c.nodefs)
+			}
+		}
+		if got := who(r.Layouts()); got != c.layoutBy {
+			t.Errorf("%s: the layout by %q, want %q", name, got, c.layoutBy)
+		}
+	}
+}
+
 // serving returns a plugin that runs and offers some things.
 func serving(name string, offers ...offer) Plugin {
 	p := &eviction.Plugin{Name: name}

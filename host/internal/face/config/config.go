@@ -11,6 +11,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -226,13 +227,16 @@ func (c *Config) CustomSignals() []eviction.Signal {
 }
 
 // Assigned returns the plugin assigned to a capability of a signal, "" if there is none. Source
-// "summary" assigns the kubelet's signals, unless Assign does.
+// "summary" assigns the kubelet's signals, unless Assign does for one of the same filesystem.
 func (c *Config) Assigned(s eviction.Signal, capability eviction.Capability) string {
 	to := c.Assign[s][capability.String()]
-	if _, builtin := eviction.Builtin(s); to == "" && builtin && c.Source == SourceSummary && capability&(eviction.CanObserve|eviction.CanMeasure) != 0 {
-		return registry.Summary
+	if _, builtin := eviction.Builtin(s); to != "" || !builtin || c.Source != SourceSummary || capability&(eviction.CanObserve|eviction.CanMeasure) == 0 {
+		return to
 	}
-	return to
+	for _, same := range eviction.LayoutNamed(c.Summary.Layout).ServedWith(s, capability) {
+		to = cmp.Or(to, c.Assign[same][capability.String()])
+	}
+	return cmp.Or(to, registry.Summary)
 }
 
 // Assignment returns what is assigned to plugins, by Assign and by Source.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 func TestWhereTheSummaryIs(t *testing.T) {
@@ -187,6 +190,49 @@ summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
 	}
 	if diff := cmp.Diff(want, c.Warnings()); diff != "" {
 		t.Errorf("Warnings (-want +got):\n%s", diff)
+	}
+}
+
+// source: summary is the short form of assigning the kubelet's signals.
+func TestASourceAssignsTheKubeletsSignals(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "",
+		"source: summary\nassign: {nodefs.available: {measure: acme}, acme.example/x: {observe: acme}}":     `"summary" "summary"; "summary" "acme"; "acme" ""`,
+		"assign: {nodefs.available: {observe: summary, measure: summary}, acme.example/x: {measure: acme}}": `"" ""; "summary" "summary"; "" "acme"`,
+	} {
+		c, err := Load(write(t, text+"\nsummary: {address: \"file:///s\", layout: shared}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (want != "") != c.UsesSummary() {
+			t.Errorf("%q: uses the summary: %v", text, c.UsesSummary())
+		}
+		var got []string
+		for _, s := range []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, "acme.example/x"} {
+			of := c.Assignment()[s]
+			got = append(got, fmt.Sprintf("%q %q", of["observe"], of["measure"]))
+			if of["rank"]+of["watch"]+of["reclaim"] != "" {
+				t.Errorf("%q: %s: %v", text, s, of)
+			}
+		}
+		if text := strings.Join(got, "; "); want != "" && text != want {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+}
+
+func TestAPeriodicGCWithoutAnObserverIsWarnedOf(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "assign: {nodefs.available: {observe: disk}}": false, "assign: {nodefs.available: {measure: acme}}": false,
+		"assign: {nodefs.available: {observe: acme}}": true, "source: summary\nsummary: {address: \"file:///s\", layout: shared}": true,
+	} {
+		c, err := Load(write(t, "plugins: {disk: {config: {periodicImageGC: true}}}\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(c.Warnings(), "\n"), "periodicImageGC has no effect"); got != want {
+			t.Errorf("%q: warns %v, want %v", text, got, want)
+		}
 	}
 }
 

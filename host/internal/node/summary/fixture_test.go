@@ -24,18 +24,6 @@ import (
 // maxWait bounds a test's wait for something that has to happen.
 const maxWait = 10 * time.Second
 
-func eventually(ok func() bool) bool {
-	deadline := time.After(maxWait)
-	for tick := time.NewTicker(time.Millisecond); !ok(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			return false
-		}
-	}
-	return true
-}
-
 // receive fails the test when nothing comes.
 func receive[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()

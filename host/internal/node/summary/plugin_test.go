@@ -109,8 +109,16 @@ func TestViewsAreKeptForTwoPasses(t *testing.T) {
 		at   eviction.PassView
 		want string
 	}{
-		{before(1), "1"}, {after(1), "2"}, {before(1), "1"}, {before(2), "3"}, {after(1), "2"},
-		{before(3), "4"}, {before(2), "3"}, {after(2), "pass 2 is over"}, {before(1), "pass 1 is over"}, {before(3), "4"},
+		{before(1), "1"},
+		{after(1), "2"},
+		{before(1), "1"},
+		{before(2), "3"},
+		{after(1), "2"},
+		{before(3), "4"},
+		{before(2), "3"},
+		{after(2), "pass 2 is over"},
+		{before(1), "pass 1 is over"},
+		{before(3), "4"},
 	} {
 		if got := seen(t.Context(), p, c.at); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.at, got, c.want)

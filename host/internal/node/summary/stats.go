@@ -259,12 +259,11 @@ func sampledAt(pod *statsapi.PodStats, signals []eviction.Signal) time.Time {
 		b, _ := eviction.Builtin(signals[0])
 		condition = b.Condition
 	}
-	switch {
-	case condition == eviction.MemoryPressure && pod.Memory != nil:
+	if condition == eviction.MemoryPressure && pod.Memory != nil {
 		return pod.Memory.Time.Time
-	case condition == eviction.DiskPressure && pod.EphemeralStorage != nil:
-		return pod.EphemeralStorage.Time.Time
-	default:
-		return time.Time{}
 	}
+	if condition == eviction.DiskPressure && pod.EphemeralStorage != nil {
+		return pod.EphemeralStorage.Time.Time
+	}
+	return time.Time{}
 }

@@ -54,8 +54,9 @@ func TestADirectoryOfOthersIsRefusedBesideThoseOfThisProcess(t *testing.T) {
 func TestAPluginOfThisProcessThatRefusesEndsTheSupervisorBesideADirectory(t *testing.T) {
 	t.Parallel()
 	refuses := inside{rank: inOrder, configure: func(eviction.ConfigureRequest) error { return errors.New("config.colour: unknown field") }}
-	s, err := New(Options{Inside: map[string]eviction.Plugin{"memory": refuses.plugin()},
-		Dir: install(t, "good"), SocketRoot: privateDir(t), Log: slog.New(slog.DiscardHandler),
+	s, err := New(Options{
+		Inside: map[string]eviction.Plugin{"memory": refuses.plugin()},
+		Dir:    install(t, "good"), SocketRoot: privateDir(t), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
