@@ -210,7 +210,7 @@ func trySummary(ctx context.Context, n *node, f *Findings) {
 	source, err := summary.Open(n.c.Summary)
 	if err == nil {
 		_, err = source.Fetch(ctx)
-		err = errors.Join(err, source.Close(ctx))
+		source.Close()
 	}
 	if err != nil {
 		f.add(Error, "summary.address: %q: %v: no signal is observed; want the address of a kubelet's /stats/summary that evictd may read", n.c.Summary.Address, err)

@@ -43,7 +43,7 @@ func open(t *testing.T, o Options) *Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeLater(t, s)
+	t.Cleanup(s.Close)
 	return s
 }
 

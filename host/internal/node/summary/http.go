@@ -43,12 +43,12 @@ type kubelet struct {
 	client *http.Client
 }
 
-func newKubelet(u *url.URL, o Options) *Source {
+func newKubelet(u *url.URL, o Options) *kubelet {
 	k := &kubelet{options: o, url: u.String()}
 	if u.Scheme == "unix" {
 		k.url, k.socket = "http://kubelet"+summaryPath, u.Path
 	}
-	return &Source{name: u.String(), wait: o.Timeout.Duration, timeout: o.Timeout.Duration, fetch: k.fetch, close: k.close}
+	return k
 }
 
 // fetch returns the summary. Its errors contain neither the address nor the token.
@@ -94,9 +94,6 @@ func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error)
 		return nil, errors.New("the answer ends early")
 	case err != nil:
 		return nil, explain(ctx, err)
-	}
-	if err := check(b.Bytes()); err != nil {
-		return nil, fmt.Errorf("answer: %w", err)
 	}
 	k.size.Store(int64(b.Len()))
 	return b.Bytes(), nil
@@ -145,11 +142,10 @@ func (k *kubelet) newClient(config *tls.Config) *http.Client {
 	}
 }
 
-func (k *kubelet) close(context.Context) error {
+func (k *kubelet) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closeIdle()
-	return nil
 }
 
 func (k *kubelet) closeIdle() {

@@ -55,13 +55,13 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	o.Timeout.Duration = cmp.Or(o.Timeout.Duration, DefaultTimeout)
-	var s *Source
+	s := &Source{name: u.String(), wait: o.Timeout.Duration, timeout: max(o.Timeout.Duration, lateTimeout)}
 	if u.Scheme == "file" {
-		s = newSource("file://"+u.Path, o.Timeout.Duration, func(context.Context) ([]byte, error) { return readRegular(u.Path, maxBytes) })
+		s.fetch, s.close = func(context.Context) ([]byte, error) { return readRegular(u.Path, maxBytes) }, func() {}
 	} else {
-		s = newKubelet(u, o)
+		k := newKubelet(u, o)
+		s.fetch, s.close = k.fetch, k.close
 	}
-	s.timeout = max(s.timeout, lateTimeout)
 	return s, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/evictd/evictd/shared/answers"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -179,13 +180,17 @@ func (p *Provider) Close(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	p.fetched.Close()
-	p.fetches.Wait()
-	p.machine.Close()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	if err := p.source.Close(ctx); err != nil {
-		return fmt.Errorf("close summaries: %w", err)
+	_, err := hang.Do(ctx.Done(), func() (struct{}, error) {
+		p.fetched.Close()
+		p.fetches.Wait()
+		p.machine.Close()
+		p.source.Close()
+		return struct{}{}, nil
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("close summaries: a call for the summary has not ended: %w", err)
 	}
 	return nil
 }

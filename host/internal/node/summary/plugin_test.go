@@ -166,7 +166,7 @@ func TestACallThatGivesUpCancelsNothing(t *testing.T) {
 func TestASummaryThatComesLateCountsForTheNextViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fetches := int64(0)
-		source := newSource("test", time.Second, func(ctx context.Context) ([]byte, error) {
+		source := FromFunc(func(ctx context.Context) ([]byte, error) {
 			fetches++
 			summary := tasks(fetches)
 			select {
@@ -175,7 +175,7 @@ func TestASummaryThatComesLateCountsForTheNextViews(t *testing.T) {
 			case <-time.After(6 * time.Second):
 				return summary, nil
 			}
-		})
+		}, time.Second)
 		source.timeout = lateTimeout
 		p := New(source, nodefs.FS{}, nil)
 		var got []string
@@ -193,6 +193,31 @@ func TestASummaryThatComesLateCountsForTheNextViews(t *testing.T) {
 		if err := p.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A call that never returns is not repeated, and is left behind at the end.
+func TestACallThatIgnoresItsDeadlineIsLeftBehindOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		calls := 0
+		p := New(FromFunc(func(context.Context) ([]byte, error) {
+			calls++
+			<-release
+			return tasks(7), nil
+		}, time.Second), nodefs.FS{}, nil)
+		for pass := range uint64(3) {
+			if got := seen(t.Context(), p, before(pass)); !strings.Contains(got, "no whole answer within 1s") {
+				t.Errorf("pass %d: %q, want that it is late", pass, got)
+			}
+		}
+		if calls != 1 {
+			t.Errorf("%d calls, want one", calls)
+		}
+		if err := p.Close(t.Context()); err == nil {
+			t.Error("closed while the call goes on")
+		}
+		close(release)
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/shared/hang"
 )
 
 // DefaultTimeout bounds the wait for a whole fetch, lateTimeout the fetch itself.
@@ -25,65 +24,31 @@ type Source struct {
 	// wait is the time that a pass waits for a fetch, timeout that of a fetch, which is kept if it
 	// comes later.
 	wait, timeout time.Duration
-	fetch         func(context.Context) ([]byte, error)
-	close         func(context.Context) error
+	// fetch may ignore its deadline: a file on a filesystem that hangs, or a function.
+	fetch func(context.Context) ([]byte, error)
+	close func()
 }
 
-// Fetch returns the JSON document, which is immutable. It has its own deadline and ends early when
-// ctx does.
+// Fetch returns the JSON document, which is immutable.
 func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no whole answer within %v", s.timeout))
 	defer cancel()
 	summary, err := s.fetch(ctx)
-	if err != nil {
+	if err = cmp.Or(err, check(summary)); err != nil {
 		return nil, fmt.Errorf("get summary from %s: %w", s.name, err)
 	}
 	return summary, nil
 }
 
-// Close releases the source's resources after the last Fetch. It waits until ctx ends for what
-// cannot be interrupted.
-func (s *Source) Close(ctx context.Context) error { return s.close(ctx) }
-
-// newSource returns a source that may ignore deadlines: a file on a filesystem that hangs, or a
-// function that ignores its context. A late call of f is abandoned, but never more than one.
-func newSource(name string, timeout time.Duration, f func(context.Context) ([]byte, error)) *Source {
-	slot := hang.NewSlot()
-	fetch := func(ctx context.Context) ([]byte, error) {
-		select {
-		case slot <- struct{}{}:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: a former call has not ended", context.Cause(ctx))
-		}
-		summary, err := hang.Do(ctx.Done(), func() ([]byte, error) {
-			defer func() { <-slot }()
-			summary, err := f(ctx)
-			return summary, cmp.Or(err, check(summary))
-		}, nil)
-		if errors.Is(err, hang.ErrHangs) {
-			err = context.Cause(ctx)
-		}
-		return summary, err
-	}
-	end := func(ctx context.Context) error { // there may be calls afterwards
-		select {
-		case slot <- struct{}{}:
-			<-slot
-		case <-ctx.Done():
-			if len(slot) > 0 {
-				return errors.New("a late call for the summary has not ended")
-			}
-		}
-		return nil
-	}
-	return &Source{name: name, wait: timeout, timeout: timeout, fetch: fetch, close: end}
-}
+// Close releases the source's resources after the last Fetch.
+func (s *Source) Close() { s.close() }
 
 // FromFunc returns a source that calls a function of the embedding program. The function is called
 // by one goroutine at a time, must return soon after its ctx ends, and must not modify what it
 // returned. A timeout of 0 is DefaultTimeout.
 func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Duration) *Source {
-	return newSource("the embedding program", cmp.Or(max(timeout, 0), DefaultTimeout), summary)
+	timeout = cmp.Or(max(timeout, 0), DefaultTimeout)
+	return &Source{name: "the embedding program", wait: timeout, timeout: timeout, fetch: summary, close: func() {}}
 }
 
 // readRegular reads a whole file. Its errors contain the path.

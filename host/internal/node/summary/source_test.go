@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -104,7 +103,6 @@ func TestFileSource(t *testing.T) {
 func TestFunctionSource(t *testing.T) {
 	leaks.None(t)
 	source := FromFunc(func(context.Context) ([]byte, error) { return []byte("{}"), nil }, 0)
-	closeLater(t, source)
 	wantSummary(t, source, "{}")
 
 	broken := errors.New("no stats yet")
@@ -116,34 +114,6 @@ func TestFunctionSource(t *testing.T) {
 	wantError(t, err, "embedding program", "want a JSON object")
 	_, err = FromFunc(func(context.Context) ([]byte, error) { return make([]byte, maxBytes+1), nil }, 0).Fetch(t.Context())
 	wantError(t, err, "more than 67108864 bytes")
-}
-
-func TestAFunctionThatIgnoresItsDeadlineIsLeftBehindOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		var calls atomic.Int32
-		source := FromFunc(func(context.Context) ([]byte, error) {
-			calls.Add(1)
-			<-release
-			return []byte("{}"), nil
-		}, time.Second)
-		started := time.Now()
-		_, err := source.Fetch(t.Context())
-		wantError(t, err, "no whole answer within 1s")
-		_, err = source.Fetch(t.Context())
-		wantError(t, err, "no whole answer within 1s: a former call has not ended")
-		if took := time.Since(started); took != 2*time.Second || calls.Load() != 1 {
-			t.Errorf("%d calls took %v, want 1 and 2s", calls.Load(), took)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		wantError(t, source.Close(ctx), "has not ended")
-		close(release)
-		wantSummary(t, source, "{}")
-		if err := source.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func TestACallerWhoGivesUpWaitsNoLonger(t *testing.T) {
