@@ -200,9 +200,9 @@ func TestASummaryThatComesLateCountsForTheNextViews(t *testing.T) {
 func TestACallThatIgnoresItsDeadlineIsLeftBehindOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		calls := 0
+		var calls atomic.Int32
 		p := New(FromFunc(func(context.Context) ([]byte, error) {
-			calls++
+			calls.Add(1)
 			<-release
 			return tasks(7), nil
 		}, time.Second), nodefs.FS{}, nil)
@@ -211,8 +211,8 @@ func TestACallThatIgnoresItsDeadlineIsLeftBehindOnce(t *testing.T) {
 				t.Errorf("pass %d: %q, want that it is late", pass, got)
 			}
 		}
-		if calls != 1 {
-			t.Errorf("%d calls, want one", calls)
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d calls, want one", n)
 		}
 		if err := p.Close(t.Context()); err == nil {
 			t.Error("closed while the call goes on")
