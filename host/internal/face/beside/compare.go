@@ -24,7 +24,6 @@ const (
 	Condition   = "condition"
 	Allocatable = "allocatable"
 	Restart     = "kubelet restart"
-	Cgroups     = "cgroups"
 	Setting     = "setting"
 )
 
@@ -32,7 +31,7 @@ const (
 type Finding struct {
 	// Signal names the signal, the condition if it concerns several signals, or the kubelet's key.
 	Signal string `json:"signal"`
-	// About is one of First, Condition, Allocatable, Restart, Cgroups and Setting.
+	// About is one of First, Condition, Allocatable, Restart and Setting.
 	About string `json:"about"`
 	// Fix: the kubelet's settings should be changed to Settings, or with Setting those of one side.
 	Fix  bool   `json:"fix,omitempty"`

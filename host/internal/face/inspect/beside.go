@@ -51,10 +51,7 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	}
 	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), kubelet.Beside(c)...)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
-	if !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative {
-		settings.CgroupsPerQOS = true
-		findings = append(findings, beside.Finding{Signal: string(eviction.MemoryAvailable), About: beside.Cgroups, Fix: true, Text: "cgroupsPerQOS is false: " + config.WithoutPodCgroups})
-	}
+	settings.CgroupsPerQOS = !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative
 	text, err := settings.YAML()
 	if err != nil {
 		return nil, err
