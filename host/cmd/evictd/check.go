@@ -95,18 +95,14 @@ func examine(ctx context.Context, cfg *config.Config, startPlugins bool) (*check
 		return nil, missing
 	}
 	found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: startPlugins, Falls: store.Falls})
-	errs, ofDaemon := checkRunning(ctx, cfg, found.Errors())
+	errs, ofDaemon := checkRunning(ctx, cfg, found.Texts(inspect.Fatal, inspect.Error))
 	derived, dropped := ofWritableLayers(cfg, thresholds)
-	warnings := slices.Concat(cfg.Warnings(), dropped, found.Warnings(), ofDaemon)
+	warnings := slices.Concat(cfg.Warnings(), dropped, found.Texts(inspect.Warning), ofDaemon)
 	if missing != nil { // of which a daemon warns
-		errs = append(errs, missing)
+		errs = append(errs, missing.Error())
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return w == missing.Error() })
 	}
-	r := &checkReport{Thresholds: listed(thresholds), Beside: b, Warnings: warnings, Advice: found.Advice(), derived: derived}
-	for _, err := range errs {
-		r.Errors = append(r.Errors, err.Error())
-	}
-	return r, nil
+	return &checkReport{Thresholds: listed(thresholds), Beside: b, Errors: errs, Warnings: warnings, Advice: found.Texts(inspect.Advice), derived: derived}, nil
 }
 
 // tables formats r, with the signals that only plugins define.
@@ -190,8 +186,11 @@ func diagnosisTables(d *inspect.Diagnosis) []byte {
 		kernel = append(kernel, []string{f.Name, there, f.Detail, f.Gives})
 	}
 	for _, s := range d.Signals {
-		available, capacity := s.Amounts()
-		signals = append(signals, []string{string(s.Signal), s.By, s.How, available, capacity})
+		row := []string{string(s.Signal), s.By, s.How, "", ""}
+		if s.Available != nil {
+			row[3], row[4] = tell.Amount(nil, s.Signal, *s.Available), tell.Amount(nil, s.Signal, *s.Capacity)
+		}
+		signals = append(signals, row)
 	}
 	return slices.Concat(tell.FurtherTable([]string{"NODE", "VALUE", "SOURCE"}, node),
 		tell.FurtherTable([]string{"KERNEL FEATURE", "AVAILABLE", "DETAIL", "USE"}, kernel),

@@ -32,13 +32,10 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}
-	level := c.NodeConditions
-	if c.Mode != config.ModeKubernetes {
-		level = config.NodeConditionsNone
-	}
+	writes := c.Mode == config.ModeKubernetes
 	node := beside.Node{
 		Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "",
-		OwnConditions: level != config.NodeConditionsNone, OwnTaints: level == config.NodeConditionsTaints,
+		OwnConditions: writes && c.NodeConditions != config.NodeConditionsNone, OwnTaints: writes && c.NodeConditions == config.NodeConditionsTaints,
 	}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
 	for _, o := range fallback.New(parts.NodeFacts(c, "", "")).Observe(ctx, signals) {
