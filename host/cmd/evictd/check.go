@@ -218,5 +218,5 @@ func besideTable(b *inspect.Beside) []byte {
 	}
 	out := tell.FurtherTable([]string{"BESIDE THE KUBELET", "ABOUT", "STATE", "WHAT FOLLOWS"}, rows)
 	out = append(out, "\n# The kubelet's settings that go with this configuration:\n"...)
-	return append(out, b.YAML...)
+	return append(out, b.Settings.YAML()...)
 }

@@ -323,10 +323,7 @@ func TestWithStaticMemoryTheReservesStayEqual(t *testing.T) {
 func TestInADropInWhatIsToGoIsNull(t *testing.T) {
 	n := node
 	n.DropIns = true
-	text, err := beside.Right(thresholds(t, "nodefs.available<10%"), thresholds(t, "nodefs.available<5% nodefs.available<20%/1m pid.available<5%/1m"), n).YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := beside.Right(thresholds(t, "nodefs.available<10%"), thresholds(t, "nodefs.available<5% nodefs.available<20%/1m pid.available<5%/1m"), n).YAML()
 	const want = `evictionSoft:
   nodefs.available: null
   pid.available: 5%

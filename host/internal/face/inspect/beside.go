@@ -15,9 +15,8 @@ import (
 // Beside reports how the configurations of evictd and of its node's kubelet fit together.
 type Beside struct {
 	Findings []beside.Finding `json:"findings"`
-	// Settings are the recommended ones for the kubelet, YAML is their file.
+	// Settings are the recommended ones for the kubelet.
 	Settings beside.Settings `json:"kubeletConfiguration"`
-	YAML     []byte          `json:"-"`
 }
 
 // CheckBeside compares the thresholds of c with those of the kubelet in c.BesideKubelet and
@@ -49,11 +48,7 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), kubelet.Beside(c)...)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
 	settings.CgroupsPerQOS = !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative
-	text, err := settings.YAML()
-	if err != nil {
-		return nil, err
-	}
-	return &Beside{Findings: findings, Settings: settings, YAML: text}, nil
+	return &Beside{Findings: findings, Settings: settings}, nil
 }
 
 // tryBeside compares both configurations.
