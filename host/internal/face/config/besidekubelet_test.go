@@ -82,6 +82,9 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 			t.Errorf("%s: with %s in evictd's file: %+v", key, line, got)
 		}
 	}
+	if got := besideKubelet(t, []string{"--mode", "kubernetes"}, "staticPodPath: /etc/kubernetes/manifests")["staticPodPath"]; got.Fix || got.Text == "" {
+		t.Errorf("static pods that the API server has: %+v, want a note", got)
+	}
 }
 
 // What means the same is not a difference, however it is written, or left out.
