@@ -218,10 +218,10 @@ func TestTheNotesSayWhatRuns(t *testing.T) {
 	for value, want := range map[string]string{
 		"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node",
 		"dryRun=true":  "helm upgrade evictd deploy/chart -n",
-		"dryRun=false": "\n  kubectl evictd doctor --node NODE\n",
+		"dryRun=false": "\n  kubectl evictd check --node NODE --all\n",
 		// An installation without pods looked like one with them.
 		"fullnameOverride=e":    "\n  kubectl -n evictd events --for daemonset/e\n",
-		"fullnameOverride=g":    "\n  EVICTD_NAME=g kubectl evictd doctor --node NODE\n",
+		"fullnameOverride=g":    "\n  EVICTD_NAME=g kubectl evictd check --node NODE --all\n",
 		"nodeSelector.pool=one": "\n  kubectl label --overwrite namespace evictd pod-security.kubernetes.io/enforce=privileged\n",
 	} {
 		out, err := helm(t, "install", "evictd", chart, "--namespace", "evictd", "--dry-run=client", "--set", value)

@@ -37,7 +37,7 @@ left >"$work/before"
 echo "== install"
 inside dpkg -i /evictd.deb 2>&1
 inside sh -c 'test -x /usr/bin/evictd && evictd version'
-inside sh -c 'ls -ld /usr/libexec/evictd/plugins; man=/usr/share/man/man8/evictd-doctor.8.gz; test -e $man || test ! -d /usr/share/man/man8 || ls /usr/share/man/man8 | grep evictd || echo "no pages: this system leaves them out"'
+inside sh -c 'ls -ld /usr/libexec/evictd/plugins; man=/usr/share/man/man8/evictd-check.8.gz; test -e $man || test ! -d /usr/share/man/man8 || ls /usr/share/man/man8 | grep evictd || echo "no pages: this system leaves them out"'
 echo "== there"
 left
 echo "== edited"

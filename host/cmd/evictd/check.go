@@ -1,15 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/inspect"
@@ -20,157 +22,179 @@ import (
 
 func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check configuration and node, print the thresholds in force",
+		Use:        "check",
+		SuggestFor: []string{"doctor"},
+		Short:      "Check configuration and node, print the thresholds in force",
 		Long: "Read the configuration as run would. Print the thresholds in force, one a line, what those of\n" +
 			"writable layers will be by the layout of the node's filesystems, and which signals a plugin has to\n" +
 			"bring, or all that is wrong; then try on this node what run needs of it: directories, addresses,\n" +
 			"container runtime, capacity, cgroups and directories of pods, API server or manifests, plugins. The\n" +
 			"plugins are started, confined as by run, asked for the signals once, and ended; --start-plugins=false\n" +
 			"starts nothing. Exit code 2 is a wrong configuration, 1 a node that is not ready for it. docs/operations.md\n" +
-			"has a table of what is tried, and where to read on.",
+			"has a table of what is tried, and where to read on. --all also describes the node: kernel and its newer\n" +
+			"features, cgroups, container runtime, layout of the filesystems, and which plugin observes each signal, and how.",
 		Args: cobra.NoArgs,
 	}
 	start := cmd.Flags().Bool("start-plugins", true, "start the plugins, to see whether they take their configuration and observe")
+	all := cmd.Flags().Bool("all", false, "print also what this node is, and how each signal is observed")
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
 	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
-		thresholds, err := cfg.Thresholds()
+		ctx, stop := untilInterrupted(cmd.Context())
+		defer stop()
+		r, err := examine(ctx, cfg, *start)
 		if err != nil {
 			return err
 		}
-		beside, missing := inspect.CheckBeside(cmd.Context(), cfg, store.Falls)
-		if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
-			return missing
-		}
-		if !*asJSON {
-			tables := slices.Concat(thresholdTable(thresholds), derivedTable(cfg, thresholds), ownTable(cfg), besideTable(beside))
-			if err := written(cmd.OutOrStdout().Write(tables)); err != nil {
-				return err
-			}
-		}
-		ctx, stop := untilInterrupted(cmd.Context())
-		found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: *start, Falls: store.Falls})
-		stop()
-		errs, ofDaemon := checkRunning(cmd.Context(), cfg, found.Errors())
-		warnings := slices.Concat(cfg.Warnings(), warnDropped(cfg, thresholds), found.Warnings(), ofDaemon)
-		if missing != nil { // of which a daemon warns
-			errs = append(errs, missing)
-			warnings = slices.DeleteFunc(warnings, func(w string) bool { return w == missing.Error() })
+		if *all {
+			d := inspect.Diagnose(ctx, cfg)
+			r.Diagnosis = &d
 		}
 		if *asJSON {
-			err = writeJSON(cmd.OutOrStdout(), thresholds, beside, errs, warnings, found.Advice())
+			err = printJSON(cmd.OutOrStdout(), r)
 		} else {
-			err = written(cmd.OutOrStdout().Write(adviceTable(found)))
+			err = written(cmd.OutOrStdout().Write(r.tables(cfg.CustomSignals())))
 		}
 		if err != nil {
 			return err
 		}
-		return conclude(cmd.ErrOrStderr(), errs, warnings)
+		for _, w := range r.Warnings {
+			say(cmd.ErrOrStderr(), "warning: "+w)
+		}
+		if len(r.Errors) > 0 {
+			return failure{errors.New(strings.Join(r.Errors, "\n"))}
+		}
+		return nil
 	})
 	return cmd
 }
 
-// adviceTable has a row for each advice. It is no warning, which would be for the operator to clear.
-func adviceTable(found inspect.Findings) []byte {
-	var rows [][]string
-	for _, text := range found.Advice() {
-		rows = append(rows, []string{text})
-	}
-	return tell.FurtherTable([]string{"ADVICE"}, rows)
+// A checkReport holds all that check says.
+type checkReport struct {
+	Thresholds []decision.Threshold `json:"thresholds"`
+	// Diagnosis is nil without --all.
+	*inspect.Diagnosis
+
+	Beside   *inspect.Beside `json:"beside,omitempty"`
+	Errors   []string        `json:"errors,omitempty"`
+	Warnings []string        `json:"warnings,omitempty"`
+	// Advice is for a node that works as it is. It is no warning, which would be for the operator to clear.
+	Advice []string `json:"advice,omitempty"`
+
+	// derived has the rows of writable layers' thresholds.
+	derived [][]string
 }
 
-func texts(errs []error) (all []string) {
-	for _, err := range errs {
-		all = append(all, err.Error())
+// examine returns the report on this node with cfg, or what is wrong with cfg or the kubelet's configuration.
+func examine(ctx context.Context, cfg *config.Config, startPlugins bool) (*checkReport, error) {
+	thresholds, err := cfg.Thresholds()
+	if err != nil {
+		return nil, err
 	}
-	return all
+	b, missing := inspect.CheckBeside(ctx, cfg, store.Falls)
+	if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
+		return nil, missing
+	}
+	found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: startPlugins, Falls: store.Falls})
+	errs, ofDaemon := checkRunning(ctx, cfg, found.Texts(inspect.Fatal, inspect.Error))
+	derived, dropped := ofWritableLayers(cfg, thresholds)
+	warnings := slices.Concat(cfg.Warnings(), dropped, found.Texts(inspect.Warning), ofDaemon)
+	if missing != nil { // of which a daemon warns
+		errs = append(errs, missing.Error())
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return w == missing.Error() })
+	}
+	return &checkReport{Thresholds: listed(thresholds), Beside: b, Errors: errs, Warnings: warnings, Advice: found.Texts(inspect.Advice), derived: derived}, nil
 }
 
-func conclude(stderr io.Writer, errs []error, warnings []string) error {
-	for _, w := range warnings {
-		say(stderr, "warning: "+w)
-	}
-	return failed(errors.Join(errs...))
-}
-
-func thresholdTable(thresholds []policy.Threshold) []byte {
+// tables formats r, with the signals that only plugins define.
+func (r *checkReport) tables(custom []eviction.Signal) []byte {
 	rows := [][]string{thresholdHeading("SIGNAL")}
-	for _, t := range thresholds {
+	for _, t := range r.Thresholds {
 		rows = append(rows, thresholdRow(t))
 	}
-	return tell.Table(rows)
+	var own, advice [][]string
+	for _, s := range custom {
+		own = append(own, []string{string(s), "from the plugin that brings it; without one its thresholds have no effect"})
+	}
+	for _, text := range r.Advice {
+		advice = append(advice, []string{text})
+	}
+	return slices.Concat(tell.Table(rows),
+		tell.FurtherTable(append(thresholdHeading("DERIVED"), "LAYOUT OF THE NODE"), r.derived),
+		tell.FurtherTable([]string{"CUSTOM SIGNAL", "UNIT, RESOURCE AND CONDITION"}, own),
+		diagnosisTables(r.Diagnosis), besideTable(r.Beside), tell.FurtherTable([]string{"ADVICE"}, advice))
+}
+
+func listed(thresholds []policy.Threshold) []decision.Threshold {
+	return decision.Thresholds(thresholds, &policy.Assessment{}, time.Time{})
 }
 
 func thresholdHeading(first string) []string {
 	return []string{first, "THRESHOLD", "KIND", "GRACE PERIOD", "MINIMUM RECLAIM"}
 }
 
-func thresholdRow(t policy.Threshold) []string {
-	kind, grace, reclaim := "hard", "", ""
+func thresholdRow(t decision.Threshold) []string {
+	kind := "hard"
 	if !t.Hard() {
-		kind, grace = "soft", t.GracePeriod.String()
+		kind = "soft"
 	}
-	if t.MinReclaim != nil {
-		reclaim = t.MinReclaim.String()
-	}
-	return []string{string(t.Signal), t.Value.String(), kind, grace, reclaim}
+	return []string{string(t.Signal), t.Value, kind, t.GracePeriod, t.MinReclaim}
 }
 
-// A layoutGroup holds layouts in which writable layers share the thresholds of one other filesystem.
-type layoutGroup struct {
-	layout eviction.Layout
-	names  []string
-	from   string
-}
-
-// layoutGroups returns the possible layouts of the node: all, unless the configuration names one.
-func layoutGroups(cfg *config.Config) []layoutGroup {
-	onNodefs := layoutGroup{layout: eviction.LayoutShared, from: "nodefs"}
-	onImagefs := layoutGroup{layout: eviction.LayoutImageFs, from: "imagefs"}
-	for _, l := range cfg.PossibleLayouts() {
-		if l == eviction.LayoutImageFs {
-			onImagefs.names = append(onImagefs.names, l.String())
-		} else {
-			onNodefs.names = append(onNodefs.names, l.String())
+// ofWritableLayers returns rows for the thresholds of writable layers, which follow from those of another filesystem by
+// the possible layouts of the node, and warnings of the configured thresholds that they replace.
+func ofWritableLayers(cfg *config.Config, thresholds []policy.Threshold) (rows [][]string, warnings []string) {
+	for _, imagefs := range []bool{false, true} {
+		from, layout := "nodefs", eviction.LayoutShared
+		if imagefs {
+			from, layout = "imagefs", eviction.LayoutImageFs
 		}
-	}
-	return slices.DeleteFunc([]layoutGroup{onNodefs, onImagefs}, func(g layoutGroup) bool { return len(g.names) == 0 })
-}
-
-// derivedTable shows the thresholds of writable layers, which are not configured, as derived once
-// the node's filesystems are known. It is empty if there are none.
-func derivedTable(cfg *config.Config, thresholds []policy.Threshold) []byte {
-	heading := append(thresholdHeading("DERIVED"), "LAYOUT OF THE NODE")
-	var rows [][]string
-	for _, g := range layoutGroups(cfg) {
-		for _, t := range policy.WithContainerFs(thresholds, g.layout).Derived {
-			if b, _ := eviction.Builtin(t.Signal); b.Filesystem == eviction.ContainerFs {
-				rows = append(rows, append(thresholdRow(t), strings.Join(g.names, ", ")))
+		var names []string
+		for _, l := range cfg.PossibleLayouts() {
+			if (l == eviction.LayoutImageFs) == imagefs {
+				names = append(names, l.String())
 			}
 		}
-	}
-	return tell.FurtherTable(heading, rows)
-}
-
-// warnDropped warns of configured thresholds that are replaced by others.
-func warnDropped(cfg *config.Config, thresholds []policy.Threshold) []string {
-	var warnings []string
-	for _, g := range layoutGroups(cfg) {
-		for _, t := range policy.WithContainerFs(thresholds, g.layout).Dropped {
-			warnings = append(warnings, fmt.Sprintf("%s does not stand where the layout is %s: containerfs has the thresholds of %s there, as in the kubelet",
-				t, strings.Join(g.names, " or "), g.from))
+		if names == nil {
+			continue
+		}
+		c := policy.WithContainerFs(thresholds, layout)
+		for _, t := range listed(c.Derived) {
+			if b, _ := eviction.Builtin(t.Signal); b.Filesystem == eviction.ContainerFs {
+				rows = append(rows, append(thresholdRow(t), strings.Join(names, ", ")))
+			}
+		}
+		for _, t := range c.Dropped {
+			warnings = append(warnings, fmt.Sprintf("%s does not stand where the layout is %s: containerfs has the thresholds of %s there, as in the kubelet", t, strings.Join(names, " or "), from))
 		}
 	}
-	return warnings
+	return rows, warnings
 }
 
-// ownTable lists the custom signals, which only their plugins define. It is empty if there are none.
-func ownTable(cfg *config.Config) []byte {
-	var rows [][]string
-	for _, s := range cfg.CustomSignals() {
-		rows = append(rows, []string{string(s), "from the plugin that brings it; without one its thresholds have no effect"})
+func diagnosisTables(d *inspect.Diagnosis) []byte {
+	if d == nil {
+		return nil
 	}
-	return tell.FurtherTable([]string{"CUSTOM SIGNAL", "UNIT, RESOURCE AND CONDITION"}, rows)
+	var node, kernel, signals [][]string
+	for _, f := range d.Node {
+		node = append(node, []string{f.Name, f.Value, f.Detail})
+	}
+	for _, f := range d.Features {
+		there := "yes"
+		if !f.There {
+			there = "no"
+		}
+		kernel = append(kernel, []string{f.Name, there, f.Detail, f.Gives})
+	}
+	for _, s := range d.Signals {
+		row := []string{string(s.Signal), s.By, s.How, "", ""}
+		if s.Available != nil {
+			row[3], row[4] = tell.Amount(nil, s.Signal, *s.Available), tell.Amount(nil, s.Signal, *s.Capacity)
+		}
+		signals = append(signals, row)
+	}
+	return slices.Concat(tell.FurtherTable([]string{"NODE", "VALUE", "SOURCE"}, node),
+		tell.FurtherTable([]string{"KERNEL FEATURE", "AVAILABLE", "DETAIL", "USE"}, kernel),
+		tell.FurtherTable([]string{"SIGNAL", "OBSERVED BY", "HOW", "AVAILABLE", "CAPACITY"}, signals))
 }
 
 // besideTable shows how evictd and the kubelet work together, and the recommended kubelet settings
@@ -194,36 +218,5 @@ func besideTable(b *inspect.Beside) []byte {
 	}
 	out := tell.FurtherTable([]string{"BESIDE THE KUBELET", "ABOUT", "STATE", "WHAT FOLLOWS"}, rows)
 	out = append(out, "\n# The kubelet's settings that go with this configuration:\n"...)
-	return append(out, b.YAML...)
-}
-
-// checkThreshold is a line of thresholdTable.
-type checkThreshold struct {
-	Signal         string `json:"signal"`
-	Value          string `json:"value"`
-	Hard           bool   `json:"hard"`
-	GracePeriod    string `json:"gracePeriod,omitempty"`
-	MinimumReclaim string `json:"minimumReclaim,omitempty"`
-}
-
-// writeJSON prints the results of check as one JSON object.
-func writeJSON(w io.Writer, thresholds []policy.Threshold, b *inspect.Beside, errs []error, warnings, advice []string) error {
-	said := struct {
-		Thresholds []checkThreshold `json:"thresholds"`
-		Beside     *inspect.Beside  `json:"beside,omitempty"`
-		Errors     []string         `json:"errors,omitempty"`
-		Warnings   []string         `json:"warnings,omitempty"`
-		Advice     []string         `json:"advice,omitempty"`
-	}{[]checkThreshold{}, b, texts(errs), warnings, advice}
-	for _, t := range thresholds {
-		row := checkThreshold{Signal: string(t.Signal), Value: t.Value.String(), Hard: t.Hard()}
-		if !t.Hard() {
-			row.GracePeriod = t.GracePeriod.String()
-		}
-		if t.MinReclaim != nil {
-			row.MinimumReclaim = t.MinReclaim.String()
-		}
-		said.Thresholds = append(said.Thresholds, row)
-	}
-	return printJSON(w, said)
+	return append(out, b.Settings.YAML()...)
 }

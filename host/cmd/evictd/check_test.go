@@ -212,7 +212,7 @@ func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
 	}
 }
 
-// The shipped example beside a kubelet evicted no pod, and neither check nor doctor said so.
+// The shipped example beside a kubelet evicted no pod, and check did not say so.
 func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 	const said = `mode: "cri": a kubelet runs on this node, and 1 of its pods have no manifest in podManifestDir, so they are never evicted; want "kubernetes"`
 	for name, c := range map[string]struct {
@@ -226,34 +226,28 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 		"no kubelet has made it":               {"", "", ""},
 		"a manifest of it":                     {"api", "a", ""},
 	} {
-		for _, command := range []string{"check", "doctor"} {
-			t.Run(name+", "+command, func(t *testing.T) {
-				n, s := newNode(t), fakecri.New()
-				socket := filepath.Join(n.dir, "kubelet.sock")
-				if err := s.Listen(socket); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(s.Die)
-				annotations := map[string]string{}
-				if c.source != "" {
-					annotations["kubernetes.io/config.source"] = c.source
-				}
-				s.Add(fakecri.Pod{UID: "uid-a", Namespace: "default", Name: "a", Annotations: annotations, Containers: []fakecri.Container{{Name: "main"}}})
-				s.Add(fakecri.Pod{UID: "uid-b", Namespace: "default", Name: "b", Containers: []fakecri.Container{{Name: "main"}}})
-				if c.manifest != "" {
-					text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + c.manifest + ", namespace: default, uid: uid-" + c.manifest + "}\nspec: {containers: [{name: main, image: none}]}\n"
-					testos.WriteFile(t, filepath.Join(n.manifests, "pod.yaml"), text, 0o600)
-				}
-				args := append([]string{command}, n.flags("--runtime-endpoint", "unix://"+socket)...)
-				if command == "check" {
-					args = append(args, "--start-plugins=false")
-				}
-				got := evictd(t, args...)
-				if c.want == "" && strings.Contains(got.Errors, "kubelet runs") || !strings.Contains(got.Errors, c.want) {
-					t.Errorf("%s, want %s", got.Errors, c.want)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			n, s := newNode(t), fakecri.New()
+			socket := filepath.Join(n.dir, "kubelet.sock")
+			if err := s.Listen(socket); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(s.Die)
+			annotations := map[string]string{}
+			if c.source != "" {
+				annotations["kubernetes.io/config.source"] = c.source
+			}
+			s.Add(fakecri.Pod{UID: "uid-a", Namespace: "default", Name: "a", Annotations: annotations, Containers: []fakecri.Container{{Name: "main"}}})
+			s.Add(fakecri.Pod{UID: "uid-b", Namespace: "default", Name: "b", Containers: []fakecri.Container{{Name: "main"}}})
+			if c.manifest != "" {
+				text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + c.manifest + ", namespace: default, uid: uid-" + c.manifest + "}\nspec: {containers: [{name: main, image: none}]}\n"
+				testos.WriteFile(t, filepath.Join(n.manifests, "pod.yaml"), text, 0o600)
+			}
+			got := n.check(t, "--runtime-endpoint", "unix://"+socket)
+			if c.want == "" && strings.Contains(got.Errors, "kubelet runs") || !strings.Contains(got.Errors, c.want) {
+				t.Errorf("%s, want %s", got.Errors, c.want)
+			}
+		})
 	}
 }
 
@@ -261,14 +255,12 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 // clear before the start.
 func TestCheckAdvisesToProtectTheNode(t *testing.T) {
 	root, _ := systemdNode(t)
-	flags := newNode(t).flags("--root-dir", root, "--eviction-hard", "memory.available<1%")
-	for _, command := range []string{"check --start-plugins=false", "doctor"} {
-		got := evictd(t, append(strings.Fields(command), flags...)...)
-		if !strings.Contains(got.Out, "\nADVICE\nmemory.min protects too little (system.slice 0 of 108 MiB, ") || strings.Contains(got.Errors, "memory.min") {
-			t.Errorf("%s: %s%s", command, got.Out, got.Errors)
-		}
-		if got := evictd(t, append(strings.Fields(command+" --json"), flags...)...); !strings.Contains(got.Out, `"advice": [`) {
-			t.Errorf("%s --json: %s", command, got.Out)
-		}
+	args := append([]string{"check", "--start-plugins=false"}, newNode(t).flags("--root-dir", root, "--eviction-hard", "memory.available<1%")...)
+	got := evictd(t, args...)
+	if !strings.Contains(got.Out, "\nADVICE\nmemory.min protects too little (system.slice 0 of 108 MiB, ") || strings.Contains(got.Errors, "memory.min") {
+		t.Errorf("%s%s", got.Out, got.Errors)
+	}
+	if got := evictd(t, append(args, "--json")...); !strings.Contains(got.Out, `"advice": [`) {
+		t.Errorf("--json: %s", got.Out)
 	}
 }

@@ -88,7 +88,7 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 
 // Pods without cgroups were said nothing of, and the smaller one was evicted first.
 func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
-	const want = "evictd: warning: besideKubelet: memory.available: cgroups: cgroupsPerQOS is false: pods have no cgroups of their own"
+	const want = "evictd: warning: besideKubelet: cgroupsPerQOS: setting: evictd has true, the kubelet false: pods have no cgroups of their own"
 	for name, without := range map[string]bool{"true": false, "false": true} {
 		got, _ := beside(t, kubeletsFile+"cgroupsPerQOS: "+name+"\n", ownThresholds...)
 		if got.Code != 0 || strings.Contains(got.Errors, want) != without || strings.Contains(got.Out, "\ncgroupsPerQOS: true\n") != without {
@@ -100,7 +100,7 @@ func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
 // A kubelet that writes logs elsewhere got exit 0 and no line: its pods had no logs.
 func TestCheckSaysNothingOfAKubeletsOtherDirectory(t *testing.T) {
 	got, _ := beside(t, kubeletsFile+"podLogsDir: /logs\n", ownThresholds...)
-	const want = "evictd has /var/log/pods, the kubelet /logs: podLogsDir must name the same as the kubelet's podLogsDir\n"
+	const want = "evictd has /var/log/pods, the kubelet /logs; want in evictd's file: podLogsDir: \"/logs\"\n"
 	if !strings.Contains(got.Errors, "evictd: warning: besideKubelet: podLogsDir: setting: "+want) || !regexp.MustCompile("podLogsDir +setting +fix +"+want).MatchString(got.Out) {
 		t.Errorf("%s%s", got.Errors, got.Out)
 	}

@@ -127,12 +127,12 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRunE: defaultConfig,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("no command given, want run, check, doctor, evictions, explain, observe, rank, replay, plugins, protect-node, uninstall-node, uninstall-cluster or version (evictd --help)")
+			return errors.New("no command given, want run, check, evictions, explain, observe, rank, replay, plugins, protect-node, uninstall-node, uninstall-cluster or version (evictd --help)")
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newCheck(), newDoctor(), newEvictions(), newExplain(), newObserve(), newRank(), newReplay(), newPlugins(), newProtectNode(), newUninstallNode(), newUninstallCluster(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newEvictions(), newExplain(), newObserve(), newRank(), newReplay(), newPlugins(), newProtectNode(), newUninstallNode(), newUninstallCluster(), newVersion())
 	return root
 }

@@ -20,7 +20,7 @@ func TestWithoutConfigTheFileOfTheDaemonCounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
 	ownFile = file
 	t.Cleanup(func() { ownFile = "/nonexistent" })
-	commands := []string{"run", "check", "doctor", "evictions", "explain any", "explain --now", "observe", "rank", "plugins", "protect-node", "uninstall-node"}
+	commands := []string{"run", "check", "evictions", "explain any", "explain --now", "observe", "rank", "plugins", "protect-node", "uninstall-node"}
 	said := func(args string) string { return evictd(t, strings.Fields(args)...).Errors }
 	for _, command := range commands[1:] { // which would run
 		if got := said(command + " --run-dir=/nonexistent"); strings.Contains(got, file) {

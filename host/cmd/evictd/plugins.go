@@ -82,7 +82,7 @@ func askPlugins(ctx context.Context, runDir string) (status plugintable.Status, 
 }
 
 // checkRunning asks a daemon that runs with c for its plugins, and adds their problems to found.
-func checkRunning(ctx context.Context, c *config.Config, found []error) (errs []error, warnings []string) {
+func checkRunning(ctx context.Context, c *config.Config, found []string) (errs, warnings []string) {
 	if !rundir.InUse(c.RunDir) {
 		return found, nil
 	}

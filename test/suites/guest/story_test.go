@@ -55,7 +55,7 @@ func TestGuestNode(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		play func(*testing.T)
-	}{{"doctor", doctor}, {"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"figures", n.figures}, {"stopped", n.stopped}, {"pids", n.pids}, {"nodefs", n.nodefs}, {"packaged", n.packaged}} {
+	}{{"check", check}, {"watchdog", watchdog}, {"wrong driver", n.wrongDriver}, {"memory", n.memory}, {"figures", n.figures}, {"stopped", n.stopped}, {"pids", n.pids}, {"nodefs", n.nodefs}, {"packaged", n.packaged}} {
 		if !t.Run(story.name, story.play) {
 			return
 		}
@@ -107,16 +107,16 @@ func (n *node) end(t *testing.T) {
 	}
 }
 
-// doctor is a story of what the node is, of which the tests know it.
-func doctor(t *testing.T) {
-	said := sh(t, "evictd doctor --config "+installed)
+// check is a story of what the node is, of which the tests know it.
+func check(t *testing.T) {
+	said := sh(t, "evictd check --all --start-plugins=false --config "+installed)
 	t.Logf("%s", said)
 	for _, want := range []string{
 		`cgroups +version 2`, `runtime +containerd 1\.`, `cgroup driver +` + os.Getenv(driverEnv) + ` `, `layout +shared `, `plugins +disk, memory, pid `,
 		`memory events +no `, `PSI +no `, `memory\.reclaim +yes`, `process_mrelease +yes`, `memory\.available +plugin memory +looked at`,
 	} {
 		if !regexp.MustCompile(want).MatchString(said) {
-			t.Errorf("evictd doctor does not say %q", want)
+			t.Errorf("evictd check --all does not say %q", want)
 		}
 	}
 }

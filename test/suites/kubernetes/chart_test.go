@@ -306,7 +306,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 		"explain default/" + first.Name:           first.Name,
 		"observe --node " + c.Node + " --times 2": "memory.available",
 		"rank --signal memory.available":          "",
-		"doctor":                                  "containerd",
+		"check --node " + c.Node + " --all":       "containerd",
 	} {
 		if out := kubectlEvictd(t, c, strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("kubectl evictd %s: %q, want %q in it", args, out, want)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/beside"
@@ -248,10 +249,10 @@ func TestTheKubeletsSettingsThatWouldBeRight(t *testing.T) {
 			s := beside.Right(thresholds(t, c.evictd), thresholds(t, c.kubelet), n)
 			var hard, soft []string
 			for signal, value := range s.EvictionHard {
-				hard = append(hard, " "+signal+"="+value)
+				hard = append(hard, " "+signal+"="+*value)
 			}
 			for signal, value := range s.EvictionSoft {
-				soft = append(soft, " "+signal+"="+value+"/"+s.EvictionSoftGracePeriod[signal])
+				soft = append(soft, " "+signal+"="+*value+"/"+*s.EvictionSoftGracePeriod[signal])
 			}
 			slices.Sort(hard)
 			slices.Sort(soft)
@@ -271,10 +272,10 @@ func TestWithThePrintedSettingsNothingIsToFix(t *testing.T) {
 			var set []string
 			s := beside.Right(thresholds(t, evictd), thresholds(t, kubelet), node)
 			for signal, value := range s.EvictionHard {
-				set = append(set, signal+"<"+value)
+				set = append(set, signal+"<"+*value)
 			}
 			for signal, value := range s.EvictionSoft {
-				set = append(set, signal+"<"+value+"/"+s.EvictionSoftGracePeriod[signal])
+				set = append(set, signal+"<"+*value+"/"+*s.EvictionSoftGracePeriod[signal])
 			}
 			for _, f := range beside.Compare(thresholds(t, evictd), thresholds(t, strings.Join(set, " ")), node) {
 				if f.Fix {
@@ -307,8 +308,9 @@ func TestWithStaticMemoryTheReservesStayEqual(t *testing.T) {
 				n.Capacity = nil
 			}
 			s := beside.Right(thresholds(t, c.evictd), thresholds(t, c.kubelet), n)
-			if s.EvictionHard["memory.available"] != c.hard || s.SystemReserved["memory"] != c.system || c.system != "" && s.SystemReserved["cpu"] != "100m" {
-				t.Errorf("hard %q, systemReserved %v, want %q and %q", s.EvictionHard["memory.available"], s.SystemReserved, c.hard, c.system)
+			hard := ptr.Deref(s.EvictionHard["memory.available"], "")
+			if hard != c.hard || s.SystemReserved["memory"] != c.system || c.system != "" && s.SystemReserved["cpu"] != "100m" {
+				t.Errorf("hard %q, systemReserved %v, want %q and %q", hard, s.SystemReserved, c.hard, c.system)
 			}
 		})
 	}
@@ -321,10 +323,7 @@ func TestWithStaticMemoryTheReservesStayEqual(t *testing.T) {
 func TestInADropInWhatIsToGoIsNull(t *testing.T) {
 	n := node
 	n.DropIns = true
-	text, err := beside.Right(thresholds(t, "nodefs.available<10%"), thresholds(t, "nodefs.available<5% nodefs.available<20%/1m pid.available<5%/1m"), n).YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := beside.Right(thresholds(t, "nodefs.available<10%"), thresholds(t, "nodefs.available<5% nodefs.available<20%/1m pid.available<5%/1m"), n).YAML()
 	const want = `evictionSoft:
   nodefs.available: null
   pid.available: 5%

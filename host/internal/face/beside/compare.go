@@ -24,7 +24,6 @@ const (
 	Condition   = "condition"
 	Allocatable = "allocatable"
 	Restart     = "kubelet restart"
-	Cgroups     = "cgroups"
 	Setting     = "setting"
 )
 
@@ -32,7 +31,7 @@ const (
 type Finding struct {
 	// Signal names the signal, the condition if it concerns several signals, or the kubelet's key.
 	Signal string `json:"signal"`
-	// About is one of First, Condition, Allocatable, Restart, Cgroups and Setting.
+	// About is one of First, Condition, Allocatable, Restart and Setting.
 	About string `json:"about"`
 	// Fix: the kubelet's settings should be changed to Settings, or with Setting those of one side.
 	Fix  bool   `json:"fix,omitempty"`
@@ -135,57 +134,42 @@ func (c *comparison) gap(s eviction.Signal, ours, theirs *policy.Threshold) {
 	}
 }
 
-// condition reports whether the API server learns of a shortage in time.
+// condition reports whether the API server learns of a shortage in time. Of a disk the kubelet must not
+// report early.
 func (c *comparison) condition(s eviction.Signal) {
-	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
-	wants := scale.highest(ours)
+	theirs, scale := c.theirs[s], c.node.scale(s)
+	wants, reported := scale.highest(c.ours[s]), scale.highest(theirs)
+	if wants == nil {
+		return
+	}
 	b, builtin := eviction.Builtin(s)
-	switch {
-	case wants == nil:
-		return
-	case !builtin && !c.node.OwnConditions:
-		c.add(string(s), Condition, false, "it is not reported to the API server: the scheduler keeps placing pods here")
-		return
-	case builtin && b.Filesystem != "" && (c.theirs[s].soft != nil || !c.node.OwnConditions):
-		c.diskCondition(s, wants)
-		return
+	disk := b.Filesystem != ""
+	order, known := 0, false
+	if reported != nil {
+		order, known = scale.compare(reported.Value, wants.Value)
 	}
-	reported := scale.highest(theirs)
-	if reported != nil && b.Filesystem == "" {
-		cmp, known := scale.compare(reported.Value, wants.Value)
-		switch {
-		case known && cmp >= 0:
-			c.add(string(s), Condition, false, "the kubelet reports %s below %s", b.Condition, reported.Value)
-			return
-		case c.node.OwnTaints:
-		case !known:
-			c.add(string(s), Condition, false, "unknown: evictd acts below %s, %s is reported below %s, and the capacity is not known", wants.Value, b.Condition, reported.Value)
-			return
-		default:
-			c.add(string(s), Condition, true, "%s is reported below %s only: between that and evictd's %s the scheduler keeps placing pods here", b.Condition, reported.Value, wants.Value)
-			return
-		}
-	}
-	switch {
+	say := func(fix bool, format string, args ...any) { c.add(string(s), Condition, fix, format, args...) }
+	switch own := c.node.OwnConditions; {
+	case !builtin && !own:
+		say(false, "it is not reported to the API server: the scheduler keeps placing pods here")
+	case disk && theirs.soft != nil:
+		say(true, "the kubelet reports DiskPressure below %s: a restart of it meanwhile kills running pods", theirs.soft.Value)
+	case disk && !own && theirs.hard == nil:
+		say(false, "DiskPressure is not reported: the scheduler keeps placing pods here")
+	case disk && !own:
+		say(false, "DiskPressure is reported below %s, where the kubelet acts; the scheduler does not learn of evictd's %s", theirs.hard.Value, wants.Value)
+	case !disk && known && order >= 0:
+		say(false, "the kubelet reports %s below %s", b.Condition, reported.Value)
 	case c.node.OwnTaints:
-		c.add(string(s), Condition, false, "evictd reports it below %s, as a condition and a taint of its own below evictd.io/", wants.Value)
-	case c.node.OwnConditions:
-		c.add(string(s), Condition, builtin && b.Filesystem == "", "evictd reports it below %s, as a condition of its own below evictd.io/, which keeps no pod away: the scheduler looks at taints", wants.Value)
+		say(false, "evictd reports it below %s, as a condition and a taint of its own below evictd.io/", wants.Value)
+	case !disk && reported != nil && !known:
+		say(false, "unknown: evictd acts below %s, %s is reported below %s, and the capacity is not known", wants.Value, b.Condition, reported.Value)
+	case !disk && reported != nil:
+		say(true, "%s is reported below %s only: between that and evictd's %s the scheduler keeps placing pods here", b.Condition, reported.Value, wants.Value)
+	case own:
+		say(builtin && !disk, "evictd reports it below %s, as a condition of its own below evictd.io/, which keeps no pod away: the scheduler looks at taints", wants.Value)
 	default:
-		c.add(string(s), Condition, true, "%s is not reported: the scheduler keeps placing pods here", b.Condition)
-	}
-}
-
-// diskCondition is like condition, but for a disk, where the kubelet must not report early.
-func (c *comparison) diskCondition(s eviction.Signal, wants *policy.Threshold) {
-	theirs := c.theirs[s]
-	switch {
-	case theirs.soft != nil:
-		c.add(string(s), Condition, true, "the kubelet reports DiskPressure below %s: a restart of it meanwhile kills running pods", theirs.soft.Value)
-	case theirs.hard == nil:
-		c.add(string(s), Condition, false, "DiskPressure is not reported: the scheduler keeps placing pods here")
-	default:
-		c.add(string(s), Condition, false, "DiskPressure is reported below %s, where the kubelet acts; the scheduler does not learn of evictd's %s", theirs.hard.Value, wants.Value)
+		say(true, "%s is not reported: the scheduler keeps placing pods here", b.Condition)
 	}
 }
 
@@ -236,23 +220,22 @@ func mebi(n int64) string { return fmt.Sprintf("%dMi", n>>20) }
 // restart reports what happens if the kubelet starts while a condition holds: running pods go
 // through admission again (pkg/kubelet/eviction/eviction_manager.go:Admit).
 func (c *comparison) restart() {
-	below := map[eviction.Condition][]string{}
-	var order []eviction.Condition
-	for _, s := range c.signals() {
-		b, ok := eviction.Builtin(s)
-		if t := c.node.scale(s).highest(c.theirs[s]); ok && t != nil {
-			if below[b.Condition] == nil {
-				order = append(order, b.Condition)
+	for _, condition := range []eviction.Condition{eviction.MemoryPressure, eviction.DiskPressure, eviction.PIDPressure} {
+		var below []string
+		for _, s := range c.signals() {
+			b, _ := eviction.Builtin(s)
+			if t := c.node.scale(s).highest(c.theirs[s]); b.Condition == condition && t != nil {
+				below = append(below, fmt.Sprintf("%s<%s", s, t.Value))
 			}
-			below[b.Condition] = append(below[b.Condition], fmt.Sprintf("%s<%s", s, t.Value))
 		}
-	}
-	for _, condition := range order {
+		if below == nil {
+			continue
+		}
 		who := "every running pod but static and critical ones"
 		if condition == eviction.MemoryPressure {
 			who = "running BestEffort pods that do not tolerate the taint; with another condition beside it every running pod but static and critical ones"
 		}
-		c.add(string(condition), Restart, false, "while it is reported (%s) a kubelet that is restarted kills %s", strings.Join(below[condition], ", "), who)
+		c.add(string(condition), Restart, false, "while it is reported (%s) a kubelet that is restarted kills %s", strings.Join(below, ", "), who)
 	}
 }
 

@@ -1,8 +1,6 @@
 package beside
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"time"
 
@@ -19,28 +17,13 @@ type Settings struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// CgroupsPerQOS is set if the kubelet's configuration must set it.
-	CgroupsPerQOS           bool    `json:"cgroupsPerQOS,omitempty"`
-	EvictionHard            Entries `json:"evictionHard"`
-	EvictionSoft            Entries `json:"evictionSoft"`
-	EvictionSoftGracePeriod Entries `json:"evictionSoftGracePeriod"`
+	CgroupsPerQOS bool `json:"cgroupsPerQOS,omitempty"`
+	// In a drop-in null removes an entry of another file.
+	EvictionHard            map[string]*string `json:"evictionHard"`
+	EvictionSoft            map[string]*string `json:"evictionSoft"`
+	EvictionSoftGracePeriod map[string]*string `json:"evictionSoftGracePeriod"`
 	// SystemReserved is set if it must change.
 	SystemReserved map[string]string `json:"systemReserved,omitempty"`
-}
-
-// Entries of a mapping. The empty text is written as null, with which a drop-in removes an entry of
-// another file.
-type Entries map[string]string
-
-// MarshalJSON implements json.Marshaler.
-func (e Entries) MarshalJSON() ([]byte, error) {
-	all := make(map[string]*string, len(e))
-	for key, value := range e {
-		all[key] = nil
-		if value != "" {
-			all[key] = &value
-		}
-	}
-	return json.Marshal(all)
 }
 
 // Right returns the kubelet's settings that go with evictd's thresholds:
@@ -57,7 +40,7 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 	c := comparison{ours: levelsOf(evictd), theirs: levelsOf(kubelet), node: n}
 	out := Settings{
 		APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration",
-		EvictionHard: Entries{}, EvictionSoft: Entries{}, EvictionSoftGracePeriod: Entries{},
+		EvictionHard: map[string]*string{}, EvictionSoft: map[string]*string{}, EvictionSoftGracePeriod: map[string]*string{},
 	}
 	for _, s := range c.signals() {
 		b, builtin := eviction.Builtin(s)
@@ -72,7 +55,7 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 			net, out.SystemReserved = c.sameSum(net)
 		}
 		if net != nil {
-			out.EvictionHard[string(s)] = net.String()
+			out.EvictionHard[string(s)] = new(net.String())
 		}
 		switch {
 		case keep == nil && theirs.soft != nil:
@@ -80,7 +63,7 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 		case keep != nil && b.Filesystem == "" && (!n.OwnTaints || theirs.soft != nil):
 			out.keep(s, keep.Value, KeeperGrace)
 		case keep != nil && n.DropIns: // whether or not it is set, so that the drop-in does not depend on itself
-			out.EvictionSoft[string(s)], out.EvictionSoftGracePeriod[string(s)] = "", ""
+			out.EvictionSoft[string(s)], out.EvictionSoftGracePeriod[string(s)] = nil, nil
 		}
 	}
 	return out
@@ -88,12 +71,12 @@ func Right(evictd, kubelet []policy.Threshold, n Node) Settings {
 
 // keep adds a soft threshold to s.
 func (s *Settings) keep(signal eviction.Signal, v policy.Value, grace time.Duration) {
-	s.EvictionSoft[string(signal)] = v.String()
+	s.EvictionSoft[string(signal)] = new(v.String())
 	text := grace.String()
 	if grace == KeeperGrace {
 		text = "8760h"
 	}
-	s.EvictionSoftGracePeriod[string(signal)] = text
+	s.EvictionSoftGracePeriod[string(signal)] = &text
 }
 
 // safetyNet returns the recommended hard value of the kubelet, nil for none.
@@ -153,10 +136,7 @@ func half(v policy.Value) *policy.Value {
 }
 
 // YAML returns s as a file.
-func (s Settings) YAML() ([]byte, error) {
-	text, err := yaml.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("write the kubelet's settings: %w", err)
-	}
-	return text, nil
+func (s Settings) YAML() []byte {
+	text, _ := yaml.Marshal(s) // texts always have one
+	return text
 }

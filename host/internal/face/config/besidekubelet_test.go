@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/face/beside"
 )
@@ -35,30 +37,30 @@ func besideKubelet(t *testing.T, own []string, kubelet string) map[string]beside
 func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 	const signal = "memory.available"
 	values := map[string]struct {
-		kubelet string
-		own     []string
-		about   string // the key, if not its own
-		fix     bool
-		text    string
+		kubelet, own string
+		about        string // the key, if not its own
+		fix          bool
+		text         string // up to the line of evictd's file
+		line         string
 	}{
-		"staticPodPath":                    {kubelet: "/etc/kubernetes/manifests", text: "evictd has none, the kubelet /etc/kubernetes/manifests"},
-		"cgroupRoot":                       {kubelet: "kubelet", fix: true, text: "evictd has /, the kubelet /kubelet: cgroupRoot must name the same as the kubelet's cgroupRoot"},
-		"cgroupsPerQOS":                    {kubelet: "false", text: "evictd has true, the kubelet false"},
-		"podLogsDir":                       {kubelet: "/logs", fix: true, text: "evictd has /var/log/pods, the kubelet /logs: podLogsDir must name the same as the kubelet's podLogsDir"},
-		"containerRuntimeEndpoint":         {kubelet: "/run/crio/crio.sock", fix: true, text: "evictd has unix:///run/containerd/containerd.sock, the kubelet unix:///run/crio/crio.sock: runtimeEndpoint must name the same as the kubelet's containerRuntimeEndpoint"},
-		"imageServiceEndpoint":             {kubelet: "unix:///run/image.sock", fix: true, text: "evictd has unix:///run/containerd/containerd.sock, the kubelet unix:///run/image.sock: imageEndpoint must name the same as the kubelet's imageServiceEndpoint"},
-		"cgroupDriver":                     {kubelet: "systemd", own: []string{"--cgroup-driver", "cgroupfs"}, fix: true, text: "evictd has cgroupfs, the kubelet systemd: cgroupDriver must name the same as the kubelet's cgroupDriver"},
+		"staticPodPath":                    {kubelet: "/etc/kubernetes/manifests", fix: true, text: "evictd has none, the kubelet /etc/kubernetes/manifests", line: `staticPodPath: "/etc/kubernetes/manifests"`},
+		"cgroupRoot":                       {kubelet: "kubelet", fix: true, text: "evictd has /, the kubelet /kubelet", line: `cgroupRoot: "/kubelet"`},
+		"cgroupsPerQOS":                    {kubelet: "false", fix: true, text: "evictd has true, the kubelet false: " + WithoutPodCgroups + "; want true in the kubelet's file"},
+		"podLogsDir":                       {kubelet: "/logs", fix: true, text: "evictd has /var/log/pods, the kubelet /logs", line: `podLogsDir: "/logs"`},
+		"containerRuntimeEndpoint":         {kubelet: "/run/crio/crio.sock", own: "rootDir: /host", fix: true, text: "evictd has unix:///run/containerd/containerd.sock, the kubelet unix:///run/crio/crio.sock", line: `runtimeEndpoint: "unix:///host/run/crio/crio.sock"`},
+		"imageServiceEndpoint":             {kubelet: "unix:///run/image.sock", fix: true, text: "evictd has unix:///run/containerd/containerd.sock, the kubelet unix:///run/image.sock", line: `imageEndpoint: "unix:///run/image.sock"`},
+		"cgroupDriver":                     {kubelet: "systemd", own: "cgroupDriver: cgroupfs", fix: true, text: "evictd has cgroupfs, the kubelet systemd", line: `cgroupDriver: "systemd"`},
 		"evictionHard":                     {kubelet: "{memory.available: 1Gi}", about: signal},
 		"evictionSoft":                     {kubelet: "{memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}", about: signal},
 		"evictionSoftGracePeriod":          {kubelet: "{memory.available: 1m}\nevictionSoft: {memory.available: 1Gi}", about: signal},
-		"evictionMinimumReclaim":           {kubelet: "{memory.available: 1Gi}", text: "evictd has none, the kubelet memory.available:1Gi"},
-		"evictionMaxPodGracePeriod":        {kubelet: "7", text: "evictd has 0, the kubelet 7"},
-		"evictionPressureTransitionPeriod": {kubelet: "1m", text: "evictd has 5m0s, the kubelet 1m0s"},
-		"mergeDefaultEvictionSettings":     {kubelet: "true\nevictionHard: {pid.available: 5%}", own: []string{"--eviction-hard", "pid.available<1%"}, about: signal},
-		"enforceNodeAllocatable":           {kubelet: "[]", text: "evictd has pods, the kubelet none"},
-		"kernelMemcgNotification":          {kubelet: "false", text: "evictd has true, the kubelet false"},
-		"localStorageCapacityIsolation":    {kubelet: "false", text: "evictd has true, the kubelet false"},
-		"featureGates":                     {kubelet: "{PodLevelResources: false}", text: "evictd has none, the kubelet PodLevelResources:false"},
+		"evictionMinimumReclaim":           {kubelet: "{memory.available: 1Gi}", text: "evictd has none, the kubelet memory.available:1Gi", line: `evictionMinimumReclaim: {"memory.available":"1Gi"}`},
+		"evictionMaxPodGracePeriod":        {kubelet: "7", text: "evictd has 0, the kubelet 7", line: "evictionMaxPodGracePeriod: 7"},
+		"evictionPressureTransitionPeriod": {kubelet: "1m", text: "evictd has 5m0s, the kubelet 1m0s", line: `evictionPressureTransitionPeriod: "1m0s"`},
+		"mergeDefaultEvictionSettings":     {kubelet: "true\nevictionHard: {pid.available: 5%}", own: "evictionHard: {pid.available: 1%}", about: signal},
+		"enforceNodeAllocatable":           {kubelet: "[]", text: "evictd has pods, the kubelet none", line: "enforceNodeAllocatable: []"},
+		"kernelMemcgNotification":          {kubelet: "false", text: "evictd has true, the kubelet false", line: "kernelMemcgNotification: false"},
+		"localStorageCapacityIsolation":    {kubelet: "false", text: "evictd has true, the kubelet false", line: "localStorageCapacityIsolation: false"},
+		"featureGates":                     {kubelet: "{PodLevelResources: false}", text: "evictd has none, the kubelet PodLevelResources:false", line: `featureGates: {"PodLevelResources":false}`},
 	}
 	for key := range kubeletFields() {
 		c, ok := values[key]
@@ -70,10 +72,18 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 		if c.about != "" {
 			about = c.about
 		}
-		got, ok := besideKubelet(t, c.own, key+": "+c.kubelet)[about]
-		if !ok || c.about == "" && (got.Fix != c.fix || got.Text != c.text) {
-			t.Errorf("%s: %s: %+v, want fix %v, %s", key, c.kubelet, got, c.fix, c.text)
+		got, ok := besideKubelet(t, []string{"--config", write(t, cmp.Or(c.own, "{}"))}, key+": "+c.kubelet)[about]
+		text, line, _ := strings.Cut(got.Text, " in evictd's file: ")
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "; want"), "; to match, set")
+		if !ok || c.about == "" && (got.Fix != c.fix || text != c.text || line != c.line) {
+			t.Errorf("%s: %s: %+v, want fix %v, %s: %s", key, c.kubelet, got, c.fix, c.text, c.line)
 		}
+		if got, ok := besideKubelet(t, []string{"--root-dir", "/host", "--config", write(t, cmp.Or(line, "{}"))}, key+": "+c.kubelet)[key]; line != "" && ok {
+			t.Errorf("%s: with %s in evictd's file: %+v", key, line, got)
+		}
+	}
+	if got := besideKubelet(t, []string{"--mode", "kubernetes"}, "staticPodPath: /etc/kubernetes/manifests")["staticPodPath"]; got.Fix || got.Text == "" {
+		t.Errorf("static pods that the API server has: %+v, want a note", got)
 	}
 }
 
@@ -91,9 +101,9 @@ func TestASettingThatTheKubeletWritesInAnotherWay(t *testing.T) {
 		"a socket as evictd's pod sees it":    {[]string{"--root-dir", "/host", "--runtime-endpoint", "unix:///host/run/crio/crio.sock"}, "containerRuntimeEndpoint: unix:///var/run/crio/crio.sock"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := map[string]string{"kernelMemcgNotification": "evictd has true, the kubelet false"} // the defaults differ
+			want := map[string]string{"kernelMemcgNotification": "evictd has true, the kubelet false; to match, set in evictd's file: kernelMemcgNotification: false"} // the defaults differ
 			if name == "kubeadm's" {
-				want["staticPodPath"] = "evictd has none, the kubelet /etc/kubernetes/manifests"
+				want["staticPodPath"] = `evictd has none, the kubelet /etc/kubernetes/manifests; want in evictd's file: staticPodPath: "/etc/kubernetes/manifests"`
 			}
 			got := map[string]string{}
 			for key, f := range besideKubelet(t, c.own, c.kubelet) {
@@ -101,7 +111,7 @@ func TestASettingThatTheKubeletWritesInAnotherWay(t *testing.T) {
 					got[key] = f.Text
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("differences (-want +got):\n%s", diff)
 			}
 		})

@@ -52,7 +52,7 @@ type Config struct {
 	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
 	StateDir           string          `json:"stateDir" is:"path?" default:"/var/lib/evictd" reload:"no" flag:"directory for records of decisions, \"\" for none"`
 	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
-	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" is:"path?" reload:"no" flag:"directory, or single file, of the kubelet's static pods (default none)"`
+	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" beside:"cri" is:"path?" reload:"no" flag:"directory, or single file, of the kubelet's static pods (default none)"`
 	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
 	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
 	CgroupsPerQOS      bool            `json:"cgroupsPerQOS" kubelet:"cgroupsPerQOS" default:"true" reload:"no"`

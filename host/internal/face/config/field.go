@@ -26,7 +26,7 @@ import (
 //	kubelet  its name in a KubeletConfiguration
 //	kubelets the kubelet's default, if that is another one
 //	beside   how check compares it with the kubelet's: "signals" by signal, "detected" only where
-//	         both are given; without this tag by value, with the defaults
+//	         both are given, "cri" as a note with other modes; without this tag by value, with the defaults
 type field struct {
 	name, usage, def, separator string
 	kubelet, kubelets, beside   string

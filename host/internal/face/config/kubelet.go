@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -49,8 +50,9 @@ func LoadKubelet(file, dir string) (Kubelet, error) {
 	return Kubelet{Thresholds: thresholds, Reserved: reserved, Config: c}, report(errs)
 }
 
-// Beside returns a finding for each key that c has too, with another value. A text says where something
-// of the node is, and must be the same. Thresholds are left out: beside.Compare has them by signal.
+// Beside returns a finding for each key that c has too, with another value, and the line that gives
+// evictd the kubelet's. A text says where something of the node is: another one is to be fixed where
+// it has an effect. Thresholds are left out: beside.Compare has them by signal.
 func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
 	gates := k.Config
 	gates.Compatibility, gates.KubeletVersion = c.Compatibility, c.KubeletVersion
@@ -59,28 +61,41 @@ func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
 		if f.kubelet == "" || f.beside == "signals" || f.name == "featureGates" && sameGates {
 			continue
 		}
-		shown := func(c *Config) string { // without the brackets of lists and mappings
-			return strings.Trim(strings.TrimPrefix(text(f.in(reflect.ValueOf(c).Elem()).Interface()), "map["), "[]")
-		}
-		ours, theirs := shown(c), shown(&k.Config)
-		given := ours != "" && theirs != ""
+		value := f.in(reflect.ValueOf(&k.Config).Elem()).Interface()
+		ours, theirs := shown(f.in(reflect.ValueOf(c).Elem()).Interface()), shown(value)
 		inherited := f.name == "imageEndpoint" && c.ImageEndpoint == c.RuntimeEndpoint && k.Config.ImageEndpoint == k.Config.RuntimeEndpoint
-		if ours == theirs || place(ours, c.RootDir) == place(theirs, "/") || f.beside == "detected" && !given || inherited {
+		if ours == theirs || place(ours, c.RootDir) == place(theirs, "/") || f.beside == "detected" && (ours == "" || theirs == "") || inherited {
 			continue
 		}
+		if path, isSocket := strings.CutPrefix(theirs, "unix://"); isSocket {
+			value = "unix://" + filepath.Join(c.RootDir, path)
+		}
 		finding := beside.Finding{Signal: f.kubelet, About: beside.Setting, Text: fmt.Sprintf("evictd has %s, the kubelet %s", cmp.Or(ours, "none"), cmp.Or(theirs, "none"))}
-		if finding.Fix = given && f.typ.Kind() == reflect.String; finding.Fix {
-			finding.Text += ": " + f.name + " must name the same as the kubelet's " + f.kubelet
+		line, _ := json.Marshal(value) // a field's value always has one
+		finding.Fix = f.typ.Kind() == reflect.String && (f.beside != ModeCRI || c.Mode == ModeCRI)
+		switch {
+		case f.name == "cgroupsPerQOS" && c.CgroupsPerQOS && c.Source == SourceNative:
+			finding.Fix = true
+			finding.Text += ": " + WithoutPodCgroups + "; want true in the kubelet's file"
+		case finding.Fix:
+			finding.Text += fmt.Sprintf("; want in evictd's file: %s: %s", f.name, line)
+		default:
+			finding.Text += fmt.Sprintf("; to match, set in evictd's file: %s: %s", f.name, line)
 		}
 		all = append(all, finding)
 	}
 	return all
 }
 
-// place returns the place on the node that a text names, seen from rootDir.
+// shown formats a value without the brackets of lists and mappings.
+func shown(value any) string { return strings.Trim(strings.TrimPrefix(text(value), "map["), "[]") }
+
+// place returns the place on the node that a text names. evictd sees sockets from rootDir.
 func place(text, rootDir string) string {
-	path := strings.TrimPrefix(strings.TrimPrefix(text, "unix://"), strings.TrimSuffix(rootDir, "/"))
-	return strings.Replace(path, "/var/run/", "/run/", 1) // a link everywhere
+	if path, isSocket := strings.CutPrefix(text, "unix://"); isSocket {
+		text = strings.TrimPrefix(path, strings.TrimSuffix(rootDir, "/"))
+	}
+	return strings.Replace(text, "/var/run/", "/run/", 1) // a link everywhere
 }
 
 // unwrap extracts the configuration from a response of /configz. Before about v1.30 it lacks

@@ -111,10 +111,10 @@ func Check(c *config.Config) (errs []error, warnings []string) {
 
 // CheckRunning returns errors about required plugins that do not serve a running daemon, except for
 // those that found has, and warnings about plugins that were not replaced.
-func CheckRunning(c *config.Config, plugins []supervisor.Status, found []error) (errs []error, warnings []string) {
+func CheckRunning(c *config.Config, plugins []supervisor.Status, found []string) (errs, warnings []string) {
 	for _, a := range NotServing(c, plugins) {
-		if !slices.ContainsFunc(found, func(err error) bool { return strings.HasPrefix(err.Error(), "plugin "+a.Plugin+": "+a.Cause) }) {
-			errs = append(errs, fmt.Errorf("running evictd: %w", a))
+		if !slices.ContainsFunc(found, func(text string) bool { return strings.HasPrefix(text, "plugin "+a.Plugin+": "+a.Cause) }) {
+			errs = append(errs, "running evictd: "+a.Error())
 		}
 	}
 	for _, p := range plugins {

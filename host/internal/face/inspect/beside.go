@@ -15,9 +15,8 @@ import (
 // Beside reports how the configurations of evictd and of its node's kubelet fit together.
 type Beside struct {
 	Findings []beside.Finding `json:"findings"`
-	// Settings are the recommended ones for the kubelet, YAML is their file.
+	// Settings are the recommended ones for the kubelet.
 	Settings beside.Settings `json:"kubeletConfiguration"`
-	YAML     []byte          `json:"-"`
 }
 
 // CheckBeside compares the thresholds of c with those of the kubelet in c.BesideKubelet and
@@ -32,13 +31,10 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}
-	level := c.NodeConditions
-	if c.Mode != config.ModeKubernetes {
-		level = config.NodeConditionsNone
-	}
+	writes := c.Mode == config.ModeKubernetes
 	node := beside.Node{
 		Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "",
-		OwnConditions: level != config.NodeConditionsNone, OwnTaints: level == config.NodeConditionsTaints,
+		OwnConditions: writes && c.NodeConditions != config.NodeConditionsNone, OwnTaints: writes && c.NodeConditions == config.NodeConditionsTaints,
 	}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
 	for _, o := range fallback.New(parts.NodeFacts(c, "")).Observe(ctx, signals) {
@@ -51,15 +47,8 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	}
 	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), kubelet.Beside(c)...)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
-	if !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative {
-		settings.CgroupsPerQOS = true
-		findings = append(findings, beside.Finding{Signal: string(eviction.MemoryAvailable), About: beside.Cgroups, Fix: true, Text: "cgroupsPerQOS is false: " + config.WithoutPodCgroups})
-	}
-	text, err := settings.YAML()
-	if err != nil {
-		return nil, err
-	}
-	return &Beside{Findings: findings, Settings: settings, YAML: text}, nil
+	settings.CgroupsPerQOS = !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative
+	return &Beside{Findings: findings, Settings: settings}, nil
 }
 
 // tryBeside compares both configurations.

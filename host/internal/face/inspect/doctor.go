@@ -48,14 +48,6 @@ type SignalSource struct {
 	Capacity  *int64 `json:"capacity,omitempty"`
 }
 
-// Amounts returns Available and Capacity as quantities, "" for nil.
-func (s *SignalSource) Amounts() (available, capacity string) {
-	if s.Available == nil || s.Capacity == nil {
-		return "", ""
-	}
-	return amount(s.Signal, *s.Available), amount(s.Signal, *s.Capacity)
-}
-
 // amount formats an amount of a signal as a quantity.
 func amount(s eviction.Signal, n int64) string {
 	b, _ := eviction.Builtin(s)

@@ -1,12 +1,12 @@
-// Package inspect probes this node for everything that evictd needs, for evictd check, doctor and
-// the daemon. The daemon refuses to start on fatal findings and shows the rest in /status. The
+// Package inspect probes this node for everything that evictd needs, for evictd check and the
+// daemon. The daemon refuses to start on fatal findings and shows the rest in /status. The
 // probes run the daemon's code and change nothing on the node.
 package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,25 +65,10 @@ func (f *Findings) addAll(l Level, errs ...error) {
 	}
 }
 
-// Errors returns the texts of fatal findings and errors.
-func (f Findings) Errors() (errs []error) {
+// Texts returns the texts of findings of some levels.
+func (f Findings) Texts(of ...Level) (texts []string) {
 	for _, one := range f {
-		if one.isError() {
-			errs = append(errs, errors.New(one.Text))
-		}
-	}
-	return errs
-}
-
-// Warnings returns the texts of warnings.
-func (f Findings) Warnings() []string { return f.texts(Warning) }
-
-// Advice returns the texts of advice.
-func (f Findings) Advice() []string { return f.texts(Advice) }
-
-func (f Findings) texts(of Level) (texts []string) {
-	for _, one := range f {
-		if one.Level == of {
+		if slices.Contains(of, one.Level) {
 			texts = append(texts, one.Text)
 		}
 	}

@@ -51,7 +51,7 @@ func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 		n := newNode(t.Context(), Options{Config: c})
 		defer n.close()
 		tryLayout(t.Context(), n, &f)
-		return strings.Join(f.Warnings(), " ")
+		return strings.Join(f.Texts(Warning), " ")
 	}
 	for name, step := range map[string]struct {
 		info *runtimeapi.ImageFsInfoResponse
@@ -104,8 +104,8 @@ func TestCheckSaysWhichCgroupLimitsTheNode(t *testing.T) {
 	cfg.RootDir, cfg.EvictionHard = root, map[string]string{"pid.available": "1k", "memory.available": "100Mi"}
 	all := run(t.Context(), Options{Config: &cfg, left: new(hang.Left)}, func(p probe) bool { return p.name == "capacity" || p.name == "thresholds" })
 	for _, want := range []string{"pid.available<1k is met now: 8 available of 2048", "memory.available is counted below the limit of /, 9Gi,", "pid.available is counted below the limit of /, 2048,"} {
-		if !strings.Contains(strings.Join(all.Advice(), "\n"), want) {
-			t.Errorf("%q, want %q", all.Advice(), want)
+		if !strings.Contains(strings.Join(all.Texts(Advice), "\n"), want) {
+			t.Errorf("%q, want %q", all.Texts(Advice), want)
 		}
 	}
 }

@@ -60,8 +60,8 @@ func TestCheckComparesThresholdsWithTheProtectedCache(t *testing.T) {
 			cfg.RootDir, cfg.RuntimeEndpoint = root, runtime.Endpoint()
 			cfg.EvictionHard = map[string]string{"memory.available": c.threshold}
 			all := run(t.Context(), Options{Config: &cfg, left: new(hang.Left)}, func(p probe) bool { return strings.HasPrefix(p.name, "protected ") })
-			if diff := cmp.Diff([]string{c.advice, c.warning}, []string{strings.Join(all.Advice(), "\n"), strings.Join(all.Warnings(), "\n")}); diff != "" || len(all.Errors()) > 0 {
-				t.Errorf("%v (-want +got):\n%s", all.Errors(), diff)
+			if diff := cmp.Diff([]string{c.advice, c.warning}, []string{strings.Join(all.Texts(Advice), "\n"), strings.Join(all.Texts(Warning), "\n")}); diff != "" || len(all.Texts(Fatal, Error)) > 0 {
+				t.Errorf("%v (-want +got):\n%s", all.Texts(Fatal, Error), diff)
 			}
 		})
 	}

@@ -36,7 +36,10 @@ func Capacity(ctx context.Context, c *config.Config) error {
 	n := &node{Options: Options{Config: c}, c: c}
 	n.thresholds, _ = c.Thresholds() // an invalid configuration was refused before
 	tryCapacity(ctx, n, &f)
-	return errors.Join(f.Errors()...)
+	if len(f.Texts(Fatal)) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(f.Texts(Fatal), "\n"))
 }
 
 func tryCapacity(ctx context.Context, n *node, f *Findings) {

@@ -16,11 +16,11 @@ import (
 )
 
 // Each line is held against the machine that the test runs on, read in another way.
-func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
+func TestCheckAllSaysWhatThisNodeIs(t *testing.T) {
 	n, runtime := newNode(t), fakecri.Start(t)
 	runtime.SetCgroupDriver(runtimeapi.CgroupDriver_SYSTEMD)
-	args := append([]string{"doctor"}, n.flags("--runtime-endpoint", runtime.Endpoint(), "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1")...)
-	said := evictd(t, append(args, "--json")...)
+	args := []string{"--all", "--runtime-endpoint", runtime.Endpoint(), "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1"}
+	said := n.check(t, append(args, "--json")...)
 	var d inspect.Diagnosis
 	if err := json.Unmarshal([]byte(said.Out), &d); err != nil {
 		t.Fatalf("%v: %+v", err, said)
@@ -68,7 +68,7 @@ func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 		t.Error("nothing is said of the kernel's features")
 	}
 
-	tables := evictd(t, args...)
+	tables := n.check(t, args...)
 	for _, f := range d.Node {
 		if !strings.Contains(tables.Out, f.Value) {
 			t.Errorf("the tables do not have %q:\n%s", f.Value, tables.Out)
@@ -76,10 +76,10 @@ func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysWhatIsMissing(t *testing.T) {
+func TestCheckAllSaysWhatIsMissing(t *testing.T) {
 	n := newNode(t)
 	testos.Remove(t, n.socket)
-	said := evictd(t, append([]string{"doctor"}, n.flags()...)...)
+	said := n.check(t, "--all")
 	if said.Code != exitFailure || !strings.Contains(said.Errors, "is the runtime running?") || !strings.Contains(said.Out, "container runtime does not answer") {
 		t.Errorf("without a runtime: %+v", said)
 	}
