@@ -19,7 +19,7 @@ import (
 func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 	n, runtime := newNode(t), fakecri.Start(t)
 	runtime.SetCgroupDriver(runtimeapi.CgroupDriver_SYSTEMD)
-	args := append([]string{"doctor"}, n.flags("--runtime-endpoint", runtime.Endpoint(), "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1")...)
+	args := append([]string{"doctor"}, n.with("runtimeEndpoint", runtime.Endpoint()).flags(t, "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1")...)
 	said := evictd(t, append(args, "--json")...)
 	var d inspect.Diagnosis
 	if err := json.Unmarshal([]byte(said.Out), &d); err != nil {
@@ -79,7 +79,7 @@ func TestDoctorSaysWhatThisNodeIs(t *testing.T) {
 func TestDoctorSaysWhatIsMissing(t *testing.T) {
 	n := newNode(t)
 	testos.Remove(t, n.socket)
-	said := evictd(t, append([]string{"doctor"}, n.flags()...)...)
+	said := evictd(t, append([]string{"doctor"}, n.flags(t)...)...)
 	if said.Code != exitFailure || !strings.Contains(said.Errors, "is the runtime running?") || !strings.Contains(said.Out, "container runtime does not answer") {
 		t.Errorf("without a runtime: %+v", said)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 )
 
-// besideKubelet compares own flags with a kubelet's file, by key.
-func besideKubelet(t *testing.T, own []string, kubelet string) map[string]beside.Finding {
+// besideKubelet compares an own file with a kubelet's file, by key.
+func besideKubelet(t *testing.T, own, kubelet string) map[string]beside.Finding {
 	t.Helper()
-	c, err := parse(t, own...)
+	c, err := Load(write(t, "nodeName: node-1\n"+own))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 	const signal = "memory.available"
 	values := map[string]struct {
 		kubelet string
-		own     []string
+		own     string
 		about   string // the key, if not its own
 		fix     bool
 		text    string
@@ -47,14 +47,14 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 		"podLogsDir":                       {kubelet: "/logs", fix: true, text: "evictd has /var/log/pods, the kubelet /logs: podLogsDir must name the same as the kubelet's podLogsDir"},
 		"containerRuntimeEndpoint":         {kubelet: "/run/crio/crio.sock", fix: true, text: "evictd has unix:///run/containerd/containerd.sock, the kubelet unix:///run/crio/crio.sock: runtimeEndpoint must name the same as the kubelet's containerRuntimeEndpoint"},
 		"imageServiceEndpoint":             {kubelet: "unix:///run/image.sock", fix: true, text: "evictd has unix:///run/containerd/containerd.sock, the kubelet unix:///run/image.sock: imageEndpoint must name the same as the kubelet's imageServiceEndpoint"},
-		"cgroupDriver":                     {kubelet: "systemd", own: []string{"--cgroup-driver", "cgroupfs"}, fix: true, text: "evictd has cgroupfs, the kubelet systemd: cgroupDriver must name the same as the kubelet's cgroupDriver"},
+		"cgroupDriver":                     {kubelet: "systemd", own: "cgroupDriver: cgroupfs", fix: true, text: "evictd has cgroupfs, the kubelet systemd: cgroupDriver must name the same as the kubelet's cgroupDriver"},
 		"evictionHard":                     {kubelet: "{memory.available: 1Gi}", about: signal},
 		"evictionSoft":                     {kubelet: "{memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}", about: signal},
 		"evictionSoftGracePeriod":          {kubelet: "{memory.available: 1m}\nevictionSoft: {memory.available: 1Gi}", about: signal},
 		"evictionMinimumReclaim":           {kubelet: "{memory.available: 1Gi}", text: "evictd has none, the kubelet memory.available:1Gi"},
 		"evictionMaxPodGracePeriod":        {kubelet: "7", text: "evictd has 0, the kubelet 7"},
 		"evictionPressureTransitionPeriod": {kubelet: "1m", text: "evictd has 5m0s, the kubelet 1m0s"},
-		"mergeDefaultEvictionSettings":     {kubelet: "true\nevictionHard: {pid.available: 5%}", own: []string{"--eviction-hard", "pid.available<1%"}, about: signal},
+		"mergeDefaultEvictionSettings":     {kubelet: "true\nevictionHard: {pid.available: 5%}", own: "evictionHard: {pid.available: 1%}", about: signal},
 		"enforceNodeAllocatable":           {kubelet: "[]", text: "evictd has pods, the kubelet none"},
 		"kernelMemcgNotification":          {kubelet: "false", text: "evictd has true, the kubelet false"},
 		"localStorageCapacityIsolation":    {kubelet: "false", text: "evictd has true, the kubelet false"},
@@ -80,15 +80,15 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 // What means the same is not a difference, however it is written, or left out.
 func TestASettingThatTheKubeletWritesInAnotherWay(t *testing.T) {
 	for name, c := range map[string]struct {
-		own     []string
+		own     string
 		kubelet string
 	}{
-		"nothing":                             {nil, ""},
-		"kubeadm's":                           {nil, kubeadm},
-		"the defaults":                        {nil, "cgroupRoot: \"\"\ncontainerRuntimeEndpoint: /run/containerd/containerd.sock\npodLogsDir: /var/log/pods/\nenforceNodeAllocatable: [pods]\nfeatureGates: {PodLevelResources: true}"},
-		"a driver that evictd finds out":      {nil, "cgroupDriver: systemd"},
-		"a driver that the kubelet finds out": {[]string{"--cgroup-driver", "systemd"}, ""},
-		"a socket as evictd's pod sees it":    {[]string{"--root-dir", "/host", "--runtime-endpoint", "unix:///host/run/crio/crio.sock"}, "containerRuntimeEndpoint: unix:///var/run/crio/crio.sock"},
+		"nothing":                             {"", ""},
+		"kubeadm's":                           {"", kubeadm},
+		"the defaults":                        {"", "cgroupRoot: \"\"\ncontainerRuntimeEndpoint: /run/containerd/containerd.sock\npodLogsDir: /var/log/pods/\nenforceNodeAllocatable: [pods]\nfeatureGates: {PodLevelResources: true}"},
+		"a driver that evictd finds out":      {"", "cgroupDriver: systemd"},
+		"a driver that the kubelet finds out": {"cgroupDriver: systemd", ""},
+		"a socket as evictd's pod sees it":    {"rootDir: /host\nruntimeEndpoint: unix:///host/run/crio/crio.sock", "containerRuntimeEndpoint: unix:///var/run/crio/crio.sock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{"kernelMemcgNotification": "evictd has true, the kubelet false"} // the defaults differ
