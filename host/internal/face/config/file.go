@@ -40,7 +40,7 @@ func decode(c *Config, l *layer, data []byte) []error {
 // fieldsIn returns a file's fields, nil if it cannot be parsed. something is what an error expects
 // in place of an empty file, mapping in place of other documents.
 func fieldsIn(data []byte, something, mapping string) (doc object, errs []error) {
-	asJSON, errs, err := input.YAML(data, maxErrors, pathString)
+	asJSON, errs, err := input.YAML(data, maxErrors, steps)
 	switch {
 	case err == nil:
 		err = json.Unmarshal(asJSON, &doc)
@@ -90,8 +90,7 @@ func (s *sieve) entries(path []string, f field, to reflect.Value, in object) {
 		}
 		switch err := s.value(here, entry, value, in[key]); {
 		case err != nil:
-			s.errs = append(s.errs, err)
-			s.layer.refused = append(s.layer.refused, pathString(here))
+			s.errs = append(s.errs, s.layer.refuse(err))
 		case isStruct:
 			entry.lay(to, value)
 		default:
@@ -116,11 +115,11 @@ func (s *sieve) value(path []string, f field, to reflect.Value, value json.RawMe
 	}
 	null := string(value) == "null" && path[0] != "plugins"
 	if null || quantity.CheckJSON(value, f.typ) != nil {
-		return wrong(pathString(path), string(value), f.want())
+		return wrong(steps(path), string(value), f.want())
 	}
 	to.SetZero()
 	if strict, err := sigsjson.UnmarshalStrict(value, to.Addr().Interface()); err != nil || len(strict) > 0 {
-		return wrong(pathString(path), string(value), f.want())
+		return wrong(steps(path), string(value), f.want())
 	}
 	return nil
 }
@@ -140,7 +139,10 @@ func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []err
 		return nil, errs
 	}
 	ours := kubeletFields()
-	errs = slices.DeleteFunc(errs, func(err error) bool { return ours[topField(err)].name == "" })
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		twice, ok := errors.AsType[printable.FieldError](err)
+		return ok && ours[twice.Path[0]].name == ""
+	})
 	errs = append(errs, checkKind(doc)...)
 	given := doc
 	if dropIn {
@@ -228,7 +230,7 @@ func checkKind(doc object) []error {
 			if !ok {
 				got = "not given"
 			}
-			errs = append(errs, fmt.Errorf("%s: %s, want %q", f.key, printable.Shown(got), f.want))
+			errs = append(errs, invalid([]string{f.key}, "%s, want %q", printable.Shown(got), f.want))
 		}
 	}
 	return errs

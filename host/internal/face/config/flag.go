@@ -146,8 +146,7 @@ func (v *flagValue) Set(s string) error {
 		given.keys[v.field.name], v.flags.values[v.field.name] = v.field.flag(), v.at
 		return nil
 	}
-	v.flags.errs = append(v.flags.errs, wrong("--"+v.field.flag(), strconv.Quote(s), want))
-	given.refused = append(given.refused, v.field.name)
+	v.flags.errs = append(v.flags.errs, given.named(given.refuse(wrong([]string{v.field.name}, strconv.Quote(s), want))))
 	return nil
 }
 

@@ -133,13 +133,13 @@ func (f field) check(path []string, at reflect.Value) []error {
 	}
 	value := at.Interface()
 	if f.kind.ok != nil && !f.kind.ok(value) {
-		return []error{wrong(pathString(path), strconv.Quote(text(value)), f.want())}
+		return []error{wrong(steps(path), strconv.Quote(text(value)), f.want())}
 	}
 	var errs []error
 	if list, ok := value.([]string); ok && f.kind.one != nil {
 		for i := range list {
 			if !f.kind.one(list, i) {
-				errs = append(errs, wrong(pathString(path)+"["+strconv.Itoa(i)+"]", strconv.Quote(list[i]), f.kind.wants[1]))
+				errs = append(errs, wrong(append(steps(path), "["+strconv.Itoa(i)+"]"), strconv.Quote(list[i]), f.kind.wants[1]))
 			}
 		}
 	}

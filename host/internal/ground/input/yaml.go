@@ -13,6 +13,8 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 var (
@@ -32,8 +34,8 @@ const (
 )
 
 // YAML converts the single document in data, a mapping, to JSON. twice lists duplicate keys, at
-// most most of them; the last one counts. where formats the path of a key for errors.
-func YAML(data []byte, most int, where func(path []string) string) (doc []byte, twice []error, err error) {
+// most most of them; the last one counts. steps formats the path of a key for errors.
+func YAML(data []byte, most int, steps func(path []string) []string) (doc []byte, twice []error, err error) {
 	if json.Valid(data) {
 		// JSON is YAML except for tabs, which it allows between tokens only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
@@ -48,7 +50,7 @@ func YAML(data []byte, most int, where func(path []string) string) (doc []byte, 
 	if root.Kind != yamlv3.MappingNode {
 		return nil, nil, ErrNoMapping
 	}
-	w := walk{where: where, most: most, sizes: map[*yamlv3.Node]int{}}
+	w := walk{steps: steps, most: most, sizes: map[*yamlv3.Node]int{}}
 	w.node(root)
 	if w.err != nil {
 		return nil, w.twice, w.err
@@ -92,7 +94,7 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 // single node. Version 2 of the decoder, with which Kubernetes reads YAML, has no such tree; it
 // bounds the number of nodes from aliases, but not their size.
 type walk struct {
-	where func(path []string) string
+	steps func(path []string) []string
 	most  int
 	// path is the current position; one stack for all, as files can nest deeply.
 	path  []string
@@ -153,7 +155,7 @@ func (w *walk) mapping(n *yamlv3.Node) int {
 		}
 		size += w.below(key, pair[1])
 		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < w.most {
-			w.twice = append(w.twice, fmt.Errorf("%s: given twice, again on line %d", w.where(append(w.path, key)), pair[0].Line))
+			w.twice = append(w.twice, printable.FieldError{Path: w.steps(append(w.path, key)), Err: fmt.Errorf("given twice, again on line %d", pair[0].Line)})
 		}
 		seen[key] = true
 	}
@@ -192,7 +194,7 @@ func (w *walk) here() string {
 	if len(w.path) == 0 {
 		return "top level"
 	}
-	return w.where(w.path)
+	return strings.Join(w.steps(w.path), "")
 }
 
 // keyString formats a key like the conversion to JSON.

@@ -10,7 +10,7 @@ import (
 )
 
 func decode(text string) (string, []error, error) {
-	doc, twice, err := YAML([]byte(text), 5, func(path []string) string { return strings.Join(path, ".") })
+	doc, twice, err := YAML([]byte(text), 5, func(path []string) []string { return []string{strings.Join(path, ".")} })
 	return string(doc), twice, err
 }
 

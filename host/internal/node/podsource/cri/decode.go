@@ -31,7 +31,7 @@ const maxWarnings = 10
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
-		data, warnings, err = input.YAML(data, maxWarnings, func(path []string) string { return strings.Join(path, ".") })
+		data, warnings, err = input.YAML(data, maxWarnings, func(path []string) []string { return []string{strings.Join(path, ".")} })
 		if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
 			err = fmt.Errorf("%w, want a v1.Pod", err)
 		}
