@@ -1,11 +1,11 @@
 package cri
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -82,20 +82,16 @@ func negative(pod *v1.Pod) []error {
 	return out
 }
 
-// wrongType matches the decoder's error for a value of the wrong type, which uses names of Go
-// types.
-var wrongType = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go (?:value of type \S+|struct field \w+\.(\S+) of type (\S+))$`)
-
 // inPlainWords rewrites err for readers who do not know Go.
 func inPlainWords(err error) error {
-	m := wrongType.FindStringSubmatch(err.Error())
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
-	case m == nil:
+	case !ok:
 		return err
-	case m[2] == "":
-		return fmt.Errorf("is of type %s, want a v1.Pod", m[1])
+	case wrong.Field == "":
+		return fmt.Errorf("is of type %s, want a v1.Pod", wrong.Value)
 	default:
-		return fmt.Errorf("%s: is of type %s, want %s", m[2], m[1], strings.NewReplacer("*", "", "v1.", "", "[]", "list of ").Replace(m[3]))
+		return fmt.Errorf("%s: is of type %s, want %s", wrong.Field, wrong.Value, strings.NewReplacer("*", "", "v1.", "", "[]", "list of ").Replace(wrong.Type.String()))
 	}
 }
 
