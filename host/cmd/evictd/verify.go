@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -12,10 +11,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/host/internal/why/tell/verifytable"
 	"github.com/evictd/evictd/shared/conformance"
@@ -120,8 +119,12 @@ func (v *verification) run(cmd *cobra.Command, plugin string, check func(context
 	return nil
 }
 
-// maxPluginConfig bounds a plugin's configuration in bytes, generously.
-const maxPluginConfig = 1 << 20
+const (
+	// maxPluginConfig bounds a plugin's configuration in bytes, generously.
+	maxPluginConfig = 1 << 20
+	// maxConfigErrors bounds the duplicate keys that are reported.
+	maxConfigErrors = 10
+)
 
 // pluginConfig reads a plugin's configuration as JSON; nil if there is no file.
 func pluginConfig(file string) ([]byte, error) {
@@ -132,12 +135,9 @@ func pluginConfig(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	config, err := yaml.YAMLToJSONStrict(raw)
-	if err != nil {
+	config, twice, err := input.YAML(raw, "fields and values", maxConfigErrors, input.Dotted)
+	if err = printable.ClipAll(append(twice, err), maxConfigErrors); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(config) == 0 || config[0] != '{' {
-		return nil, errors.Join(fmt.Errorf("%s: want an object", file), err)
 	}
 	return config, nil
 }

@@ -30,14 +30,14 @@ func TestBadFiles(t *testing.T) {
 		file string
 		want []string
 	}{
-		"empty":          {"", []string{"is empty, want at least one field, or {} for all defaults"}},
-		"only a comment": {"# nothing\n", []string{"is empty, want at least one field, or {} for all defaults"}},
+		"empty":          {"", []string{"is empty, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
+		"only a comment": {"# nothing\n", []string{"is empty, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
 		"two documents":  {"mode: cri\n---\nmode: cri\n", []string{"has more than one YAML document, want one"}},
 		// All after the first field was passed over in silence.
 		"a field further left": {" mode: cri\ndryRun: true\n", []string{"yaml: line 1: did not find expected <document start>"}},
-		"a word":               {"hello\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
-		"nothing at all":       {"null\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
-		"a list":               {"- mode\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
+		"a word":               {"hello\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
+		"nothing at all":       {"null\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
+		"a list":               {"- mode\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
 		"not YAML":             {"mode: cri\n\tx: [\n", []string{"yaml: line 2: found a tab character that violates indentation"}},
 		"a slip":               {"evictionHrad: {}\n", []string{`evictionHrad: unknown field, want "evictionHard"`}},
 		"wrong case":           {"DryRun: true\n", []string{`DryRun: unknown field, want "dryRun"`}},

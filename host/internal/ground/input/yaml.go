@@ -17,13 +17,6 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
-var (
-	// ErrEmpty reports a file without content.
-	ErrEmpty = errors.New("is empty")
-	// ErrNoMapping reports a document that is a list, a word or the like.
-	ErrNoMapping = errors.New("is not a mapping")
-)
-
 const (
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
@@ -33,9 +26,12 @@ const (
 	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"
 )
 
-// YAML converts the single document in data, a mapping, to JSON. twice lists duplicate keys, at
-// most most of them; the last one counts. steps formats the path of a key for errors.
-func YAML(data []byte, most int, steps func(path []string) []string) (doc []byte, twice []error, err error) {
+// Dotted formats the path of a key with dots.
+func Dotted(path []string) []string { return []string{strings.Join(path, ".")} }
+
+// YAML converts the single document in data, a mapping, to JSON. want describes it for errors. twice
+// lists duplicate keys, at most most of them; the last one counts. steps formats the path of a key.
+func YAML(data []byte, want string, most int, steps func(path []string) []string) (doc []byte, twice []error, err error) {
 	if json.Valid(data) {
 		// JSON is YAML except for tabs, which it allows between tokens only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
@@ -44,11 +40,13 @@ func YAML(data []byte, most int, steps func(path []string) []string) (doc []byte
 		data = append(slices.Clip(data), '\n') // The last line of a text needs an end, too.
 	}
 	root, document, err := onlyDocument(data)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, err
-	}
-	if root.Kind != yamlv3.MappingNode {
-		return nil, nil, ErrNoMapping
+	case root == nil:
+		return nil, nil, fmt.Errorf("is empty, want %s", want)
+	case root.Kind != yamlv3.MappingNode:
+		return nil, nil, fmt.Errorf("is not a mapping, want %s", want)
 	}
 	w := walk{steps: steps, most: most, sizes: map[*yamlv3.Node]int{}}
 	w.node(root)
@@ -59,8 +57,8 @@ func YAML(data []byte, most int, steps func(path []string) []string) (doc []byte
 	return doc, w.twice, err
 }
 
-// onlyDocument returns the tree of the only non-empty document, and data from there on. It refuses
-// a file with several: the conversion to JSON would read the first and ignore the others.
+// onlyDocument returns the tree of the only non-empty document, and data from there on; nil if there
+// is none. It refuses a file with several: the conversion to JSON would read the first and ignore the others.
 func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 	blank := false
 	for decoder := yamlv3.NewDecoder(bytes.NewReader(data)); ; {
@@ -81,11 +79,8 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 			}
 		}
 	}
-	switch {
-	case !errors.Is(err, io.EOF):
+	if !errors.Is(err, io.EOF) {
 		return nil, nil, err
-	case root == nil:
-		return nil, nil, ErrEmpty
 	}
 	return root, document, nil
 }

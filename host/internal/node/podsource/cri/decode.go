@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 // maxIdentity bounds names and uids: Kubernetes allows 253 bytes in a name.
@@ -31,19 +28,13 @@ const maxWarnings = 10
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
-		data, warnings, err = input.YAML(data, maxWarnings, func(path []string) []string { return []string{strings.Join(path, ".")} })
-		if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
-			err = fmt.Errorf("%w, want a v1.Pod", err)
-		}
+		data, warnings, err = input.YAML(data, "a v1.Pod", maxWarnings, input.Dotted)
 		if err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.Pod]()); err != nil {
-		return nil, nil, err
-	}
 	pod = &v1.Pod{}
-	strict, err := kjson.UnmarshalStrict(data, pod)
+	strict, err := input.Decode(data, pod)
 	if err != nil {
 		return nil, nil, inPlainWords(err)
 	}
