@@ -135,7 +135,7 @@ func pluginConfig(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	config, twice, err := input.YAML(raw, "fields and values", maxConfigErrors, input.Dotted)
+	config, twice, err := input.YAML(raw, "fields and values", maxConfigErrors)
 	if err = printable.ClipAll(append(twice, err), maxConfigErrors); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

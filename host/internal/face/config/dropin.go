@@ -7,7 +7,6 @@ import (
 	"maps"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
 // maxDropIns bounds the files below a drop-in directory.
@@ -50,9 +49,9 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 		case k.dir == "":
 			doc = in
 		case file == k.file:
-			l.merged, merged = entriesOf(in), treeOf(underDropIns(in, &alone))
+			l.merged, merged = treeOf(in), treeOf(underDropIns(in, &alone))
 		default:
-			l.merged = entriesOf(in)
+			l.merged = treeOf(in)
 			if merged == nil {
 				merged = tree{}
 			}
@@ -118,23 +117,6 @@ func underDropIns(doc object, c *Config) object {
 		delete(under, "enforceNodeAllocatable")
 	}
 	return under
-}
-
-// entriesOf returns the fields of doc, with the paths' steps to the entries of mappings.
-func entriesOf(doc object) map[string]map[string]bool {
-	all := make(map[string]map[string]bool, len(doc))
-	for field, value := range doc {
-		all[field] = nil
-		var inner object
-		if json.Unmarshal(value, &inner) != nil || inner == nil {
-			continue
-		}
-		all[field] = make(map[string]bool, len(inner))
-		for key := range inner {
-			all[field][printable.Key(key)] = true
-		}
-	}
-	return all
 }
 
 // A tree is a decoded document, in which mappings are trees and numbers are texts.

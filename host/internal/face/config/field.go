@@ -154,7 +154,7 @@ func steps(path []string) []string {
 		case dots && plain(p):
 			out[i] = "." + p
 		default:
-			out[i] = printable.Key(p)
+			out[i] = printable.Key(path[i])
 		}
 		f, _ = f.below(path[i])
 	}

@@ -35,7 +35,7 @@ func decode(c *Config, l *layer, data []byte) []error {
 
 // fieldsIn returns a file's fields, nil if it cannot be parsed. want describes the file for errors.
 func fieldsIn(data []byte, want string) (doc object, errs []error) {
-	asJSON, errs, err := input.YAML(data, want, maxErrors, steps)
+	asJSON, errs, err := input.YAML(data, want, maxErrors)
 	if err == nil {
 		err = json.Unmarshal(asJSON, &doc)
 	}
@@ -80,7 +80,7 @@ func (s *sieve) entries(path []string, f field, to reflect.Value, in object) {
 		}
 		switch err := s.value(here, entry, value, in[key]); {
 		case err != nil:
-			s.errs = append(s.errs, s.layer.refuse(err))
+			s.errs, s.layer.refused = append(s.errs, err), append(s.layer.refused, steps(here))
 		case isStruct:
 			entry.lay(to, value)
 		default:

@@ -146,7 +146,8 @@ func (v *flagValue) Set(s string) error {
 		given.keys[v.field.name], v.flags.values[v.field.name] = v.field.flag(), v.at
 		return nil
 	}
-	v.flags.errs = append(v.flags.errs, given.named(given.refuse(wrong([]string{v.field.name}, strconv.Quote(s), want))))
+	v.flags.errs = append(v.flags.errs, given.named(wrong([]string{v.field.name}, strconv.Quote(s), want)))
+	given.refused = append(given.refused, []string{v.field.name})
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
@@ -103,19 +105,24 @@ type layer struct {
 	keys map[string]string
 	// refused holds the paths that were reported and skipped.
 	refused [][]string
-	// merged holds the fields of a file whose mappings are merged key by key, with the paths' steps to
-	// the entries of a mapping.
-	merged map[string]map[string]bool
+	// merged holds the fields of a file whose mappings are merged key by key.
+	merged tree
 }
 
 // has reports whether the layer sets the part of field that an error is about, of a mapping the
 // entry that below leads to.
 func (l *layer) has(field string, below []string) bool {
-	entries, given := l.merged[field]
+	merged, given := l.merged[field]
 	if l.keys[field] == "" && !given {
 		return false
 	}
-	return len(below) == 0 || entries == nil || entries[below[0]]
+	entries, isMapping := merged.(tree)
+	if len(below) == 0 || !isMapping {
+		return true
+	}
+	key, _ := strconv.Unquote(strings.Trim(below[0], "[]"))
+	_, given = entries[key]
+	return given
 }
 
 // named returns err with the layer's name for its field.
@@ -132,14 +139,6 @@ func (l *layer) named(err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", l.file, err)
-}
-
-// refuse notes that err was reported, and its field skipped.
-func (l *layer) refuse(err error) error {
-	if of, ok := errors.AsType[printable.FieldError](err); ok {
-		l.refused = append(l.refused, of.Path)
-	}
-	return err
 }
 
 // layers are in ascending order of precedence.

@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 const (
@@ -26,12 +29,19 @@ const (
 	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"
 )
 
-// Dotted formats the path of a key with dots.
-func Dotted(path []string) []string { return []string{strings.Join(path, ".")} }
+// Decode decodes a JSON document, or a part of it, into what into points to. Names of fields are
+// case-sensitive. strict lists unknown fields and duplicate keys; the rest of the document is decoded
+// all the same.
+func Decode(doc []byte, into any) (strict []error, err error) {
+	if err := quantity.CheckJSON(doc, reflect.TypeOf(into).Elem()); err != nil {
+		return nil, err
+	}
+	return kjson.UnmarshalStrict(doc, into)
+}
 
 // YAML converts the single document in data, a mapping, to JSON. want describes it for errors. twice
-// lists duplicate keys, at most most of them; the last one counts. steps formats the path of a key.
-func YAML(data []byte, want string, most int, steps func(path []string) []string) (doc []byte, twice []error, err error) {
+// lists duplicate keys, at most most of them; the last one counts.
+func YAML(data []byte, want string, most int) (doc []byte, twice []error, err error) {
 	if json.Valid(data) {
 		// JSON is YAML except for tabs, which it allows between tokens only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
@@ -48,7 +58,7 @@ func YAML(data []byte, want string, most int, steps func(path []string) []string
 	case root.Kind != yamlv3.MappingNode:
 		return nil, nil, fmt.Errorf("is not a mapping, want %s", want)
 	}
-	w := walk{steps: steps, most: most, sizes: map[*yamlv3.Node]int{}}
+	w := walk{most: most, sizes: map[*yamlv3.Node]int{}}
 	w.node(root)
 	if w.err != nil {
 		return nil, w.twice, w.err
@@ -89,9 +99,8 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 // single node. Version 2 of the decoder, with which Kubernetes reads YAML, has no such tree; it
 // bounds the number of nodes from aliases, but not their size.
 type walk struct {
-	steps func(path []string) []string
-	most  int
-	// path is the current position; one stack for all, as files can nest deeply.
+	most int
+	// path has the steps to the current position; one stack for all, as files can nest deeply.
 	path  []string
 	twice []error
 	// sizes caches the sizes of nodes that aliases may refer to.
@@ -112,7 +121,7 @@ func (w *walk) node(n *yamlv3.Node) int {
 		size += w.mapping(n)
 	case yamlv3.SequenceNode:
 		for i, c := range n.Content {
-			size += w.below(strconv.Itoa(i), c)
+			size += w.below("["+strconv.Itoa(i)+"]", c)
 		}
 	case yamlv3.DocumentNode, yamlv3.ScalarNode: // nothing is in them
 	}
@@ -148,13 +157,25 @@ func (w *walk) mapping(n *yamlv3.Node) int {
 		if w.err != nil {
 			break
 		}
-		size += w.below(key, pair[1])
+		size += w.below(w.step(key), pair[1])
 		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < w.most {
-			w.twice = append(w.twice, printable.FieldError{Path: w.steps(append(w.path, key)), Err: fmt.Errorf("given twice, again on line %d", pair[0].Line)})
+			w.twice = append(w.twice, printable.FieldError{Path: append(slices.Clone(w.path), w.step(key)), Err: fmt.Errorf("given twice, again on line %d", pair[0].Line)})
 		}
 		seen[key] = true
 	}
 	return size
+}
+
+// step returns the step from the current position to a key.
+func (w *walk) step(key string) string {
+	switch {
+	case len(w.path) == 0:
+		return key
+	case key == "" || strings.ContainsAny(key, `.[]/"`):
+		return printable.Key(key)
+	default:
+		return "." + key
+	}
 }
 
 func (w *walk) below(step string, n *yamlv3.Node) int {
@@ -189,7 +210,7 @@ func (w *walk) here() string {
 	if len(w.path) == 0 {
 		return "top level"
 	}
-	return strings.Join(w.steps(w.path), "")
+	return strings.Join(w.path, "")
 }
 
 // keyString formats a key like the conversion to JSON.

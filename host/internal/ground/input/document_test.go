@@ -9,7 +9,7 @@ import (
 )
 
 func decode(text string) (string, []error, error) {
-	doc, twice, err := YAML([]byte(text), "a map", 5, Dotted)
+	doc, twice, err := YAML([]byte(text), "a map", 5)
 	return string(doc), twice, err
 }
 

@@ -20,4 +20,4 @@ func (e FieldError) Error() string { return strings.Join(e.Path, "") + ": " + e.
 func (e FieldError) Unwrap() error { return e.Err }
 
 // Key returns the step of a path to the entry of a mapping.
-func Key(name string) string { return fmt.Sprintf("[%q]", Shown(name)) }
+func Key(name string) string { return fmt.Sprintf("[%q]", name) }
