@@ -38,8 +38,8 @@ func hint(runDir string) string {
 }
 
 // addRunDir adds flags for the run directory of the daemon, and returns a function that evaluates
-// them. With --run-dir the configuration is not read: it may have become invalid
-// since the daemon's start.
+// them. With --run-dir the configuration is not read: it may have become invalid since the daemon's
+// start.
 func addRunDir(cmd *cobra.Command) func() (string, error) {
 	if cmd.Flags().Lookup("config") == nil {
 		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")

@@ -1,5 +1,5 @@
-// Package config reads evictd's configuration, strictly: one YAML file, and a few flags that override it.
-// It reports every mistake at once and by name.
+// Package config reads evictd's configuration, strictly: one YAML file, and a few flags that override
+// it. It reports every mistake at once and by name.
 //
 // A field is one row: its line in Config, Summary or Plugin, whose tags flags, defaults, checks,
 // errors, reload and the test of docs/configuration.md read. A new one needs its row, its line in
@@ -35,11 +35,10 @@ import (
 // RecordsDir returns the directory of decision records in a state directory.
 func RecordsDir(stateDir string) string { return filepath.Join(stateDir, "records") }
 
-// Config is the configuration of evictd as it is in force: defaults filled in,
-// flags applied. It is the table that all of this package reads: what the tags
-// of a field say is in field.go, what the field is for in docs/configuration.md. The keys
-// named eviction*, enforceNodeAllocatable, kernelMemcgNotification,
-// localStorageCapacityIsolation, cgroupsPerQOS, featureGates and
+// Config is the configuration of evictd as it is in force: defaults filled in, flags applied. It is
+// the table that all of this package reads: field.go says what the tags of a field mean,
+// docs/configuration.md what the field is for. The keys named eviction*, enforceNodeAllocatable,
+// kernelMemcgNotification, localStorageCapacityIsolation, cgroupsPerQOS, featureGates and
 // mergeDefaultEvictionSettings are those of KubeletConfiguration.
 type Config struct {
 	// NodeName is the host name in lower case by default.

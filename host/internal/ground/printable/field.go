@@ -16,8 +16,5 @@ type FieldError struct {
 // Error implements error.
 func (e FieldError) Error() string { return strings.Join(e.Path, "") + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
-func (e FieldError) Unwrap() error { return e.Err }
-
 // Key returns the step of a path to the entry of a mapping.
 func Key(name string) string { return fmt.Sprintf("[%q]", name) }
