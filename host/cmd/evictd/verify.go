@@ -119,12 +119,8 @@ func (v *verification) run(cmd *cobra.Command, plugin string, check func(context
 	return nil
 }
 
-const (
-	// maxPluginConfig bounds a plugin's configuration in bytes, generously.
-	maxPluginConfig = 1 << 20
-	// maxConfigErrors bounds the duplicate keys that are reported.
-	maxConfigErrors = 10
-)
+// maxPluginConfig bounds a plugin's configuration in bytes, generously.
+const maxPluginConfig = 1 << 20
 
 // pluginConfig reads a plugin's configuration as JSON; nil if there is no file.
 func pluginConfig(file string) ([]byte, error) {
@@ -135,8 +131,8 @@ func pluginConfig(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	config, twice, err := input.YAML(raw, "fields and values", maxConfigErrors)
-	if err = printable.ClipAll(append(twice, err), maxConfigErrors); err != nil {
+	config, twice, err := input.YAML(raw, "fields and values")
+	if err = printable.ClipAll(append(twice, err), 10); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return config, nil

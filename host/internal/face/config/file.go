@@ -35,7 +35,7 @@ func decode(c *Config, l *layer, data []byte) []error {
 
 // fieldsIn returns a file's fields, nil if it cannot be parsed. want describes the file for errors.
 func fieldsIn(data []byte, want string) (doc object, errs []error) {
-	asJSON, errs, err := input.YAML(data, want, maxErrors)
+	asJSON, errs, err := input.YAML(data, want)
 	if err == nil {
 		err = json.Unmarshal(asJSON, &doc)
 	}

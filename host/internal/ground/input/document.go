@@ -21,6 +21,8 @@ import (
 )
 
 const (
+	// maxTwice bounds the duplicate keys that are reported.
+	maxTwice = 50
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
 	// nodeBytes is charged for each node beside its text: decoded values take far more memory than JSON.
@@ -40,8 +42,8 @@ func Decode(doc []byte, into any) (strict []error, err error) {
 }
 
 // YAML converts the single document in data, a mapping, to JSON. want describes it for errors. twice
-// lists duplicate keys, at most most of them; the last one counts.
-func YAML(data []byte, want string, most int) (doc []byte, twice []error, err error) {
+// lists duplicate keys, at most maxTwice of them; the last one counts.
+func YAML(data []byte, want string) (doc []byte, twice []error, err error) {
 	if json.Valid(data) {
 		// JSON is YAML except for tabs, which it allows between tokens only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
@@ -58,7 +60,7 @@ func YAML(data []byte, want string, most int) (doc []byte, twice []error, err er
 	case root.Kind != yamlv3.MappingNode:
 		return nil, nil, fmt.Errorf("is not a mapping, want %s", want)
 	}
-	w := walk{most: most, sizes: map[*yamlv3.Node]int{}}
+	w := walk{sizes: map[*yamlv3.Node]int{}}
 	w.node(root)
 	if w.err != nil {
 		return nil, w.twice, w.err
@@ -99,7 +101,6 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 // single node. Version 2 of the decoder, with which Kubernetes reads YAML, has no such tree; it
 // bounds the number of nodes from aliases, but not their size.
 type walk struct {
-	most int
 	// path has the steps to the current position; one stack for all, as files can nest deeply.
 	path  []string
 	twice []error
@@ -158,7 +159,7 @@ func (w *walk) mapping(n *yamlv3.Node) int {
 			break
 		}
 		size += w.below(w.step(key), pair[1])
-		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < w.most {
+		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < maxTwice {
 			w.twice = append(w.twice, printable.FieldError{Path: append(slices.Clone(w.path), w.step(key)), Err: fmt.Errorf("given twice, again on line %d", pair[0].Line)})
 		}
 		seen[key] = true

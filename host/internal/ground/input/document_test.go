@@ -9,7 +9,7 @@ import (
 )
 
 func decode(text string) (string, []error, error) {
-	doc, twice, err := YAML([]byte(text), "a map", 5)
+	doc, twice, err := YAML([]byte(text), "a map")
 	return string(doc), twice, err
 }
 
@@ -53,7 +53,7 @@ func TestKeysGivenTwiceAreReported(t *testing.T) {
 	if err != nil || doc != `{"a":3,"c":1}` {
 		t.Errorf("%s, %v", doc, err)
 	}
-	if got := fmt.Sprint(twice); len(twice) != 5 || !strings.HasPrefix(got, "[a.b: given twice, again on line 2 a: given twice, again on line 3 c: given twice, again on line 5") {
+	if got := fmt.Sprint(twice); len(twice) != maxTwice || !strings.HasPrefix(got, "[a.b: given twice, again on line 2 a: given twice, again on line 3 c: given twice, again on line 5") {
 		t.Errorf("%s", got)
 	}
 	// Beside an empty document lines were counted from its end.

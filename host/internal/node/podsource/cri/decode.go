@@ -28,7 +28,7 @@ const maxWarnings = 10
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
-		data, warnings, err = input.YAML(data, "a v1.Pod", maxWarnings)
+		data, warnings, err = input.YAML(data, "a v1.Pod")
 		if err != nil {
 			return nil, nil, err
 		}
