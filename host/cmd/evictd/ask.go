@@ -38,7 +38,8 @@ func hint(runDir string) string {
 }
 
 // addRunDir adds flags for the run directory of the daemon, and returns a function that evaluates
-// them.
+// them. With --run-dir the configuration is not read: it may have become invalid since the daemon's
+// start.
 func addRunDir(cmd *cobra.Command) func() (string, error) {
 	if cmd.Flags().Lookup("config") == nil {
 		cmd.Flags().String("config", "", "configuration file of the running evictd (default "+config.OwnFile+" if it exists)")
@@ -49,7 +50,10 @@ func addRunDir(cmd *cobra.Command) func() (string, error) {
 			return *given, nil
 		}
 		c, err := config.Load(cmd.Flags().Lookup("config").Value.String())
-		return c.RunDir, err
+		if err != nil {
+			return "", errors.Join(err, errors.New("with --run-dir the daemon is asked whatever the configuration says"))
+		}
+		return c.RunDir, nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,10 @@ func newCheck() *cobra.Command {
 	start := cmd.Flags().Bool("start-plugins", true, "start the plugins, to see whether they take their configuration and observe")
 	all := cmd.Flags().Bool("all", false, "print also what this node is, and how each signal is observed")
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
+	kubelet := cmd.Flags().String("beside-kubelet", "", "configuration of the kubelet on this node, to compare with (default besideKubelet)")
+	dropIns := cmd.Flags().String("beside-kubelet-dir", "", "directory of its drop-ins (default besideKubeletDir)")
 	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
+		cfg.BesideKubelet, cfg.BesideKubeletDir = cmp.Or(*kubelet, cfg.BesideKubelet), cmp.Or(*dropIns, cfg.BesideKubeletDir)
 		ctx, stop := untilInterrupted(cmd.Context())
 		defer stop()
 		r, err := examine(ctx, cfg, *start)

@@ -165,7 +165,7 @@ func TestCheckRefusesAnAssignmentThatSplitsAFilesystemOfThisNode(t *testing.T) {
 			file := filepath.Join(n.dir, "evictd.yaml")
 			config := "assign: {imagefs.available: {rank: disk}, nodefs.available: {rank: cache-disk" + c.more + "}}\n"
 			testos.WriteFile(t, file, config, 0o600)
-			got := n.check(t, "--config", file, "--image-endpoint", "unix://"+socket, "--eviction-hard", "memory.available<1Gi")
+			got := n.with("imageEndpoint", "unix://"+socket).check(t, "--config", file, "--eviction-hard", "memory.available<1Gi")
 			reported := strings.Contains(got.Errors, lines)
 			warned := strings.Contains(got.Errors, "warning: "+lines)
 			if got.Code != c.code || reported != (c.images != "/proc") || warned != (reported && c.images != "here" || c.more != "") {
@@ -202,7 +202,7 @@ func TestCheckRefusesAnotherCgroupDriverThanTheNodes(t *testing.T) {
 			testos.WriteFile(t, filepath.Join(memory, "memory.usage_in_bytes"), "", 0o600)
 			file := filepath.Join(n.dir, "evictd.yaml")
 			testos.WriteFile(t, file, c.config, 0o600)
-			got := n.check(t, "--config", file, "--root-dir", n.dir, "--kubelet-root-dir", "/", "--runtime-endpoint", "unix://"+socket)
+			got := n.with("rootDir", n.dir).with("kubeletRootDir", "/").with("runtimeEndpoint", "unix://"+socket).check(t, "--config", file)
 			both := strings.Contains(got.Errors, `cgroupDriver: "cgroupfs": the cgroup driver of this node is "systemd"`) ||
 				strings.Contains(got.Errors, `cgroupDriver: "systemd": the cgroup driver of this node is "cgroupfs"`)
 			if (got.Code == exitFailure) != c.refused || both != c.refused {
@@ -243,7 +243,7 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 				text := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + c.manifest + ", namespace: default, uid: uid-" + c.manifest + "}\nspec: {containers: [{name: main, image: none}]}\n"
 				testos.WriteFile(t, filepath.Join(n.manifests, "pod.yaml"), text, 0o600)
 			}
-			got := n.check(t, "--runtime-endpoint", "unix://"+socket)
+			got := n.with("runtimeEndpoint", "unix://"+socket).check(t)
 			if c.want == "" && strings.Contains(got.Errors, "kubelet runs") || !strings.Contains(got.Errors, c.want) {
 				t.Errorf("%s, want %s", got.Errors, c.want)
 			}
@@ -255,7 +255,7 @@ func TestCheckFindsAKubeletWhosePodsHaveNoManifest(t *testing.T) {
 // clear before the start.
 func TestCheckAdvisesToProtectTheNode(t *testing.T) {
 	root, _ := systemdNode(t)
-	args := append([]string{"check", "--start-plugins=false"}, newNode(t).flags("--root-dir", root, "--eviction-hard", "memory.available<1%")...)
+	args := append([]string{"check", "--start-plugins=false"}, newNode(t).with("rootDir", root).flags(t, "--eviction-hard", "memory.available<1%")...)
 	got := evictd(t, args...)
 	if !strings.Contains(got.Out, "\nADVICE\nmemory.min protects too little (system.slice 0 of 108 MiB, ") || strings.Contains(got.Errors, "memory.min") {
 		t.Errorf("%s%s", got.Out, got.Errors)

@@ -19,7 +19,8 @@ import (
 func TestCheckAllSaysWhatThisNodeIs(t *testing.T) {
 	n, runtime := newNode(t), fakecri.Start(t)
 	runtime.SetCgroupDriver(runtimeapi.CgroupDriver_SYSTEMD)
-	args := []string{"--all", "--runtime-endpoint", runtime.Endpoint(), "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1"}
+	args := []string{"--all", "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1"}
+	n = n.with("runtimeEndpoint", runtime.Endpoint())
 	said := n.check(t, append(args, "--json")...)
 	var d inspect.Diagnosis
 	if err := json.Unmarshal([]byte(said.Out), &d); err != nil {

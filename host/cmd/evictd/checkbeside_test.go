@@ -25,14 +25,14 @@ evictionHard: {memory.available: 100Mi, nodefs.available: 1%, nodefs.inodesFree:
 const configz = `{"kubeletconfig": {"kubeReserved": {"memory": "500Mi", "cpu": "100m"}, "failCgroupV1": false, "containerRuntimeEndpoint": "RUNTIME", "evictionHard":
 	{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}}}`
 
-// beside runs check beside a kubelet, on a node of which nothing can be read. RUNTIME is its socket.
-func beside(t *testing.T, kubelet string, more ...string) (got result, file string) {
+// beside runs check beside a kubelet with a directory of drop-ins, "" for none, on a node of which nothing can be read. RUNTIME is its socket.
+func beside(t *testing.T, kubelet, dropIns string, more ...string) (got result, file string) {
 	t.Helper()
 	n := newNode(t)
 	file = filepath.Join(n.dir, "kubelet.yaml")
 	testos.WriteFile(t, file, strings.ReplaceAll(kubelet, "RUNTIME", "unix://"+n.socket), 0o600)
 	n.runtime.SetImageDir("/") // of the root directory
-	return n.check(t, append([]string{"--root-dir", n.dir, "--kubelet-root-dir", "/", "--beside-kubelet", file}, more...)...), file
+	return n.with("rootDir", n.dir).with("kubeletRootDir", "/").check(t, append(more, "--beside-kubelet", file, "--beside-kubelet-dir", dropIns)...), file
 }
 
 var ownThresholds = []string{"--eviction-hard", "memory.available<1Gi,pid.available<5%,nodefs.available<1%", "--eviction-soft", "memory.available<2Gi", "--eviction-soft-grace-period", "memory.available=1m30s"}
@@ -40,7 +40,7 @@ var ownThresholds = []string{"--eviction-hard", "memory.available<1Gi,pid.availa
 func TestCheckSaysHowItGetsAlongWithTheKubelet(t *testing.T) {
 	for name, more := range map[string][]string{"checkbeside.txt": nil, "checkbeside.json": {"--json"}} {
 		for _, kubelet := range []string{kubeletsFile, configz} {
-			got, _ := beside(t, kubelet, append(ownThresholds, more...)...)
+			got, _ := beside(t, kubelet, "", append(ownThresholds, more...)...)
 			if got.Code != 0 {
 				t.Errorf("exit code %d: %s", got.Code, got.Errors)
 			}
@@ -67,7 +67,7 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 		"a threshold that is none": {strings.Replace(kubeletsFile, "100Mi", "much", 1), `FILE: evictionHard["memory.available"]: "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, file := beside(t, c.kubelet)
+			got, file := beside(t, c.kubelet, "")
 			want := "evictd: besideKubelet: " + strings.Replace(c.want, "FILE", file, 1) + "\n"
 			if !strings.HasPrefix(got.Errors, want) || got.Code != exitUsage || got.Out != "" {
 				t.Errorf("exit code %d, %s\nwant %d, %s", got.Code, got.Errors, exitUsage, want)
@@ -77,11 +77,12 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 	// A file that is not there hid what else the node has elsewhere.
 	n := newNode(t)
 	n.runtime.Die()
-	if got := n.check(t, "--beside-kubelet", "/nonexistent/kubelet.yaml"); got.Code != exitFailure || got.Out == "" ||
+	if got := n.with("besideKubelet", "/nonexistent/kubelet.yaml").check(t); got.Code != exitFailure || got.Out == "" ||
 		strings.Count(got.Errors, "besideKubelet: /nonexistent/kubelet.yaml: no such file or directory") != 1 || !strings.Contains(got.Errors, "runtimeEndpoint: ") {
 		t.Errorf("a file that is not there: %+v", got)
 	}
-	if got := newNode(t).check(t, "--beside-kubelet", "kubelet.yaml"); got.Errors != `evictd: --beside-kubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
+	n = newNode(t)
+	if got := n.with("besideKubelet", "kubelet.yaml").check(t); got.Errors != "evictd: "+n.dir+`/evictd.yaml: besideKubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
 		t.Errorf("a relative path: %s", got.Errors)
 	}
 }
@@ -90,7 +91,7 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
 	const want = "evictd: warning: besideKubelet: cgroupsPerQOS: setting: evictd has true, the kubelet false: pods have no cgroups of their own"
 	for name, without := range map[string]bool{"true": false, "false": true} {
-		got, _ := beside(t, kubeletsFile+"cgroupsPerQOS: "+name+"\n", ownThresholds...)
+		got, _ := beside(t, kubeletsFile+"cgroupsPerQOS: "+name+"\n", "", ownThresholds...)
 		if got.Code != 0 || strings.Contains(got.Errors, want) != without || strings.Contains(got.Out, "\ncgroupsPerQOS: true\n") != without {
 			t.Errorf("cgroupsPerQOS %s: exit code %d, %s%s", name, got.Code, got.Errors, got.Out)
 		}
@@ -99,7 +100,7 @@ func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
 
 // A kubelet that writes logs elsewhere got exit 0 and no line: its pods had no logs.
 func TestCheckSaysNothingOfAKubeletsOtherDirectory(t *testing.T) {
-	got, _ := beside(t, kubeletsFile+"podLogsDir: /logs\n", ownThresholds...)
+	got, _ := beside(t, kubeletsFile+"podLogsDir: /logs\n", "", ownThresholds...)
 	const want = "evictd has /var/log/pods, the kubelet /logs; want in evictd's file: podLogsDir: \"/logs\"\n"
 	if !strings.Contains(got.Errors, "evictd: warning: besideKubelet: podLogsDir: setting: "+want) || !regexp.MustCompile("podLogsDir +setting +fix +"+want).MatchString(got.Out) {
 		t.Errorf("%s%s", got.Errors, got.Out)
@@ -122,7 +123,7 @@ func TestTheDocumentShowsTheSettingsThatCheckPrints(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "evictd.yaml")
 	testos.WriteFile(t, file, strings.Join(own, ""), 0o600)
-	got, _ := beside(t, strings.Replace(kubeletsFile, "nodefs.available: 1%", "nodefs.available: 10%", 1), "--config", file)
+	got, _ := beside(t, strings.Replace(kubeletsFile, "nodefs.available: 1%", "nodefs.available: 10%", 1), "", "--config", file)
 	_, settings, _ := strings.Cut(got.Out, "# The kubelet's settings that go with this configuration:\n")
 	if diff := cmp.Diff(strings.TrimPrefix(blocks[3], "yaml\n"), settings); diff != "" || got.Code != 0 {
 		t.Errorf("%s(-document +check):\n%s", got.Errors, diff)

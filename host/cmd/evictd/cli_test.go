@@ -4,15 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/rundir"
@@ -39,6 +42,8 @@ type node struct {
 	dir, plugins, manifests, socket string
 
 	runtime *fakecri.Server
+	// config has everything of evictd below the node's directory.
+	config map[string]any
 }
 
 func newNode(t *testing.T) node {
@@ -49,7 +54,11 @@ func newNode(t *testing.T) node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock"), fakecri.New()}
+	n := node{dir, filepath.Join(dir, "plugins"), filepath.Join(dir, "manifests"), filepath.Join(dir, "cri.sock"), fakecri.New(), nil}
+	n.config = map[string]any{
+		"pluginDir": n.plugins, "podManifestDir": n.manifests, "kubeletRootDir": dir, "runtimeEndpoint": "unix://" + n.socket,
+		"runDir": filepath.Join(dir, "run"), "stateDir": filepath.Join(dir, "state"),
+	}
 	for _, d := range []string{n.plugins, n.manifests} {
 		testos.Mkdir(t, d, 0o755)
 	}
@@ -62,18 +71,38 @@ func newNode(t *testing.T) node {
 	return n
 }
 
-// flags have everything of evictd below the node's directory.
-func (n node) flags(more ...string) []string {
-	return append([]string{
-		"--plugin-dir", n.plugins, "--pod-manifest-dir", n.manifests, "--kubelet-root-dir", n.dir, "--runtime-endpoint", "unix://" + n.socket,
-		"--run-dir", filepath.Join(n.dir, "run"), "--state-dir", filepath.Join(n.dir, "state"),
-	}, more...)
+// with returns the node with another value in its configuration.
+func (n node) with(key string, value any) node {
+	n.config = maps.Clone(n.config)
+	n.config[key] = value
+	return n
+}
+
+// flags returns --config with the node's configuration, and more. The file of a --config in more
+// gets it, too.
+func (n node) flags(t *testing.T, more ...string) []string {
+	t.Helper()
+	file, all := filepath.Join(n.dir, "evictd.yaml"), map[string]any{}
+	if i := slices.Index(more, "--config"); i >= 0 {
+		file = more[i+1]
+		if err := yaml.Unmarshal(testos.ReadFile(t, file), &all); err != nil {
+			t.Fatal(err)
+		}
+		more = slices.Delete(slices.Clone(more), i, i+2)
+	}
+	maps.Copy(all, n.config)
+	text, err := yaml.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testos.WriteFile(t, file, string(text), 0o600)
+	return append([]string{"--config", file}, more...)
 }
 
 // check starts no plugins: those of the node are empty files.
 func (n node) check(t *testing.T, more ...string) result {
 	t.Helper()
-	got := evictd(t, append([]string{"check", "--start-plugins=false"}, n.flags(more...)...)...)
+	got := evictd(t, append([]string{"check", "--start-plugins=false"}, n.flags(t, more...)...)...)
 	got.Out, _, _ = strings.Cut(got.Out, "\nADVICE\n") // for the machine that runs the tests
 	return got
 }
@@ -99,8 +128,8 @@ containerfs.available  10%        hard  -             500Mi            shared, c
 
 func TestCheckOfOwnSignals(t *testing.T) {
 	n := newNode(t)
-	got := n.check(t, "--eviction-hard", "memory.available<1Gi,acme.example/nvme.spare<10%", "--enforce-node-allocatable=",
-		"--eviction-minimum-reclaim", "acme.example/nvme.spare=2k", "--required-signals", "acme.example/nvme.spare")
+	got := n.with("requiredSignals", []string{"acme.example/nvme.spare"}).check(t, "--eviction-hard", "memory.available<1Gi,acme.example/nvme.spare<10%", "--enforce-node-allocatable=",
+		"--eviction-minimum-reclaim", "acme.example/nvme.spare=2k")
 	want := result{Out: `SIGNAL                   THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM
 acme.example/nvme.spare  10%        hard  -             2k
 memory.available         1Gi        hard  -             -
@@ -165,44 +194,44 @@ func TestWhatANodeLacks(t *testing.T) {
 	const runtime = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
 	absent := filepath.Join(n.dir, "absent")
 	for name, c := range map[string]struct {
-		flags []string
-		code  int
-		want  string
+		key, value string
+		code       int
+		want       string
 	}{
 		"plugin directory": {
-			[]string{"--plugin-dir", absent},
+			"pluginDir", absent,
 			1,
 			`pluginDir: "` + absent + `": does not exist, want a directory of plugin executables`,
 		},
-		"plugin directory that is a file": {[]string{"--plugin-dir", file}, 1, `pluginDir: "` + file + `": is not a directory, want a directory of plugin executables`},
+		"plugin directory that is a file": {"pluginDir", file, 1, `pluginDir: "` + file + `": is not a directory, want a directory of plugin executables`},
 		"plugins": {
-			[]string{"--plugin-dir", empty},
+			"pluginDir", empty,
 			1,
 			`pluginDir: "` + empty + `": has no executable in it, want at least one plugin, else no signal is observed`,
 		},
 		"runtime": {
-			[]string{"--runtime-endpoint", "unix://" + absent},
+			"runtimeEndpoint", "unix://" + absent,
 			1,
 			`runtimeEndpoint: "unix://` + absent + `": does not exist, is the runtime running? ` + runtime,
 		},
 		"a runtime's socket": {
-			[]string{"--runtime-endpoint", "unix://" + file},
+			"runtimeEndpoint", "unix://" + file,
 			1,
 			`runtimeEndpoint: "unix://` + file + `": is not a socket, ` + runtime,
 		},
 		"a runtime behind the socket": {
-			[]string{"--image-endpoint", "unix://" + deaf},
+			"imageEndpoint", "unix://" + deaf,
 			1,
 			`imageEndpoint: "unix://` + deaf + `": does not answer (dial unix ` + deaf + `: connect: connection refused), ` + runtime,
 		},
 		"manifests": {
-			[]string{"--pod-manifest-dir", absent},
+			"podManifestDir", absent,
 			1,
 			`podManifestDir: "` + absent + `": does not exist, want a directory of v1.Pod manifests, as a pod without one is never evicted`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := n.check(t, c.flags...)
+			got := n.with(c.key, c.value).check(t)
 			if got.Code != c.code || got.Errors != "evictd: "+c.want+"\n" {
 				t.Errorf("check: exit code %d and\n%swant %d and\nevictd: %s", got.Code, got.Errors, c.code, c.want)
 			}
@@ -223,11 +252,13 @@ func TestBadUse(t *testing.T) {
 		"unknown command":   {[]string{"rnu"}, "unknown command \"rnu\" for \"evictd\"\nDid you mean this?\nrun\nrank"},
 		"a former command":  {[]string{"doctor"}, "unknown command \"doctor\" for \"evictd\"\nDid you mean this?\ncheck"},
 		"unknown flag":      {[]string{"run", "--evict"}, "unknown flag: --evict, see evictd run --help"},
+		"flag of a key":     {[]string{"run", "--run-dir=/r"}, "unknown flag: --run-dir, set runDir in the file of --config"},
+		"flag of no key":    {[]string{"version", "--run-dir=/r"}, "unknown flag: --run-dir, see evictd version --help"},
 		"argument":          {[]string{"check", "evictd.yaml"}, `unknown command "evictd.yaml" for "evictd check"`},
 		"flag without word": {[]string{"run", "--config"}, "flag needs an argument: --config, see evictd run --help"},
 		"bad flags, all at once": {
-			[]string{"run", "--dry-run=maybe", "--eviction-hard", "memory.available>1Gi", "--pacing", "fast"},
-			"--dry-run: \"maybe\": want true or false\n--eviction-hard: \"memory.available>1Gi\": want signal<value, comma-separated\n--pacing: \"fast\": want \"evictd\" or \"kubelet\"",
+			[]string{"run", "--dry-run=maybe", "--eviction-hard", "memory.available>1Gi"},
+			"--dry-run: \"maybe\": want true or false\n--eviction-hard: \"memory.available>1Gi\": want signal<value, comma-separated",
 		},
 		"check of a bad file":                 {[]string{"check", "--config", file}, badFile},
 		"run with the bad file":               {[]string{"run", "--config", file}, badFile},
@@ -393,8 +424,7 @@ func TestRankOfASignalWithoutAThresholdNamesThoseThatHaveOne(t *testing.T) {
 func TestRunWithoutPluginDirectory(t *testing.T) {
 	n := newNode(t)
 	n.runtime.Die() // run replaces the logger of gRPC
-	got := evictd(t, "run", "--plugin-dir", filepath.Join(n.dir, "absent"), "--run-dir", filepath.Join(n.dir, "run"),
-		"--runtime-endpoint", "unix://"+n.socket)
+	got := evictd(t, append([]string{"run"}, n.with("pluginDir", filepath.Join(n.dir, "absent")).flags(t)...)...)
 	if got.Code != exitFailure || !strings.Contains(got.Errors, "does not exist, want a directory with the plugins' executables (pluginDir)") {
 		t.Errorf("run: %+v, want exit code 1 and what is missing", got)
 	}

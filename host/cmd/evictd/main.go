@@ -16,6 +16,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/logbuffer"
@@ -131,6 +132,11 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && cmd.Flags().Lookup("config") != nil {
+			if key := config.KeyOf(unknown.GetSpecifiedName()); key != "" {
+				return fmt.Errorf("%w, set %s in the file of --config", err, key)
+			}
+		}
 		return fmt.Errorf("%w, see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newRun(), newCheck(), newEvictions(), newExplain(), newObserve(), newRank(), newReplay(), newPlugins(), newProtectNode(), newUninstallNode(), newUninstallCluster(), newVersion())

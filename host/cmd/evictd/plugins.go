@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/expected"
@@ -29,15 +28,15 @@ func newPlugins() *cobra.Command {
 		Short: "Show the plugins of the running daemon",
 		Long: "Ask the daemon with runDir for its plugins, for each signal and capability who is in charge and why,\n" +
 			"and which steps of reclaim run for a signal, in which order.\n" +
-			"Takes the flags of run; with --run-dir no configuration is read.",
+			"With --run-dir no configuration is read.",
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newImage(), newInstall(), newScaffold())
-	flags := config.AddFlags(cmd.Flags())
+	runDir := addRunDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print what the daemon said of its plugins")
 	cmd.AddCommand(newVerify())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		at, err := runDirOf(cmd.Flags().Lookup("run-dir"), flags)
+		at, err := runDir()
 		if err != nil {
 			return err
 		}
@@ -55,19 +54,6 @@ func newPlugins() *cobra.Command {
 		return written(cmd.OutOrStdout().Write(tables))
 	}
 	return cmd
-}
-
-// runDirOf returns the daemon's run directory. If that is on the command line the configuration is
-// not read: that may have become invalid since the daemon's start.
-func runDirOf(given *pflag.Flag, flags *config.Flags) (string, error) {
-	if given.Changed {
-		return given.Value.String(), nil
-	}
-	cfg, err := flags.Load()
-	if err != nil {
-		return "", errors.Join(err, errors.New("with --run-dir the daemon is asked whatever the configuration says"))
-	}
-	return cfg.RunDir, nil
 }
 
 func askPlugins(ctx context.Context, runDir string) (status plugintable.Status, err error) {

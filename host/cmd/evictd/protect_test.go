@@ -31,7 +31,7 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 	return root, func(args ...string) (result, string) {
 		t.Helper()
 		_ = os.Remove(calls)
-		got := evictd(t, append([]string{"protect-node", "--config=", "--root-dir", root, "--runtime-endpoint", "unix://" + n.socket}, args...)...)
+		got := evictd(t, append([]string{"protect-node"}, n.with("rootDir", root).flags(t, args...)...)...)
 		said, _ := os.ReadFile(calls) // none if it was not called
 		return got, string(said)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -12,10 +11,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/host/internal/why/tell/verifytable"
 	"github.com/evictd/evictd/shared/conformance"
@@ -132,12 +131,9 @@ func pluginConfig(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	config, err := yaml.YAMLToJSONStrict(raw)
-	if err != nil {
+	config, twice, err := input.YAML(raw, "fields and values")
+	if err = printable.ClipAll(append(twice, err), 10); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(config) == 0 || config[0] != '{' {
-		return nil, errors.Join(fmt.Errorf("%s: want an object", file), err)
 	}
 	return config, nil
 }

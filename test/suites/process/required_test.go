@@ -77,7 +77,7 @@ func TestAListedPluginThatDoesNotServeMakesTheHostNotReady(t *testing.T) {
 			d = w.startReady()
 			awaitHealth(t, d, http.StatusServiceUnavailable, "plugin "+c.plugin+": "+c.state, cause, c.hint)
 			listed(d)
-			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "check", "--config", d.ConfigFile, "--run-dir", d.RunDir, "--start-plugins=false").CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "check", "--config", d.ConfigFile, "--start-plugins=false").CombinedOutput()
 			if err == nil || strings.Count(string(out), cause) != 1 {
 				t.Errorf("evictd check: %v, want an error with %q once: %s", err, cause, out)
 			}

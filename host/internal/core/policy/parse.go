@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -96,6 +97,11 @@ type parser struct {
 	errs   []error
 }
 
+// at returns an error about the entry of a signal.
+func at(key string, s eviction.Signal, format string, args ...any) error {
+	return printable.FieldError{Path: []string{key, printable.Key(string(s))}, Err: fmt.Errorf(format, args...)}
+}
+
 // entries parses each entry of a known signal, by signal name. An error of read is reported with
 // what is expected.
 func entries[T any](p *parser, key string, m map[string]string, read func(s eviction.Signal, text string) (v T, want string, err error)) map[eviction.Signal]T {
@@ -108,12 +114,12 @@ func entries[T any](p *parser, key string, m map[string]string, read func(s evic
 			if strings.Contains(name, "/") {
 				want = wantCustom
 			}
-			p.errs = append(p.errs, fmt.Errorf("%s[%q]: unsupported eviction signal %s; %s", key, name, name, want))
+			p.errs = append(p.errs, at(key, s, "unsupported eviction signal %s; %s", name, want))
 			continue
 		}
 		v, want, err := read(s, text)
 		if err != nil {
-			p.errs = append(p.errs, fmt.Errorf("%s[%q]: %q: %w; %s", key, s, text, err, want))
+			p.errs = append(p.errs, at(key, s, "%q: %w; %s", text, err, want))
 			continue
 		}
 		out[s] = v
@@ -237,8 +243,7 @@ func (p *parser) pair(c ThresholdConfig, soft []Threshold, graces map[eviction.S
 		_, builtin := eviction.Builtin(s)
 		_, given := c.SoftGracePeriod[name]
 		if (builtin || p.custom[s]) && !given && !ignored(c.Soft[name]) { // unknown signals were reported before
-			p.errs = append(p.errs, fmt.Errorf("%s[%q]: grace period must be specified for the soft eviction threshold %s; %s",
-				keySoftGrace, s, s, wantPeriod))
+			p.errs = append(p.errs, at(keySoftGrace, s, "grace period must be specified for the soft eviction threshold %s; %s", s, wantPeriod))
 		}
 	}
 }

@@ -30,23 +30,23 @@ func TestBadFiles(t *testing.T) {
 		file string
 		want []string
 	}{
-		"empty":          {"", []string{"is empty, want at least one field, or {} for all defaults"}},
-		"only a comment": {"# nothing\n", []string{"is empty, want at least one field, or {} for all defaults"}},
+		"empty":          {"", []string{"is empty, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
+		"only a comment": {"# nothing\n", []string{"is empty, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
 		"two documents":  {"mode: cri\n---\nmode: cri\n", []string{"has more than one YAML document, want one"}},
 		// All after the first field was passed over in silence.
 		"a field further left": {" mode: cri\ndryRun: true\n", []string{"yaml: line 1: did not find expected <document start>"}},
-		"a word":               {"hello\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
-		"nothing at all":       {"null\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
-		"a list":               {"- mode\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\""}},
+		"a word":               {"hello\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
+		"nothing at all":       {"null\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
+		"a list":               {"- mode\n", []string{"is not a mapping, want fields and values such as \"dryRun: true\", or {} for all defaults"}},
 		"not YAML":             {"mode: cri\n\tx: [\n", []string{"yaml: line 2: found a tab character that violates indentation"}},
 		"a slip":               {"evictionHrad: {}\n", []string{`evictionHrad: unknown field, want "evictionHard"`}},
 		"wrong case":           {"DryRun: true\n", []string{`DryRun: unknown field, want "dryRun"`}},
 		"in a plugin":          {"plugins: {memory: {automtls: true}}\n", []string{`plugins["memory"].automtls: unknown field, want "autoMTLS"`}},
 		"far in a plugin":      {"plugins: {memory: {nice: 1}}\n", []string{`plugins["memory"].nice: unknown field, want one of autoMTLS, capabilities, config, cpuLimit, disabled, group, memoryLimit, required, sha256, user, writablePaths`}},
 		"twice":                {"mode: cri\nevictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\nmode: cri\n", []string{`evictionHard["memory.available"]: given twice, again on line 4`, `mode: given twice, again on line 5`}},
-		"twice in a plugin":    {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins["a"].config["x"]: given twice, again on line 3`}},
+		"twice in a plugin":    {"plugins:\n  a:\n    config: {x: 1, x: 2}\n", []string{`plugins.a.config.x: given twice, again on line 3`}},
 		"twice, once as a number": {"plugins: {a: {config: {1: a, \"1\": b}}}", []string{
-			`plugins["a"].config["1"]: given twice, again on line 1`,
+			`plugins.a.config.1: given twice, again on line 1`,
 		}},
 		"a quantity": {"evictionHard: {memory.available: abc}\n", []string{
 			`evictionHard["memory.available"]: "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; want a quantity such as "1Gi" or a percentage such as "10%"`,
@@ -136,7 +136,7 @@ func TestBadFiles(t *testing.T) {
 		"limits that would take for ever to read": {"plugins: {a: {memoryLimit: 1E-99999999, cpuLimit: \"1E-99999999\"}}\n", []string{
 			`plugins["a"].cpuLimit: "1E-99999999": want a quantity of at least 10m such as "500m", or 0 for no limit`,
 		}},
-		"what JSON does not have": {"plugins: {memory: {config: {a: .inf}}}\n", []string{`plugins["memory"].config["a"]: +Inf, want a finite number`}},
+		"what JSON does not have": {"plugins: {memory: {config: {a: .inf}}}\n", []string{`plugins.memory.config.a: +Inf, want a finite number`}},
 		"a key that is nothing":   {"plugins: {~: {}}\n", []string{`plugins: key <nil>, want a word`}},
 		"a key that is a list":    {"? [a]\n: b\n", []string{`top level: key [a], want a word`}},
 		"all at once": {"mode: k8s\nfoo: 1\ndryRun: 3\nevictionHard: {memory.available: abc, nodefs.available: 5}\nmode: cri\n", []string{

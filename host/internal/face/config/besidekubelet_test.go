@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,10 +10,10 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 )
 
-// besideKubelet compares own flags with a kubelet's file, by key.
-func besideKubelet(t *testing.T, own []string, kubelet string) map[string]beside.Finding {
+// besideKubelet compares an own file with a kubelet's file, by key.
+func besideKubelet(t *testing.T, own, kubelet string) map[string]beside.Finding {
 	t.Helper()
-	c, err := parse(t, own...)
+	c, err := Load(write(t, "nodeName: node-1\n"+own))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,17 +71,17 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 		if c.about != "" {
 			about = c.about
 		}
-		got, ok := besideKubelet(t, []string{"--config", write(t, cmp.Or(c.own, "{}"))}, key+": "+c.kubelet)[about]
+		got, ok := besideKubelet(t, c.own, key+": "+c.kubelet)[about]
 		text, line, _ := strings.Cut(got.Text, " in evictd's file: ")
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "; want"), "; to match, set")
 		if !ok || c.about == "" && (got.Fix != c.fix || text != c.text || line != c.line) {
 			t.Errorf("%s: %s: %+v, want fix %v, %s: %s", key, c.kubelet, got, c.fix, c.text, c.line)
 		}
-		if got, ok := besideKubelet(t, []string{"--root-dir", "/host", "--config", write(t, cmp.Or(line, "{}"))}, key+": "+c.kubelet)[key]; line != "" && ok {
+		if got, ok := besideKubelet(t, "rootDir: /host\n"+line, key+": "+c.kubelet)[key]; line != "" && ok {
 			t.Errorf("%s: with %s in evictd's file: %+v", key, line, got)
 		}
 	}
-	if got := besideKubelet(t, []string{"--mode", "kubernetes"}, "staticPodPath: /etc/kubernetes/manifests")["staticPodPath"]; got.Fix || got.Text == "" {
+	if got := besideKubelet(t, "mode: kubernetes", "staticPodPath: /etc/kubernetes/manifests")["staticPodPath"]; got.Fix || got.Text == "" {
 		t.Errorf("static pods that the API server has: %+v, want a note", got)
 	}
 }
@@ -90,15 +89,15 @@ func TestAKubeletsSettingThatDiffersIsNotMentioned(t *testing.T) {
 // What means the same is not a difference, however it is written, or left out.
 func TestASettingThatTheKubeletWritesInAnotherWay(t *testing.T) {
 	for name, c := range map[string]struct {
-		own     []string
+		own     string
 		kubelet string
 	}{
-		"nothing":                             {nil, ""},
-		"kubeadm's":                           {nil, kubeadm},
-		"the defaults":                        {nil, "cgroupRoot: \"\"\ncontainerRuntimeEndpoint: /run/containerd/containerd.sock\npodLogsDir: /var/log/pods/\nenforceNodeAllocatable: [pods]\nfeatureGates: {PodLevelResources: true}"},
-		"a driver that evictd finds out":      {nil, "cgroupDriver: systemd"},
-		"a driver that the kubelet finds out": {[]string{"--cgroup-driver", "systemd"}, ""},
-		"a socket as evictd's pod sees it":    {[]string{"--root-dir", "/host", "--runtime-endpoint", "unix:///host/run/crio/crio.sock"}, "containerRuntimeEndpoint: unix:///var/run/crio/crio.sock"},
+		"nothing":                             {"", ""},
+		"kubeadm's":                           {"", kubeadm},
+		"the defaults":                        {"", "cgroupRoot: \"\"\ncontainerRuntimeEndpoint: /run/containerd/containerd.sock\npodLogsDir: /var/log/pods/\nenforceNodeAllocatable: [pods]\nfeatureGates: {PodLevelResources: true}"},
+		"a driver that evictd finds out":      {"", "cgroupDriver: systemd"},
+		"a driver that the kubelet finds out": {"cgroupDriver: systemd", ""},
+		"a socket as evictd's pod sees it":    {"rootDir: /host\nruntimeEndpoint: unix:///host/run/crio/crio.sock", "containerRuntimeEndpoint: unix:///var/run/crio/crio.sock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{"kernelMemcgNotification": "evictd has true, the kubelet false; to match, set in evictd's file: kernelMemcgNotification: false"} // the defaults differ

@@ -1,5 +1,5 @@
-// Package config reads evictd's configuration, strictly: one YAML file and flags that override it.
-// It reports every mistake at once and by name.
+// Package config reads evictd's configuration, strictly: one YAML file, and a few flags that override
+// it. It reports every mistake at once and by name.
 //
 // A field is one row: its line in Config, Summary or Plugin, whose tags flags, defaults, checks,
 // errors, reload and the test of docs/configuration.md read. A new one needs its row, its line in
@@ -36,45 +36,44 @@ import (
 // RecordsDir returns the directory of decision records in a state directory.
 func RecordsDir(stateDir string) string { return filepath.Join(stateDir, "records") }
 
-// Config is the configuration of evictd as it is in force: defaults filled in,
-// flags applied. It is the table that all of this package reads: what the tags
-// of a field say is in field.go, what the field is for in its tag flag. The keys
-// named eviction*, enforceNodeAllocatable, kernelMemcgNotification,
-// localStorageCapacityIsolation, cgroupsPerQOS, featureGates and
+// Config is the configuration of evictd as it is in force: defaults filled in, flags applied. It is
+// the table that all of this package reads: field.go says what the tags of a field mean,
+// docs/configuration.md what the field is for. The keys named eviction*, enforceNodeAllocatable,
+// kernelMemcgNotification, localStorageCapacityIsolation, cgroupsPerQOS, featureGates and
 // mergeDefaultEvictionSettings are those of KubeletConfiguration.
 type Config struct {
 	// NodeName is the host name in lower case by default.
 	NodeName           string          `json:"nodeName" is:"name" reload:"no" flag:"name of this node (default the host name)"`
-	Mode               string          `json:"mode" oneof:"cri kubernetes" default:"cri" reload:"no" flag:"how pods are found and killed: cri, or kubernetes beside a kubelet"`
-	Kubeconfig         string          `json:"kubeconfig" is:"path?" reload:"no" flag:"with mode kubernetes, who asks the API server (default the ServiceAccount of the pod that evictd runs in)"`
-	NodeConditions     string          `json:"nodeConditions" oneof:"none conditions taints" default:"taints" reload:"no" flag:"with mode kubernetes, what of a shortage is written to the node: none, conditions, or taints too"`
-	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no" flag:"directory of plugin executables"`
-	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no" flag:"directory for what survives a restart"`
-	StateDir           string          `json:"stateDir" is:"path?" default:"/var/lib/evictd" reload:"no" flag:"directory for records of decisions, \"\" for none"`
-	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no" flag:"directory of v1.Pod manifests"`
-	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" beside:"cri" is:"path?" reload:"no" flag:"directory, or single file, of the kubelet's static pods (default none)"`
-	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no" flag:"where the node's root filesystem is seen"`
-	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no" flag:"parent of kubepods in each cgroup hierarchy"`
+	Mode               string          `json:"mode" oneof:"cri kubernetes" default:"cri" reload:"no"`
+	Kubeconfig         string          `json:"kubeconfig" is:"path?" reload:"no"`
+	NodeConditions     string          `json:"nodeConditions" oneof:"none conditions taints" default:"taints" reload:"no"`
+	PluginDir          string          `json:"pluginDir" is:"path" default:"/usr/libexec/evictd/plugins" reload:"no"`
+	RunDir             string          `json:"runDir" is:"path" default:"/run/evictd" reload:"no"`
+	StateDir           string          `json:"stateDir" is:"path?" default:"/var/lib/evictd" reload:"no"`
+	PodManifestDir     string          `json:"podManifestDir" is:"path" default:"/etc/evictd/manifests" reload:"no"`
+	StaticPodPath      string          `json:"staticPodPath" kubelet:"staticPodPath" beside:"cri" is:"path?" reload:"no"`
+	RootDir            string          `json:"rootDir" is:"path" default:"/" reload:"no"`
+	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no"`
 	CgroupsPerQOS      bool            `json:"cgroupsPerQOS" kubelet:"cgroupsPerQOS" default:"true" reload:"no"`
-	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no" flag:"directory of the kubelet's pod directories"`
-	BesideKubelet      string          `json:"besideKubelet" is:"source" flag:"configuration of the kubelet on this node, for check to compare with; evictd takes nothing from it"`
-	BesideKubeletDir   string          `json:"besideKubeletDir" is:"source" flag:"directory of drop-ins of that kubelet, as its --config-dir"`
-	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no" flag:"directory of pod logs"`
-	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no" flag:"CRI socket of the container runtime"`
-	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no" flag:"CRI socket of the image service (default the runtime's)"`
-	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" beside:"detected" oneof:"cgroupfs systemd" reload:"no" flag:"how pod cgroups are named: cgroupfs or systemd; found out if not given"`
-	HealthzBindAddress string          `json:"healthzBindAddress" is:"address?" reload:"no" flag:"IP:port of /healthz, without TLS and token (default none)"`
-	MetricsBindAddress string          `json:"metricsBindAddress" is:"address?" reload:"no" flag:"IP:port of /metrics (default none)"`
-	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no" flag:"certificate of metricsBindAddress (default none on the loopback device, else a self-signed one)"`
-	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no" flag:"private key of tlsCertFile"`
+	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no"`
+	BesideKubelet      string          `json:"besideKubelet" is:"path?"`
+	BesideKubeletDir   string          `json:"besideKubeletDir" is:"path?"`
+	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no"`
+	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no"`
+	ImageEndpoint      string          `json:"imageEndpoint" kubelet:"imageServiceEndpoint" is:"socket" reload:"no"`
+	CgroupDriver       string          `json:"cgroupDriver" kubelet:"cgroupDriver" beside:"detected" oneof:"cgroupfs systemd" reload:"no"`
+	HealthzBindAddress string          `json:"healthzBindAddress" is:"address?" reload:"no"`
+	MetricsBindAddress string          `json:"metricsBindAddress" is:"address?" reload:"no"`
+	TLSCertFile        string          `json:"tlsCertFile" is:"path?" reload:"no"`
+	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no"`
 	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
 	DryRun             bool            `json:"dryRun" flag:"decide and log, kill no pod"`
-	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd" flag:"evictd: one victim at a time; kubelet: as the kubelet does"`
-	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s" flag:"time between passes that nothing woke"`
-	RequiredSignals    []string        `json:"requiredSignals" is:"signals" flag:"signals that must be observed, else /healthz fails, comma-separated"`
-	RankVeto           string          `json:"rankVeto" oneof:"soft always never" default:"soft" flag:"under which thresholds a custom ranker may spare pods: soft, always or never"`
-	Layout             string          `json:"layout" oneof:"recheck kubelet" default:"recheck" reload:"no" flag:"how often the node's filesystems are looked for: recheck, or kubelet for once"`
-	Source             string          `json:"source" oneof:"native summary" default:"native" reload:"no" flag:"where figures come from: native, or summary for the kubelet's"`
+	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd"`
+	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s"`
+	RequiredSignals    []string        `json:"requiredSignals" is:"signals"`
+	RankVeto           string          `json:"rankVeto" oneof:"soft always never" default:"soft"`
+	Layout             string          `json:"layout" oneof:"recheck kubelet" default:"recheck" reload:"no"`
+	Source             string          `json:"source" oneof:"native summary" default:"native" reload:"no"`
 	Summary            Summary         `json:"summary" is:"summary" reload:"no"`
 
 	EvictionHard                     map[string]string `json:"evictionHard" kubelet:"evictionHard" beside:"signals" is:"hard" pairs:"<" flag:"hard thresholds, such as memory.available<1Gi,nodefs.available<10%"`
@@ -88,7 +87,7 @@ type Config struct {
 	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" kubelets:"false" default:"true" flag:"let the kernel wake evictd when memory runs short"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
 	// Compatibility is the Kubernetes version whose kubelet decides the same way; see Kubernetes.
-	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37" default:"auto" reload:"no" flag:"version of Kubernetes whose kubelet decides alike: 1.35, 1.36, 1.37, or auto for that of the node's kubelet"`
+	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37" default:"auto" reload:"no"`
 	// KubeletVersion is the version of the node's kubelet, such as v1.36.3, empty if unknown. It is
 	// not in the file.
 	KubeletVersion string `json:"-"`
@@ -96,8 +95,8 @@ type Config struct {
 	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
 
 	// RecordsMaxSize and RecordsMaxAge bound the records in StateDir.
-	RecordsMaxSize resource.Quantity `json:"recordsMaxSize" is:"records" default:"64Mi" reload:"no" flag:"how much is kept of records of decisions"`
-	RecordsMaxAge  metav1.Duration   `json:"recordsMaxAge" is:"age" default:"720h0m0s" reload:"no" flag:"how long records of decisions are kept"`
+	RecordsMaxSize resource.Quantity `json:"recordsMaxSize" is:"records" default:"64Mi" reload:"no"`
+	RecordsMaxAge  metav1.Duration   `json:"recordsMaxAge" is:"age" default:"720h0m0s" reload:"no"`
 
 	// Plugins holds settings by plugin name: the executable's file name, or that of its socket without
 	// .sock. A plugin needs no entry to run.

@@ -131,7 +131,7 @@ func TestErrorsNameTheDropIn(t *testing.T) {
 
 // The last of two files was taken, and nothing was said of the first.
 func TestAFileThatIsGivenTwiceIsAnError(t *testing.T) {
-	for _, flag := range []string{"config", "kubelet-config", "kubelet-config-dir", "beside-kubelet", "beside-kubelet-dir"} {
+	for _, flag := range []string{"config", "kubelet-config", "kubelet-config-dir"} {
 		_, err := parse(t, "--"+flag, "/nonexistent/a", "--"+flag+"=/nonexistent/b")
 		if want := "--" + flag + `: given twice, "/nonexistent/a" and "/nonexistent/b": want one`; !strings.HasPrefix(fmt.Sprint(err)+"\n", want+"\n") {
 			t.Errorf("%v, want %s", err, want)

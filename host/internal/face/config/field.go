@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -137,27 +138,27 @@ func (f field) lay(to, value reflect.Value) {
 // whole is the configuration as a field.
 var whole = field{typ: reflect.TypeFor[Config]()}
 
-// pathString formats a path like the kubelet's errors: fields with dots, and keys of mappings,
-// which may contain dots, in brackets.
-func pathString(path []string) string {
-	var b strings.Builder
+// steps formats a path like the kubelet's errors: fields with dots, and keys of mappings, which may
+// contain dots, in brackets.
+func steps(path []string) []string {
+	out := make([]string, len(path))
 	for i, f := 0, whole; i < len(path); i++ {
 		p := printable.Shown(path[i])
 		// The capabilities of an assignment count as fields.
 		dots := tables[f.typ] != nil || i == 2 && path[0] == "assign"
 		switch {
 		case i == 0 && plain(p):
-			b.WriteString(p)
+			out[i] = p
 		case i == 0:
-			fmt.Fprintf(&b, "%q", p)
+			out[i] = strconv.Quote(p)
 		case dots && plain(p):
-			b.WriteString("." + p)
+			out[i] = "." + p
 		default:
-			fmt.Fprintf(&b, "[%q]", p)
+			out[i] = printable.Key(path[i])
 		}
 		f, _ = f.below(path[i])
 	}
-	return b.String()
+	return out
 }
 
 func plain(s string) bool {
@@ -166,9 +167,14 @@ func plain(s string) bool {
 	})
 }
 
+// invalid returns an error about the field at path.
+func invalid(path []string, format string, args ...any) error {
+	return printable.FieldError{Path: path, Err: fmt.Errorf(format, args...)}
+}
+
 // wrong returns the error for an invalid value, shown as given.
-func wrong(at, value, want string) error {
-	return fmt.Errorf("%s: %s: want %s", at, printable.Shown(value), want)
+func wrong(path []string, value, want string) error {
+	return invalid(path, "%s: want %s", printable.Shown(value), want)
 }
 
 // unknown returns the error for a name that is none of fields.
@@ -178,8 +184,8 @@ func unknown(path []string, fields []field) error {
 		known = append(known, f.name)
 	}
 	if k := typo.Nearest(path[len(path)-1], known); k != "" {
-		return fmt.Errorf("%s: unknown field, want %q", pathString(path), k)
+		return invalid(steps(path), "unknown field, want %q", k)
 	}
 	slices.Sort(known)
-	return fmt.Errorf("%s: unknown field, want one of %s", pathString(path), strings.Join(known, ", "))
+	return invalid(steps(path), "unknown field, want one of %s", strings.Join(known, ", "))
 }

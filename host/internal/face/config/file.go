@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -11,11 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	sigsjson "sigs.k8s.io/json"
-
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 // maxErrors bounds the errors reported for an invalid file.
@@ -25,7 +21,7 @@ type object = map[string]json.RawMessage
 
 // decode applies evictd's own file to c.
 func decode(c *Config, l *layer, data []byte) []error {
-	doc, errs := fieldsIn(data, "at least one field, or {} for all defaults", `fields and values such as "dryRun: true"`)
+	doc, errs := fieldsIn(data, `fields and values such as "dryRun: true", or {} for all defaults`)
 	if doc == nil {
 		return errs
 	}
@@ -37,17 +33,11 @@ func decode(c *Config, l *layer, data []byte) []error {
 	return append(errs, lay(c, l, doc)...)
 }
 
-// fieldsIn returns a file's fields, nil if it cannot be parsed. something is what an error expects
-// in place of an empty file, mapping in place of other documents.
-func fieldsIn(data []byte, something, mapping string) (doc object, errs []error) {
-	asJSON, errs, err := input.YAML(data, maxErrors, pathString)
-	switch {
-	case err == nil:
+// fieldsIn returns a file's fields, nil if it cannot be parsed. want describes the file for errors.
+func fieldsIn(data []byte, want string) (doc object, errs []error) {
+	asJSON, errs, err := input.YAML(data, want)
+	if err == nil {
 		err = json.Unmarshal(asJSON, &doc)
-	case errors.Is(err, input.ErrEmpty):
-		err = fmt.Errorf("%w, want %s", err, something)
-	case errors.Is(err, input.ErrNoMapping):
-		err = fmt.Errorf("%w, want %s", err, mapping)
 	}
 	if err != nil {
 		return nil, append(errs, err)
@@ -90,8 +80,7 @@ func (s *sieve) entries(path []string, f field, to reflect.Value, in object) {
 		}
 		switch err := s.value(here, entry, value, in[key]); {
 		case err != nil:
-			s.errs = append(s.errs, err)
-			s.layer.refused = append(s.layer.refused, pathString(here))
+			s.errs, s.layer.refused = append(s.errs, err), append(s.layer.refused, steps(here))
 		case isStruct:
 			entry.lay(to, value)
 		default:
@@ -114,13 +103,10 @@ func (s *sieve) value(path []string, f field, to reflect.Value, value json.RawMe
 			return nil
 		}
 	}
-	null := string(value) == "null" && path[0] != "plugins"
-	if null || quantity.CheckJSON(value, f.typ) != nil {
-		return wrong(pathString(path), string(value), f.want())
-	}
 	to.SetZero()
-	if strict, err := sigsjson.UnmarshalStrict(value, to.Addr().Interface()); err != nil || len(strict) > 0 {
-		return wrong(pathString(path), string(value), f.want())
+	strict, err := input.Decode(value, to.Addr().Interface())
+	if null := string(value) == "null" && path[0] != "plugins"; null || err != nil || len(strict) > 0 {
+		return wrong(steps(path), string(value), f.want())
 	}
 	return nil
 }
@@ -135,12 +121,15 @@ const (
 // rest of the file. It returns all fields of the file, nil if it cannot be parsed. In a drop-in
 // null removes what other files set.
 func decodeKubelet(c *Config, l *layer, data []byte, dropIn bool) (object, []error) {
-	doc, errs := fieldsIn(data, "a "+kubeletKind, "a "+kubeletKind)
+	doc, errs := fieldsIn(data, "a "+kubeletKind)
 	if doc == nil {
 		return nil, errs
 	}
 	ours := kubeletFields()
-	errs = slices.DeleteFunc(errs, func(err error) bool { return ours[topField(err)].name == "" })
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		twice, ok := errors.AsType[printable.FieldError](err)
+		return ok && ours[twice.Path[0]].name == ""
+	})
 	errs = append(errs, checkKind(doc)...)
 	given := doc
 	if dropIn {
@@ -228,7 +217,7 @@ func checkKind(doc object) []error {
 			if !ok {
 				got = "not given"
 			}
-			errs = append(errs, fmt.Errorf("%s: %s, want %q", f.key, printable.Shown(got), f.want))
+			errs = append(errs, invalid([]string{f.key}, "%s, want %q", printable.Shown(got), f.want))
 		}
 	}
 	return errs

@@ -47,8 +47,9 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	for _, row := range tables[reflect.TypeFor[kubeletFlags]()] {
 		f.define(fs, row, row.in(reflect.ValueOf(&f.only).Elem()))
 	}
-	respell(fs, "kernel-memcg-notification", "experimental-kernel-memcg-notification")
-	respell(fs, "static-pod-path", "pod-manifest-path")
+	now := fs.Lookup("kernel-memcg-notification")
+	former := fs.VarPF(now.Value, "experimental-kernel-memcg-notification", "", "the former spelling of --"+now.Name)
+	former.NoOptDefVal = now.NoOptDefVal
 	return f
 }
 
@@ -63,12 +64,14 @@ func (f *Flags) define(fs *pflag.FlagSet, row field, at reflect.Value) {
 	}
 }
 
-// respell defines a flag under the name that the kubelet uses, or used, for it. Errors use its
-// present name.
-func respell(fs *pflag.FlagSet, name, former string) {
-	now := fs.Lookup(name)
-	defined := fs.VarPF(now.Value, former, "", "the kubelet's spelling of --"+name)
-	defined.NoOptDefVal = now.NoOptDefVal
+// KeyOf returns the field of the file whose name in kebab case is flag, "" if there is none.
+func KeyOf(flag string) string {
+	for _, row := range tables[reflect.TypeFor[Config]()] {
+		if row.flag() == flag {
+			return row.name
+		}
+	}
+	return ""
 }
 
 func (f *Flags) apply(c *Config) {
@@ -98,7 +101,7 @@ func (*source) Type() string { return "string" }
 // Set implements pflag.Value.
 func (v *source) Set(s string) error {
 	if v.given {
-		v.flags.errs = append(v.flags.errs, twice(v.name, v.text, s))
+		v.flags.errs = append(v.flags.errs, fmt.Errorf("--%s: given twice, %q and %q: want one", v.name, printable.Shown(v.text), printable.Shown(s)))
 	}
 	v.given, v.text = true, s
 	return nil
@@ -106,10 +109,6 @@ func (v *source) Set(s string) error {
 
 // String implements pflag.Value.
 func (v *source) String() string { return v.text }
-
-func twice(flag, first, second string) error {
-	return fmt.Errorf("--%s: given twice, %q and %q: want one", flag, printable.Shown(first), printable.Shown(second))
-}
 
 // flagValue implements pflag.Value. It collects bad values instead of returning errors: pflag would
 // stop at the first.
@@ -140,8 +139,6 @@ func (v *flagValue) Set(s string) error {
 	given := &v.flags.given
 	if given.keys[v.field.name] == "" {
 		v.at.SetZero()
-	} else if v.field.kind.once {
-		v.flags.errs = append(v.flags.errs, twice(v.field.flag(), v.text, s))
 	}
 	v.text = s
 	want, ok := v.field.parse(v.at, s)
@@ -149,8 +146,8 @@ func (v *flagValue) Set(s string) error {
 		given.keys[v.field.name], v.flags.values[v.field.name] = v.field.flag(), v.at
 		return nil
 	}
-	v.flags.errs = append(v.flags.errs, wrong("--"+v.field.flag(), strconv.Quote(s), want))
-	given.refused = append(given.refused, v.field.name)
+	v.flags.errs = append(v.flags.errs, given.named(wrong([]string{v.field.name}, strconv.Quote(s), want)))
+	given.refused = append(given.refused, []string{v.field.name})
 	return nil
 }
 

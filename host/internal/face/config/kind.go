@@ -30,8 +30,6 @@ type kind struct {
 	one func(list []string, i int) bool
 	// zeroIsDefault replaces 0 by the default.
 	zeroIsDefault bool
-	// once makes giving the flag twice an error.
-	once bool
 }
 
 const (
@@ -61,7 +59,6 @@ var kinds = map[string]kind{
 		return filepath.IsAbs(list[i]) && !strings.ContainsFunc(list[i], control)
 	}},
 	"path?":    {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
-	"source":   {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace), once: true},
 	"socket":   {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
 	"address?": {wants: []string{`an IP address and a port such as "127.0.0.1:10269", or "" for none`}, ok: is(func(s string) bool { return s == "" || validListen(s) })},
 
@@ -136,13 +133,13 @@ func (f field) check(path []string, at reflect.Value) []error {
 	}
 	value := at.Interface()
 	if f.kind.ok != nil && !f.kind.ok(value) {
-		return []error{wrong(pathString(path), strconv.Quote(text(value)), f.want())}
+		return []error{wrong(steps(path), strconv.Quote(text(value)), f.want())}
 	}
 	var errs []error
 	if list, ok := value.([]string); ok && f.kind.one != nil {
 		for i := range list {
 			if !f.kind.one(list, i) {
-				errs = append(errs, wrong(pathString(path)+"["+strconv.Itoa(i)+"]", strconv.Quote(list[i]), f.kind.wants[1]))
+				errs = append(errs, wrong(append(steps(path), "["+strconv.Itoa(i)+"]"), strconv.Quote(list[i]), f.kind.wants[1]))
 			}
 		}
 	}

@@ -129,7 +129,7 @@ func reserves(doc object) (r beside.Reserved, errs []error) {
 		}
 		q, err := quantity.Parse(amounts[name])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s[%q]: %q: %w; want a quantity such as \"500Mi\"", key, name, printable.Shown(amounts[name]), err))
+			errs = append(errs, invalid([]string{key, printable.Key(name)}, "%q: %w; want a quantity such as \"500Mi\"", printable.Shown(amounts[name]), err))
 			return
 		}
 		to.Add(q)

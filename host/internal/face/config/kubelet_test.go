@@ -119,9 +119,6 @@ func TestAPathInAKubeletsFileIsRelativeToIt(t *testing.T) {
 	if c, err := loadBoth(write(t, `staticPodPath: ""`), file); err != nil || c.StaticPodPath != "" {
 		t.Errorf("switched off by the own file: %q, %v", c.StaticPodPath, err)
 	}
-	if c, err := parse(t, "--kubelet-config", file, "--pod-manifest-path=/m"); err != nil || c.StaticPodPath != "/m" {
-		t.Errorf("by the kubelet's flag: %q, %v", c.StaticPodPath, err)
-	}
 }
 
 func TestAKubeletsFileAsJSON(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
@@ -103,37 +104,41 @@ type layer struct {
 	// keys maps the fields that it sets to the keys used for them.
 	keys map[string]string
 	// refused holds the paths that were reported and skipped.
-	refused []string
+	refused [][]string
 	// merged holds the fields of a file whose mappings are merged key by key.
 	merged tree
 }
 
-// has reports whether the layer sets the part of field that an error is about, of a mapping the entry.
-func (l *layer) has(field, entry string) bool {
+// has reports whether the layer sets the part of field that an error is about, of a mapping the
+// entry that below leads to.
+func (l *layer) has(field string, below []string) bool {
 	merged, given := l.merged[field]
 	if l.keys[field] == "" && !given {
 		return false
 	}
 	entries, isMapping := merged.(tree)
-	if entry == "" || !isMapping {
+	if len(below) == 0 || !isMapping {
 		return true
 	}
-	_, given = entries[entry]
+	key, _ := strconv.Unquote(strings.Trim(below[0], "[]"))
+	_, given = entries[key]
 	return given
 }
 
 // named returns err with the layer's name for its field.
 func (l *layer) named(err error) error {
-	field := topField(err)
-	rest := strings.TrimPrefix(err.Error(), field)
-	switch key := cmp.Or(l.keys[field], field); {
-	case l.file == "":
-		return fmt.Errorf("--%s%s", kebab(field), rest)
-	case key != field:
-		return fmt.Errorf("%s: %s%s", l.file, key, rest)
-	default:
-		return fmt.Errorf("%s: %w", l.file, err)
+	of, ok := errors.AsType[printable.FieldError](err)
+	if ok {
+		of.Path = slices.Clone(of.Path)
+		if of.Path[0] = cmp.Or(l.keys[of.Path[0]], of.Path[0]); l.file == "" {
+			of.Path[0] = "--" + kebab(of.Path[0])
+		}
+		err = of
 	}
+	if l.file == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", l.file, err)
 }
 
 // layers are in ascending order of precedence.
@@ -142,8 +147,11 @@ type layers []*layer
 // refused reports whether err is about a grace period that was already reported as invalid:
 // reporting it as missing would mislead.
 func (ls layers) refused(err error) bool {
-	return topField(err) == graceField && slices.ContainsFunc(ls, func(l *layer) bool {
-		return slices.ContainsFunc(l.refused, func(path string) bool { return strings.HasPrefix(err.Error(), path) })
+	of, ok := errors.AsType[printable.FieldError](err)
+	return ok && of.Path[0] == graceField && slices.ContainsFunc(ls, func(l *layer) bool {
+		return slices.ContainsFunc(l.refused, func(path []string) bool {
+			return len(path) <= len(of.Path) && slices.Equal(path, of.Path[:len(path)])
+		})
 	})
 }
 
@@ -151,16 +159,16 @@ func (ls layers) refused(err error) bool {
 // attributed to the layer that set the threshold. A field that no layer set is attributed to the
 // last file.
 func (ls layers) blame(err error) error {
-	fields := []string{topField(err)}
-	if fields[0] == graceField {
-		fields = append(fields, "evictionSoft")
-	}
-	_, rest, _ := strings.Cut(err.Error(), `["`)
-	entry, _, _ := strings.Cut(rest, `"]: `)
-	for _, field := range fields {
-		for _, l := range slices.Backward(ls) {
-			if l.has(field, entry) {
-				return l.named(err)
+	if of, ok := errors.AsType[printable.FieldError](err); ok {
+		fields := []string{of.Path[0]}
+		if fields[0] == graceField {
+			fields = append(fields, "evictionSoft")
+		}
+		for _, field := range fields {
+			for _, l := range slices.Backward(ls) {
+				if l.has(field, of.Path[1:]) {
+					return l.named(err)
+				}
 			}
 		}
 	}
@@ -190,11 +198,4 @@ func split(err error) []error {
 		all = append(all, split(e)...)
 	}
 	return all
-}
-
-// topField returns the field of the file that an error begins with.
-func topField(err error) string {
-	text := err.Error()
-	end := strings.IndexFunc(text, func(r rune) bool { return !plain(string(r)) })
-	return text[:max(end, 0)]
 }

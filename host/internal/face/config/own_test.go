@@ -28,7 +28,7 @@ evictionMinimumReclaim: {acme.example/nvme.spare: 5%}
 			return parse(t, "--eviction-hard", "acme.example/nvme.spare<10%",
 				"--eviction-soft", "acme.example/nvme.spare<2k,memory.available<1Gi",
 				"--eviction-soft-grace-period", "acme.example/nvme.spare=1m30s,memory.available=1m",
-				"--eviction-minimum-reclaim", "acme.example/nvme.spare=5%", "--required-signals", "acme.example/nvme.spare")
+				"--eviction-minimum-reclaim", "acme.example/nvme.spare=5%")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

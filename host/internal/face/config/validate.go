@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -34,7 +33,7 @@ func problems(c *Config) []error {
 	errs = append(errs, split(policy.Split(c.Assigned, c.PossibleLayouts()...))...)
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		if !validPluginName(name) {
-			errs = append(errs, fmt.Errorf(`plugins[%q]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`, printable.Shown(name)))
+			errs = append(errs, invalid(steps([]string{"plugins", name}), `want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`))
 		}
 		each([]string{"plugins", name}, reflect.ValueOf(c.Plugins[name]), func(path []string, f field, at reflect.Value) {
 			errs = append(errs, f.check(path, at)...)
@@ -49,12 +48,12 @@ func assignProblems(assign map[eviction.Signal]map[string]string) []error {
 	var errs []error
 	for _, s := range slices.Sorted(maps.Keys(assign)) {
 		if !validSignal(string(s)) {
-			errs = append(errs, fmt.Errorf("%s: want %s", pathString([]string{"assign", string(s)}), wantSignal))
+			errs = append(errs, invalid(steps([]string{"assign", string(s)}), "want %s", wantSignal))
 		}
 		for _, word := range slices.Sorted(maps.Keys(assign[s])) {
-			at := pathString([]string{"assign", string(s), word})
+			at := steps([]string{"assign", string(s), word})
 			if eviction.CapabilityNamed(word) == 0 {
-				errs = append(errs, fmt.Errorf("%s: unknown capability, want one of %s", at, strings.Join(eviction.AllCapabilities().Names(), ", ")))
+				errs = append(errs, invalid(at, "unknown capability, want one of %s", strings.Join(eviction.AllCapabilities().Names(), ", ")))
 			} else if plugin := assign[s][word]; !validPluginName(plugin) {
 				errs = append(errs, wrong(at, strconv.Quote(plugin), kinds["assignment"].wants[2]))
 			}

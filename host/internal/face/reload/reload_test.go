@@ -27,7 +27,7 @@ func TestWhatIsPutInForce(t *testing.T) {
 	write("logLevel: warn")
 	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	flags := config.AddFlags(fs)
-	if err := fs.Parse([]string{"--config", file, "--mode=kubernetes"}); err != nil {
+	if err := fs.Parse([]string{"--config", file}); err != nil {
 		t.Fatal(err)
 	}
 	inForce, err := flags.LoadDaemon()

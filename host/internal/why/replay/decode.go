@@ -15,8 +15,8 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 const (
@@ -158,11 +158,7 @@ func (d *decoder) list(path string, raw json.RawMessage, v reflect.Value) {
 }
 
 func (d *decoder) leaf(path string, raw json.RawMessage, v reflect.Value) {
-	if err := quantity.CheckJSON(raw, v.Type()); err != nil {
-		d.add(path, "%s: %v: want %s", shown(raw), err, form(v.Type()))
-		return
-	}
-	strict, err := kjson.UnmarshalStrict(raw, v.Addr().Interface())
+	strict, err := input.Decode(raw, v.Addr().Interface())
 	if err != nil {
 		strict = append(strict, err)
 	} else if pod, ok := reflect.TypeAssert[*v1.Pod](v); ok && !d.recorded {

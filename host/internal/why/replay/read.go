@@ -75,6 +75,6 @@ func readFile(path string) ([]byte, error) {
 
 // fromYAML converts YAML to JSON. A duplicate key is an error.
 func fromYAML(data []byte) ([]byte, error) {
-	data, twice, err := input.YAML(data, maxErrors, func(path []string) string { return strings.Join(path, ".") })
+	data, twice, err := input.YAML(data, "a trace or a scenario")
 	return data, printable.ClipAll(append(twice, err), maxErrors)
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evictd/evictd/host/internal/ground/quantity"
+	"github.com/evictd/evictd/host/internal/ground/input"
 )
 
 // Pods are saved at most each saveEvery, and when evictd ends.
@@ -29,10 +28,7 @@ func (k *known) load(store Store) error {
 		return err
 	}
 	var list v1.PodList
-	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.PodList]()); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
+	if _, err := input.Decode(data, &list); err != nil { // of a newer evictd it may have unknown fields
 		return err
 	}
 	k.mu.Lock()

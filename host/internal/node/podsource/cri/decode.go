@@ -1,21 +1,18 @@
 package cri
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 // maxIdentity bounds names and uids: Kubernetes allows 253 bytes in a name.
@@ -31,19 +28,13 @@ const maxWarnings = 10
 func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) {
 	var warnings []error
 	if !isJSON {
-		data, warnings, err = input.YAML(data, maxWarnings, func(path []string) string { return strings.Join(path, ".") })
-		if errors.Is(err, input.ErrEmpty) || errors.Is(err, input.ErrNoMapping) {
-			err = fmt.Errorf("%w, want a v1.Pod", err)
-		}
+		data, warnings, err = input.YAML(data, "a v1.Pod")
 		if err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := quantity.CheckJSON(data, reflect.TypeFor[v1.Pod]()); err != nil {
-		return nil, nil, err
-	}
 	pod = &v1.Pod{}
-	strict, err := kjson.UnmarshalStrict(data, pod)
+	strict, err := input.Decode(data, pod)
 	if err != nil {
 		return nil, nil, inPlainWords(err)
 	}
@@ -82,20 +73,16 @@ func negative(pod *v1.Pod) []error {
 	return out
 }
 
-// wrongType matches the decoder's error for a value of the wrong type, which uses names of Go
-// types.
-var wrongType = regexp.MustCompile(`^json: cannot unmarshal (.+) into Go (?:value of type \S+|struct field \w+\.(\S+) of type (\S+))$`)
-
 // inPlainWords rewrites err for readers who do not know Go.
 func inPlainWords(err error) error {
-	m := wrongType.FindStringSubmatch(err.Error())
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
-	case m == nil:
+	case !ok:
 		return err
-	case m[2] == "":
-		return fmt.Errorf("is of type %s, want a v1.Pod", m[1])
+	case wrong.Field == "":
+		return fmt.Errorf("is of type %s, want a v1.Pod", wrong.Value)
 	default:
-		return fmt.Errorf("%s: is of type %s, want %s", m[2], m[1], strings.NewReplacer("*", "", "v1.", "", "[]", "list of ").Replace(m[3]))
+		return fmt.Errorf("%s: is of type %s, want %s", wrong.Field, wrong.Value, strings.NewReplacer("*", "", "v1.", "", "[]", "list of ").Replace(wrong.Type.String()))
 	}
 }
 

@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-)
 
-var (
-	// ErrEmpty reports a file without content.
-	ErrEmpty = errors.New("is empty")
-	// ErrNoMapping reports a document that is a list, a word or the like.
-	ErrNoMapping = errors.New("is not a mapping")
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 )
 
 const (
+	// maxTwice bounds the duplicate keys that are reported.
+	maxTwice = 50
 	// maxExpandedBytes bounds what aliases may add to a file.
 	maxExpandedBytes = 4 << 20
 	// nodeBytes is charged for each node beside its text: decoded values take far more memory than JSON.
@@ -31,9 +31,19 @@ const (
 	tagString, tagFloat, tagMerge = "!!str", "!!float", "!!merge"
 )
 
-// YAML converts the single document in data, a mapping, to JSON. twice lists duplicate keys, at
-// most most of them; the last one counts. where formats the path of a key for errors.
-func YAML(data []byte, most int, where func(path []string) string) (doc []byte, twice []error, err error) {
+// Decode decodes a JSON document, or a part of it, into what into points to. Names of fields are
+// case-sensitive. strict lists unknown fields and duplicate keys; the rest of the document is decoded
+// all the same.
+func Decode(doc []byte, into any) (strict []error, err error) {
+	if err := quantity.CheckJSON(doc, reflect.TypeOf(into).Elem()); err != nil {
+		return nil, err
+	}
+	return kjson.UnmarshalStrict(doc, into)
+}
+
+// YAML converts the single document in data, a mapping, to JSON. want describes it for errors. twice
+// lists duplicate keys, at most maxTwice of them; the last one counts.
+func YAML(data []byte, want string) (doc []byte, twice []error, err error) {
 	if json.Valid(data) {
 		// JSON is YAML except for tabs, which it allows between tokens only.
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
@@ -42,13 +52,15 @@ func YAML(data []byte, most int, where func(path []string) string) (doc []byte, 
 		data = append(slices.Clip(data), '\n') // The last line of a text needs an end, too.
 	}
 	root, document, err := onlyDocument(data)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case root == nil:
+		return nil, nil, fmt.Errorf("is empty, want %s", want)
+	case root.Kind != yamlv3.MappingNode:
+		return nil, nil, fmt.Errorf("is not a mapping, want %s", want)
 	}
-	if root.Kind != yamlv3.MappingNode {
-		return nil, nil, ErrNoMapping
-	}
-	w := walk{where: where, most: most, sizes: map[*yamlv3.Node]int{}}
+	w := walk{sizes: map[*yamlv3.Node]int{}}
 	w.node(root)
 	if w.err != nil {
 		return nil, w.twice, w.err
@@ -57,8 +69,8 @@ func YAML(data []byte, most int, where func(path []string) string) (doc []byte, 
 	return doc, w.twice, err
 }
 
-// onlyDocument returns the tree of the only non-empty document, and data from there on. It refuses
-// a file with several: the conversion to JSON would read the first and ignore the others.
+// onlyDocument returns the tree of the only non-empty document, and data from there on; nil if there
+// is none. It refuses a file with several: the conversion to JSON would read the first and ignore the others.
 func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 	blank := false
 	for decoder := yamlv3.NewDecoder(bytes.NewReader(data)); ; {
@@ -79,11 +91,8 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 			}
 		}
 	}
-	switch {
-	case !errors.Is(err, io.EOF):
+	if !errors.Is(err, io.EOF) {
 		return nil, nil, err
-	case root == nil:
-		return nil, nil, ErrEmpty
 	}
 	return root, document, nil
 }
@@ -92,9 +101,7 @@ func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
 // single node. Version 2 of the decoder, with which Kubernetes reads YAML, has no such tree; it
 // bounds the number of nodes from aliases, but not their size.
 type walk struct {
-	where func(path []string) string
-	most  int
-	// path is the current position; one stack for all, as files can nest deeply.
+	// path has the steps to the current position; one stack for all, as files can nest deeply.
 	path  []string
 	twice []error
 	// sizes caches the sizes of nodes that aliases may refer to.
@@ -115,7 +122,7 @@ func (w *walk) node(n *yamlv3.Node) int {
 		size += w.mapping(n)
 	case yamlv3.SequenceNode:
 		for i, c := range n.Content {
-			size += w.below(strconv.Itoa(i), c)
+			size += w.below("["+strconv.Itoa(i)+"]", c)
 		}
 	case yamlv3.DocumentNode, yamlv3.ScalarNode: // nothing is in them
 	}
@@ -151,13 +158,25 @@ func (w *walk) mapping(n *yamlv3.Node) int {
 		if w.err != nil {
 			break
 		}
-		size += w.below(key, pair[1])
-		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < w.most {
-			w.twice = append(w.twice, fmt.Errorf("%s: given twice, again on line %d", w.where(append(w.path, key)), pair[0].Line))
+		size += w.below(w.step(key), pair[1])
+		if seen[key] && pair[0].Tag != tagMerge && len(w.twice) < maxTwice {
+			w.twice = append(w.twice, printable.FieldError{Path: append(slices.Clone(w.path), w.step(key)), Err: fmt.Errorf("given twice, again on line %d", pair[0].Line)})
 		}
 		seen[key] = true
 	}
 	return size
+}
+
+// step returns the step from the current position to a key.
+func (w *walk) step(key string) string {
+	switch {
+	case len(w.path) == 0:
+		return key
+	case key == "" || strings.ContainsAny(key, `.[]/"`):
+		return printable.Key(key)
+	default:
+		return "." + key
+	}
 }
 
 func (w *walk) below(step string, n *yamlv3.Node) int {
@@ -192,7 +211,7 @@ func (w *walk) here() string {
 	if len(w.path) == 0 {
 		return "top level"
 	}
-	return w.where(w.path)
+	return strings.Join(w.path, "")
 }
 
 // keyString formats a key like the conversion to JSON.
