@@ -235,7 +235,7 @@ func (e *Embedded) Wait() error {
 // error when called from a function that a pass calls, such as KillPod or the Recorder.
 func (e *Embedded) Synchronize(ctx context.Context) (Pass, error) {
 	pass, err := e.loop.Synchronize(ctx)
-	if cause := e.layoutErr.Load(); err != nil && cause != nil && strings.Contains(err.Error(), (*cause).Error()) {
+	if cause := e.layoutErr.Load(); err != nil && cause != nil && errors.Is(err, observe.ErrNoLayout) {
 		err = because{err, *cause}
 	}
 	return pass, err

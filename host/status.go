@@ -129,7 +129,7 @@ func (m *Manager) Handler() http.Handler {
 	mux.HandleFunc("GET /ranking", func(w http.ResponseWriter, r *http.Request) {
 		text, err := m.ranking(r.Context(), eviction.Signal(r.URL.Query().Get("signal")))
 		if errors.Is(err, loop.ErrNoThreshold) {
-			http.Error(w, err.Error(), http.StatusNotFound)
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}
 		send(w, text, err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/rundir"
@@ -73,7 +72,7 @@ func ask(ctx context.Context, runDir, page string, timeout time.Duration, into a
 	body := io.LimitReader(resp.Body, maxAnswerBytes)
 	if resp.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(body, 1<<10))
-		if bytes.HasPrefix(why, []byte(loop.ErrNoThreshold.Error())) { // it explains what is expected
+		if resp.StatusCode == http.StatusUnprocessableEntity { // loop.ErrNoThreshold explains what is expected
 			return answerError{errors.New(string(bytes.TrimSpace(why)))}
 		}
 		return answerError{fmt.Errorf("get %s of %s: %s: %s", page, socket, resp.Status, bytes.TrimSpace(why))}

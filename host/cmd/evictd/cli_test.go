@@ -414,7 +414,7 @@ func TestNoAnswerNamesWhatTheRunDirectoryShows(t *testing.T) {
 // evictd rank --signal memory answered with an URL and "404 Not Found", and named no signal.
 func TestRankOfASignalWithoutAThresholdNamesThoseThatHaveOne(t *testing.T) {
 	const says = `no threshold is in force for the signal: "memory", want one of memory.available, pid.available`
-	runDir := serveAll(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, http.StatusNotFound) })
+	runDir := serveAll(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, says, http.StatusUnprocessableEntity) })
 	got := evictd(t, "rank", "--signal", "memory", "--run-dir", runDir)
 	if got.Code != exitFailure || got.Errors != "evictd: "+says+"\n" {
 		t.Errorf("rank: %+v, want exit code 1 and %s", got, says)

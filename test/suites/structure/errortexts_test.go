@@ -11,11 +11,8 @@ import (
 
 // errorTexts has the files in which an error is found by its text, with why it has no type there.
 var errorTexts = map[string]string{
-	"host/cmd/evictd/ask.go":                            "an answer of the daemon, another process",
-	"host/embedded.go":                                  "an observation has its error as text",
-	"host/internal/cluster/victim/kubernetes/answer.go": "an answer of the API server",
 	"host/internal/core/choose/rows.go":                 "removes the name that the record has beside the text",
-	"host/internal/core/observe/figure.go":              "an observation has its error as text",
+	"host/internal/cluster/victim/kubernetes/answer.go": "an answer of the API server",
 	"host/internal/face/inspect/inspect.go":             "a finding is a text",
 	"host/internal/face/inspect/signals.go":             "an answer of a plugin, another process",
 	"shared/conformance/internal/describe/configure.go": "an answer of a plugin, another process",

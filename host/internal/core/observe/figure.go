@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
@@ -38,17 +37,10 @@ func (o *Observer) receive(r Request, a answer) {
 	for i, s := range a.searches {
 		observation := a.observations[i]
 		if !s.compared || !custom { // the built-in plugin reports what its source says
-			s.noSource = a.noSource(observation)
+			s.noSource = observation.State == eviction.Unknown && (a.err == nil || errors.Is(a.err, eviction.ErrRefused))
 		}
 		o.claim(r, s.search, policy.Claim{Observation: observation, By: a.plugin.Name, Custom: custom})
 	}
-}
-
-// noSource reports whether the plugin itself reports o as unknown: the plugin works, but its source
-// does not.
-func (a answer) noSource(o eviction.Observation) bool {
-	return o.State == eviction.Unknown && (errors.Is(a.err, eviction.ErrRefused) ||
-		a.err == nil && o.Err != leftOut && !strings.HasPrefix(o.Err, eviction.ErrInvalidReply.Error()))
 }
 
 // claim adds a figure of a signal. It replaces the former one unless both are compared.

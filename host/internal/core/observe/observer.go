@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -17,6 +18,10 @@ import (
 
 // NoObserver is the error of a signal without a plugin.
 const NoObserver = "no running plugin observes it"
+
+// ErrNoLayout is why nothing can be concluded while the layout of the filesystems is unknown, in the
+// kubelet's words.
+var ErrNoLayout = errors.New("eviction manager: failed to get HasDedicatedImageFs")
 
 // Config holds the settings that a reload may change.
 type Config struct {

@@ -13,9 +13,6 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// leftOut is the error of a signal that is missing in a plugin's reply.
-const leftOut = "left out of the plugin's reply"
-
 // A search finds the figure of one signal: it asks one provider after the other, at last the host.
 type search struct {
 	signal     eviction.Signal
@@ -196,7 +193,7 @@ func (o *Observer) call(ctx context.Context, r Request, q question) answer {
 		case err != nil:
 			out[n].Err = printable.ClipText(err.Error())
 		case i < 0:
-			out[n].Err = leftOut
+			out[n].Err = "left out of the plugin's reply"
 		default:
 			out[n] = o.rejectStale(o.rejectImpossible(p, reply.Observations[i]))
 		}

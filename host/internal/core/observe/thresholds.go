@@ -142,7 +142,7 @@ func (t *Thresholds) learn(r *eviction.LayoutReport) ([]policy.Threshold, error)
 	}
 	if r.ImageFsErr != "" {
 		if t.Layout == 0 {
-			return nil, fmt.Errorf("eviction manager: failed to get HasDedicatedImageFs: %s", r.ImageFsErr)
+			return nil, fmt.Errorf("%w: %s", ErrNoLayout, r.ImageFsErr)
 		}
 		t.logLayout("images", r.ImageFsErr)
 		return t.inForce, nil
