@@ -50,11 +50,11 @@ func read(path string) (*decision.Decision, error) {
 // readHead is like read, for what a head has. It unpacks only the beginning, if that is enough.
 func readHead(path string) (*decision.Decision, error) {
 	text, err := unpack(path, headSize)
-	end := bytes.Index(text, []byte(`,"node":`))
-	if err != nil || end < 0 {
+	head, _, whole := bytes.Cut(text, []byte(`,"node":`))
+	if err != nil || !whole {
 		return read(path)
 	}
-	return decision.Decode(append(text[:end], '}'))
+	return decision.Decode(append(slices.Clone(head), '}'))
 }
 
 func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {
