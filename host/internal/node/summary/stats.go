@@ -221,10 +221,10 @@ func measured(pod *statsapi.PodStats) (m eviction.Measurement, wrong error) {
 // volumes are those of the pod's row.
 func usage(m *eviction.Measurement, signal eviction.Signal, layout eviction.Layout, volumes []eviction.Volume) (sum int64) {
 	b, _ := eviction.Builtin(signal)
-	switch b.Condition {
-	case eviction.MemoryPressure:
+	if b.Condition == eviction.MemoryPressure {
 		return m.WorkingSetBytes.Value
-	case eviction.PIDPressure:
+	}
+	if b.Condition == eviction.PIDPressure {
 		return m.Processes.Value
 	}
 	add := func(counts bool, used, inodes eviction.Figure) {
