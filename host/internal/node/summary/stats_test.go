@@ -139,8 +139,8 @@ func TestDecodeIgnoresWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestTheLastEntryOfAPodCounts(t *testing.T) {
-	s := decode(t, `{"node":{},"pods":[{"podRef":{"uid":"a","name":"old"}},{"podRef":{"uid":"a","name":"new"}}]}`)
-	if p := s.pods["a"]; p == nil || p.PodRef.Name != "new" {
+	s := decode(t, `{"node":{},"pods":[{"podRef":{"uid":"a"},"process_stats":{"process_count":1}},{"podRef":{"uid":"a"},"process_stats":{"process_count":2}}]}`)
+	if p := s.pods["a"]; p == nil || p.Processes.Value != 2 {
 		t.Errorf("pod is %+v, want the last one", p)
 	}
 }
