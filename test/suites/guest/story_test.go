@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/test/harness/hog"
 	"github.com/evictd/evictd/test/harness/stack"
@@ -273,8 +274,17 @@ func configure(t *testing.T, signal, value string) {
 	config["evictionHard"], config["dryRun"] = hard, false
 	writeYAML(t, installed, config)
 	sh(t, "systemctl reload evictd")
+	shown := value
+	if q, err := resource.ParseQuantity(value); err == nil { // 143872000 is shown as 143872k
+		shown = q.String()
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("want %s %s in force: %+v", signal, shown, status(t))
+		}
+	}()
 	eventually(t, "the new threshold is in force", func() bool {
-		return slices.ContainsFunc(status(t).Thresholds, func(th threshold) bool { return th.Signal == signal && th.Value == value })
+		return slices.ContainsFunc(status(t).Thresholds, func(th threshold) bool { return th.Signal == signal && th.Value == shown })
 	})
 }
 
