@@ -209,6 +209,8 @@ func (n *node) nodefs(t *testing.T) {
 	n.press(t, fmt.Sprintf("busybox fallocate -l %dM /filled", fill))
 	n.wentAlone(t, "hog", "nodefs.available", "imagefs.available", "containerfs.available")
 	n.end(t)
+	// As long as the runtime removes what the hog has filled the disk is short, and an unused image goes.
+	must(t, hog.Import(t.Context(), n.stack, "/checkout/hog"))
 }
 
 // press runs a script in the hog and does not wait for it.
