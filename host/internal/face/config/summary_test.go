@@ -249,3 +249,18 @@ func TestASummaryDoesNotChangeWithoutARestart(t *testing.T) {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 }
+
+// An assignment to the summary by a reload had no effect: its plugin was not there.
+func TestAFirstAssignmentToTheSummaryNeedsARestart(t *testing.T) {
+	none, one, two := Default(), Default(), Default()
+	one.Assign = map[eviction.Signal]map[string]string{eviction.MemoryAvailable: {"observe": SourceSummary}}
+	two.Assign = map[eviction.Signal]map[string]string{eviction.PIDAvailable: {"measure": SourceSummary}}
+	for name, c := range map[string]struct {
+		from, to Config
+		refused  bool
+	}{"the first": {none, one, true}, "another": {one, two, false}, "none any more": {one, none, false}} {
+		if err := CheckReload(c.from, c.to); (err != nil) != c.refused {
+			t.Errorf("%s: %v, want it refused: %v", name, err, c.refused)
+		}
+	}
+}

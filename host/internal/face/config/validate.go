@@ -112,6 +112,9 @@ func daemonProblems(c *Config) []error {
 // CheckReload returns why b cannot replace a while evictd runs. Then no part of b may be applied.
 func CheckReload(a, b Config) error {
 	changed := changed(a, b)
+	if a.Source == b.Source && b.UsesSummary() && !a.UsesSummary() { // its plugin is made at the start
+		changed = append(changed, `assign (the first signal of "summary")`)
+	}
 	if len(changed) == 0 {
 		return nil
 	}

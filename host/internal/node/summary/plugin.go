@@ -48,10 +48,14 @@ type Provider struct {
 	// views holds those of the current and the previous pass, which a late Measure may still ask for.
 	views map[eviction.PassView]*view
 	pass  uint64
+	// closed: no view is fetched any more.
+	closed bool
 	// served is when the last summary was asked for that a view has, servedAt when the first view had
 	// it.
 	served, servedAt time.Time
 }
+
+var errClosed = errors.New("the host stops")
 
 // A view has the summary of one view of a pass. It is complete and immutable when done is closed.
 type view struct {
@@ -121,6 +125,9 @@ func (p *Provider) get(ctx context.Context, at eviction.PassView) (*Stats, error
 func (p *Provider) view(ctx context.Context, at eviction.PassView) (*view, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errClosed
+	}
 	if v := p.views[at]; v != nil {
 		return v, nil
 	}
@@ -158,7 +165,7 @@ func (p *Provider) fetch(ctx context.Context, began time.Time) (*Stats, error) {
 	case late:
 		return nil, fmt.Errorf("get summary from %s: no whole answer within %v", p.source.name, p.source.wait)
 	case errors.Is(got.Err, answers.ErrClosed):
-		return nil, errors.New("the host stops")
+		return nil, errClosed
 	}
 	return nil, errors.Unwrap(got.Err) // it names the source
 }
@@ -180,6 +187,9 @@ func (p *Provider) Close(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	_, err := hang.Do(ctx.Done(), func() (struct{}, error) {

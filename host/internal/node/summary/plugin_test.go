@@ -238,6 +238,11 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	if text := receive(t, got, "answer"); text != "the host stops" {
 		t.Errorf("%q, want the end", text)
 	}
+	for _, pass := range []uint64{1, 2} {
+		if text := seen(t.Context(), p, before(pass)); text != "the host stops" {
+			t.Errorf("pass %d after the end: %q", pass, text)
+		}
+	}
 }
 
 // The kubelet counts huge pages as available until v1.36. The memory must not look available while
