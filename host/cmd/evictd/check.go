@@ -45,7 +45,7 @@ func newCheck() *cobra.Command {
 		cfg.BesideKubelet, cfg.BesideKubeletDir = cmp.Or(*kubelet, cfg.BesideKubelet), cmp.Or(*dropIns, cfg.BesideKubeletDir)
 		ctx, stop := untilInterrupted(cmd.Context())
 		defer stop()
-		r, err := examine(ctx, cfg, *start)
+		r, err := examine(ctx, cfg, *start, *kubelet+*dropIns != "")
 		if err != nil {
 			return err
 		}
@@ -88,24 +88,22 @@ type checkReport struct {
 	derived [][]string
 }
 
-// examine returns the report on this node with cfg, or what is wrong with cfg or the kubelet's configuration.
-func examine(ctx context.Context, cfg *config.Config, startPlugins bool) (*checkReport, error) {
+// examine returns the report on this node with cfg, or what is wrong with cfg or the kubelet's configuration. A kubelet's
+// file that is not there is a warning, as in the daemon's log, unless the command line asked for it: the chart configures
+// a path that not every node has.
+func examine(ctx context.Context, cfg *config.Config, startPlugins, asked bool) (*checkReport, error) {
 	thresholds, err := cfg.Thresholds()
 	if err != nil {
 		return nil, err
 	}
 	b, missing := inspect.CheckBeside(ctx, cfg, store.Falls)
-	if missing != nil && !errors.Is(missing, fs.ErrNotExist) {
+	if missing != nil && (asked || !errors.Is(missing, fs.ErrNotExist)) {
 		return nil, missing
 	}
 	found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: startPlugins, Falls: store.Falls})
 	errs, ofDaemon := checkRunning(ctx, cfg, found.Texts(inspect.Fatal, inspect.Error))
 	derived, dropped := ofWritableLayers(cfg, thresholds)
 	warnings := slices.Concat(cfg.Warnings(), dropped, found.Texts(inspect.Warning), ofDaemon)
-	if missing != nil { // of which a daemon warns
-		errs = append(errs, missing.Error())
-		warnings = slices.DeleteFunc(warnings, func(w string) bool { return w == missing.Error() })
-	}
 	return &checkReport{Thresholds: listed(thresholds), Beside: b, Errors: errs, Warnings: warnings, Advice: found.Texts(inspect.Advice), derived: derived}, nil
 }
 

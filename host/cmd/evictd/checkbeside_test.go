@@ -81,6 +81,15 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 		strings.Count(got.Errors, "besideKubelet: /nonexistent/kubelet.yaml: no such file or directory") != 1 || !strings.Contains(got.Errors, "runtimeEndpoint: ") {
 		t.Errorf("a file that is not there: %+v", got)
 	}
+	// The chart's path is not on every node, and check said of a pod that works that its node is not ready.
+	n = newNode(t)
+	if got := n.with("besideKubelet", "/nonexistent/kubelet.yaml").check(t); got.Code != 0 ||
+		strings.Count(got.Errors, "evictd: warning: besideKubelet: /nonexistent/kubelet.yaml: no such file or directory\n") != 1 {
+		t.Errorf("a configured file that is not there: %+v", got)
+	}
+	if got := n.check(t, "--beside-kubelet", "/nonexistent/kubelet.yaml"); got.Code != exitUsage || got.Errors != "evictd: besideKubelet: /nonexistent/kubelet.yaml: no such file or directory\n" {
+		t.Errorf("a file asked for that is not there: %+v", got)
+	}
 	n = newNode(t)
 	if got := n.with("besideKubelet", "kubelet.yaml").check(t); got.Errors != "evictd: "+n.dir+`/evictd.yaml: besideKubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
 		t.Errorf("a relative path: %s", got.Errors)

@@ -356,7 +356,7 @@ func TestTheNextVictimIsReported(t *testing.T) {
 		t.Errorf("%d pods were killed", n)
 	}
 	code, text := d.Get("/ranking?signal=acme.example%2Fnothing")
-	if code != http.StatusNotFound {
+	if code != http.StatusUnprocessableEntity {
 		t.Errorf("of a signal without a threshold: %d %s", code, text)
 	}
 	wantAll(t, "of a signal without a threshold", text, `"acme.example/nothing", want one of allocatableMemory.available, memory.available`)
