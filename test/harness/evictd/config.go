@@ -26,7 +26,7 @@ func Configure(dir string, config map[string]any) (string, error) {
 	return file, nil
 }
 
-// Install copies an executable. evictd trusts no plugin directory that users other than root may
+// Install copies an executable, and replaces one that runs. evictd trusts no plugin directory that users other than root may
 // write to, so tests copy plugins from where they were built.
 func Install(from, to string) error {
 	content, err := os.ReadFile(from)
@@ -37,5 +37,9 @@ func Install(from, to string) error {
 	// its own program, and evictd would get "text file busy".
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(to, content, 0o755)
+	beside := filepath.Join(filepath.Dir(to), "."+filepath.Base(to))
+	if err := os.WriteFile(beside, content, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(beside, to)
 }
