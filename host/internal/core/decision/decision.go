@@ -39,6 +39,8 @@ const (
 	KindResumed = "resumed"
 	// KindPreemption is a pod that was killed for a critical one.
 	KindPreemption = "preemption"
+	// KindOther is an eviction by another program, such as the kubelet, which has its reasons.
+	KindOther = "other"
 	// KindRanking is the current ranking for a signal, whether or not its threshold is met. No pod
 	// is evicted, and it is not stored.
 	KindRanking = "ranking"
@@ -53,6 +55,8 @@ type Decision struct {
 	Time    time.Time `json:"time"`
 	DryRun  bool      `json:"dryRun,omitempty"`
 	Victim  *Victim   `json:"victim,omitempty"`
+	// By says who evicted the pod of KindOther.
+	By string `json:"by,omitempty"`
 	// Reason is why no pod is evicted, in words.
 	Reason string `json:"reason,omitempty"`
 	// Outcome holds the kill and its relief, as far as known.
@@ -92,6 +96,44 @@ type Decision struct {
 	Signals []Series `json:"signals,omitempty"`
 	// Growth lists the pods that use more of the signal than before, nil if unknown.
 	Growth *Growth `json:"growth,omitempty"`
+	// Marks lists what happened on the node since the first sample, the oldest first.
+	Marks []Mark `json:"marks,omitempty"`
+	// Usage holds samples of pods' use of the signal, the oldest first: of the pods that Curves
+	// names, which are the victim and those that grew most.
+	Usage  []UsageSample `json:"usage,omitempty"`
+	Curves []string      `json:"curves,omitempty"`
+}
+
+// A Mark is a change on the node, or in its evictd, that may explain a decision.
+type Mark struct {
+	// What is one of the marks' names, Text says more.
+	What string `json:"what"`
+	Text string `json:"text"`
+	// MS is when it happened or began, UntilMS when it ended. Equal: it took no time.
+	MS      float64 `json:"ms"`
+	UntilMS float64 `json:"untilMS"`
+	// Former holds the thresholds that a reload replaced.
+	Former []Threshold `json:"former,omitempty"`
+}
+
+// The marks.
+const (
+	// MarkStart is a start of evictd, MarkReload another configuration, MarkPlugin a start or an end of a
+	// plugin, MarkStandby a signal observed by another plugin than before, MarkWait a wait for a victim.
+	MarkStart   = "start"
+	MarkReload  = "reload"
+	MarkPlugin  = "plugin"
+	MarkStandby = "standby"
+	MarkWait    = "wait"
+)
+
+// A UsageSample holds what pods used of a signal at a time.
+type UsageSample struct {
+	MS float64 `json:"ms"`
+	// First names the pod that would have been evicted first then, by the kubelet's order; empty if unknown.
+	First string `json:"first,omitempty"`
+	// Used is by place in Curves, -1 if unknown.
+	Used []int64 `json:"used,omitempty"`
 }
 
 // An Input is an input of the decision that was not new, such as a list of the container runtime.
@@ -150,9 +192,22 @@ type Victim struct {
 	GraceSeconds int64  `json:"graceSeconds"`
 	// Message is the eviction message in the pod's status.
 	Message string `json:"message"`
+	// Owner is its controller as Kind/name, empty without one.
+	Owner string `json:"owner,omitempty"`
+	// Used is its use of the signal, missing if unknown; Parts are those of its use of a disk, the
+	// largest first.
+	Used  *int64 `json:"used,omitempty"`
+	Parts []Part `json:"parts,omitempty"`
 	// Promised is the amount of the signal that the eviction was expected to free, missing if
 	// unknown.
 	Promised *int64 `json:"promised,omitempty"`
+}
+
+// A Part is what a pod has in a volume, a log or a writable layer.
+type Part struct {
+	// Name says what it is, such as "emptyDir scratch" or "logs".
+	Name string `json:"name"`
+	Used int64  `json:"used"`
 }
 
 // A Timeline holds the times of the steps before the decision, in ms. Unknown ones are missing.

@@ -28,6 +28,8 @@ type Threshold struct {
 	GraceOver  bool `json:"graceOver,omitempty"`
 	Actionable bool `json:"actionable,omitempty"`
 	Acted      bool `json:"acted,omitempty"`
+	// InForce is from when on it is in force, missing if it was before the first sample.
+	InForce *time.Time `json:"inForce,omitempty"`
 	// Unobserved: the signal could not be observed, so the threshold has no effect.
 	Unobserved bool `json:"unobserved,omitempty"`
 }
