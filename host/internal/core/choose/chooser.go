@@ -195,6 +195,11 @@ func (c *Choice) Spared() (out []Spared) {
 	return out
 }
 
+// Candidates returns the pods of a snapshot that may be evicted. The caller must not modify them.
+func Candidates(s pods.Snapshot) []pods.Pod {
+	return candidates(s, func(string) bool { return false })
+}
+
 // candidates returns the pods that may be evicted at all. Plugins see no others. The caller must
 // not modify the slice: it is the snapshot's own if all pods qualify.
 func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {

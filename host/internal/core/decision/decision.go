@@ -221,7 +221,7 @@ type Timeline struct {
 	JournalledMS float64 `json:"journalledMS,omitempty"`
 }
 
-// A Series holds samples of a signal, one per second.
+// A Series holds samples of a signal, one per second, rounded down to a multiple of Unit.
 type Series struct {
 	Signal eviction.Signal `json:"signal"`
 	// UntilMS is the time of the last sample.
@@ -230,6 +230,8 @@ type Series struct {
 	Unit int64 `json:"unit"`
 	// Available holds the first sample, followed by the differences between consecutive samples.
 	Available []int64 `json:"available"`
+	// Repeated holds the places of samples that repeat the one before: there was none in that second.
+	Repeated []int `json:"repeated,omitempty"`
 }
 
 // MS returns the milliseconds from from to at, with microsecond resolution.

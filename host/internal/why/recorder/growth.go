@@ -14,9 +14,13 @@ import (
 )
 
 const (
-	// Pods' usage is sampled each usageEvery, and kept as long as the series of signals.
+	// Pods' usage is sampled each usageEvery, and when a signal has fallen by a part of its capacity
+	// since, so that it is known what grew. Samples are kept as long as the series of signals.
 	usageEvery = 2 * time.Minute
-	usageKept  = samples / int(usageEvery/time.Second)
+	usageFall  = 32
+	usageKept  = 24
+	// curves bounds the pods whose use is shown over time.
+	curves = 3
 	// usageTimeout bounds how long a record waits for the usage of protected pods.
 	usageTimeout = time.Second
 	// grownShown bounds the pods in a record whose usage has grown.
@@ -26,10 +30,12 @@ const (
 // A Usage holds, by signal, what is available and what pods use.
 type Usage map[eviction.Signal]Shares
 
-// Shares holds the values of one signal. Used is by uid.
+// Shares holds the values of one signal. Used is by uid, First names the pod that would be evicted
+// first by the kubelet's order, empty if unknown.
 type Shares struct {
 	Available int64
 	Used      map[string]int64
+	First     string
 }
 
 // A usageSampler keeps the last samples of pods' usage. It is safe for concurrent use.
@@ -38,6 +44,7 @@ type usageSampler struct {
 	read func(context.Context) (Usage, error)
 	// ask requests a sample, until ended is closed.
 	ask   chan chan Usage
+	hurry chan struct{}
 	ended chan struct{}
 
 	mu   sync.Mutex
@@ -45,12 +52,38 @@ type usageSampler struct {
 	when []time.Time
 }
 
+// add keeps a sample. If there are too many, it drops the one whose neighbours are closest in time.
 func (u *usageSampler) add(at time.Time, of Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.all, u.when = append(u.all, of), append(u.when, at)
-	if old := len(u.all) - usageKept; old > 0 {
-		u.all, u.when = slices.Delete(u.all, 0, old), slices.Delete(u.when, 0, old)
+	old := 0
+	for old < len(u.when) && at.Sub(u.when[old]) > samples*time.Second {
+		old++
+	}
+	u.all, u.when = append(slices.Delete(u.all, 0, old), of), append(slices.Delete(u.when, 0, old), at)
+	if len(u.all) > usageKept {
+		closest := 1
+		for i := 2; i+1 < len(u.when); i++ {
+			if u.when[i+1].Sub(u.when[i-1]) < u.when[closest+1].Sub(u.when[closest-1]) {
+				closest = i
+			}
+		}
+		u.all, u.when = slices.Delete(u.all, closest, closest+1), slices.Delete(u.when, closest, closest+1)
+	}
+}
+
+// seen asks for a sample if a signal has fallen much since the last one.
+func (u *usageSampler) seen(o eviction.Observation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.all) == 0 || o.State != eviction.Observed {
+		return
+	}
+	if last, ok := u.all[len(u.all)-1][o.Signal]; ok && last.Available-o.Available >= max(1, o.Capacity/usageFall) {
+		select {
+		case u.hurry <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -71,6 +104,8 @@ func (u *usageSampler) run(ctx context.Context, log *slog.Logger) {
 				of, _ := u.read(ctx) // unknown on error
 				answer <- of
 			case <-tick.C:
+				asked = false
+			case <-u.hurry:
 				asked = false
 			case <-ctx.Done():
 				return
@@ -110,6 +145,46 @@ func (u *usageSampler) fullest(s eviction.Signal) (most Shares, at time.Time) {
 		}
 	}
 	return most, at
+}
+
+// enter adds samples of the use of a decision's candidates to it: of the first one, and of those that
+// grew most. It takes those before the observations, so that a repetition adds the same.
+func (u *usageSampler) enter(d *decision.Decision, at time.Time) {
+	d.Usage, d.Curves = nil, nil
+	if len(d.Order) == 0 {
+		return
+	}
+	signal := d.Acted().Signal
+	before, _ := u.fullest(signal)
+	shown := shownOf(d, func(c *decision.Candidate) int64 { return c.Usage - before.Used[c.UID] })
+	for _, i := range shown {
+		d.Curves = append(d.Curves, d.Candidates[i].Pod)
+	}
+	observed := at.Add(time.Duration(d.Timeline.ObservedMS * float64(time.Millisecond)))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for n, when := range u.when {
+		of, ok := u.all[n][signal]
+		if !ok || when.After(observed) {
+			continue
+		}
+		sample := decision.UsageSample{MS: decision.MS(when, at), First: of.First}
+		for _, i := range shown {
+			used, known := of.Used[d.Candidates[i].UID]
+			if !known {
+				used = -1
+			}
+			sample.Used = append(sample.Used, used)
+		}
+		d.Usage = append(d.Usage, sample)
+	}
+}
+
+// shownOf returns the places of the first candidate in a decision's order and of those that grew most.
+func shownOf(d *decision.Decision, grown func(*decision.Candidate) int64) []int {
+	others := slices.DeleteFunc(slices.Clone(d.Order[1:]), func(i int) bool { return grown(&d.Candidates[i]) <= 0 })
+	slices.SortStableFunc(others, func(i, j int) int { return cmp.Compare(grown(&d.Candidates[j]), grown(&d.Candidates[i])) })
+	return append(slices.Clone(d.Order[:1]), others[:min(len(others), curves-1)]...)
 }
 
 // growth returns which pods took what is missing of a decision's signal, nil if unknown. Protected

@@ -42,7 +42,7 @@ func TestARecordHasWhoTookWhatIsMissing(t *testing.T) {
 			if available == 4 {
 				of = c.before
 			}
-			k.usage.add(at, Usage{eviction.MemoryAvailable: Shares{available * gibibyte, of}})
+			k.usage.add(at, Usage{eviction.MemoryAvailable: Shares{Available: available * gibibyte, Used: of}})
 		}
 		c.want.SinceMS, c.want.Lost = -5*60_000, 7*gibibyte/2
 		got := k.usage.growth(p.Decision, hard.Signal)
@@ -59,7 +59,7 @@ func TestWhoTookWhatIsMissingMayNotBeKnown(t *testing.T) {
 	if got := k.usage.growth(p.Decision, hard.Signal); got != nil {
 		t.Errorf("pods were never counted: %+v", got)
 	}
-	k.usage.add(now.Add(-time.Minute), Usage{eviction.MemoryAvailable: Shares{gibibyte, map[string]int64{"web": 2 * gibibyte}}})
+	k.usage.add(now.Add(-time.Minute), Usage{eviction.MemoryAvailable: Shares{Available: gibibyte, Used: map[string]int64{"web": 2 * gibibyte}}})
 	// Of a pod that has run for long and was not counted nobody knows what it has taken.
 	if got := k.usage.growth(p.Decision, hard.Signal); got != nil {
 		t.Errorf("a pod that was not counted: %+v", got)
@@ -111,8 +111,50 @@ func TestPodsAreCountedAgainAndAgain(t *testing.T) {
 		end()
 		<-ran
 		synctest.Wait()
-		if counts != 11 || len(k.usage.all) != usageKept || len(k.usage.when) != usageKept {
-			t.Errorf("counted %d times, %d are kept; want 11 and %d", counts, len(k.usage.all), usageKept)
+		if counts != 11 || len(k.usage.all) != 6 || len(k.usage.when) != 6 {
+			t.Errorf("counted %d times, %d are kept; want 11, and those of ten minutes", counts, len(k.usage.all))
+		}
+	})
+}
+
+// Pods were counted each two minutes: of a pod that took all memory within seconds it was not known when.
+func TestPodsAreCountedWhileMemoryFalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		available := int64(8 * gibibyte)
+		read := func() []eviction.Observation {
+			return []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available, Capacity: 8 * gibibyte}}
+		}
+		k := New(Options{
+			Store: &memory{}, Count: func(error) {}, Log: slog.New(slog.DiscardHandler), Samplers: []func() []eviction.Observation{read},
+			Usage: func(context.Context) (Usage, error) {
+				first := "shop/web"
+				if available < 4*gibibyte {
+					first = "shop/report"
+				}
+				return Usage{eviction.MemoryAvailable: {Available: available, Used: map[string]int64{"web": gibibyte, "report": 8*gibibyte - available}, First: first}}, nil
+			},
+		})
+		ctx, end := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() { k.Run(ctx); close(ran) }()
+		time.Sleep(time.Minute)
+		for range 30 {
+			available -= gibibyte / 4
+			time.Sleep(time.Second)
+		}
+		p := evicted(time.Now())
+		k.Why(p.Decision)
+		end()
+		<-ran
+		synctest.Wait()
+		d := p.Decision
+		if len(d.Usage) < usageKept/2 || len(d.Usage) > usageKept || !slices.Equal(d.Curves, []string{"shop/report", "shop/web"}) {
+			t.Fatalf("%d samples of %v", len(d.Usage), d.Curves)
+		}
+		for i, s := range d.Usage {
+			if grown := s.Used[0]; (s.First == "shop/report") != (grown > 4*gibibyte) || s.Used[1] != gibibyte || i > 0 && (s.MS <= d.Usage[i-1].MS || grown < d.Usage[i-1].Used[0]) {
+				t.Errorf("sample %d: %+v", i, s)
+			}
 		}
 	})
 }

@@ -62,24 +62,30 @@ type Keeper struct {
 
 	series series
 	usage  usageSampler
+	marks  marks
 
 	// The rest belongs to Run's goroutine.
 	open     []*open
 	episodes episodes
 	// resumed holds the records of kills that a former evictd decided on.
 	resumed map[string]bool
+	// config and thresholds are those of the last pass, inForce has the times of reloads by threshold.
+	config     string
+	thresholds []decision.Threshold
+	inForce    map[string]time.Time
 }
 
 // New returns a Keeper. The caller must call Run.
 func New(o Options) *Keeper {
-	return &Keeper{Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}}
+	return &Keeper{Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}, inForce: map[string]time.Time{}}
 }
 
-// Why implements loop.Records.
+// Why implements loop.Records. It adds the samples of pods' use to d.
 func (k *Keeper) Why(d *decision.Decision) string {
 	if len(d.Order) == 0 {
 		return ""
 	}
+	k.usage.enter(d, d.Time)
 	pod, grown := &d.Candidates[d.Order[0]], int64(0)
 	before, since := k.usage.fullest(d.Acted().Signal)
 	if was, sampled := before.Used[pod.UID]; sampled && pod.State == "" {
@@ -117,6 +123,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k == nil {
 		return
 	}
+	k.Mark(decision.MarkStart, "evictd "+k.Evictd+" started")
 	written := make(chan struct{})
 	go func() { // ends with the process if the disk hangs
 		defer close(written)
@@ -169,6 +176,7 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 		case now := <-tick.C:
 			for _, o := range read() {
 				k.series.add(now, o)
+				k.usage.seen(o)
 			}
 		case <-ctx.Done():
 			return
@@ -178,12 +186,16 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 
 func (k *Keeper) passed(p *loop.Conclusion) {
 	if d := p.Decision; d != nil {
+		if !p.Later {
+			k.configured(d)
+		}
 		for i := range d.Observations {
 			k.series.add(d.Time, d.Observations[i].Policy())
 		}
 		for _, r := range k.decisions(p) {
 			k.put(func() error { return k.Store.Append(r) })
 		}
+		k.marks.waits(p)
 	}
 	k.follow(p)
 }

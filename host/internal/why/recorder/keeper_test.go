@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/core/choose"
 	"github.com/evictd/evictd/host/internal/core/decision"
@@ -257,6 +259,45 @@ func TestAGracePeriodThatBeginsAndAWaitAreRecorded(t *testing.T) {
 	}
 }
 
+// After a reload that raised the threshold the record had it as if it had always been in force.
+func TestARecordHasWhatChangedBefore(t *testing.T) {
+	var m memory
+	now := time.Now()
+	before, changed, last := evicted(now.Add(-time.Minute)), evicted(now.Add(-30*time.Second)), evicted(now)
+	before.Evicted, changed.Evicted = nil, nil
+	low := hard
+	low.Value.Quantity = resource.MustParse("500Mi")
+	before.Decision.Config, changed.Decision.Config, last.Decision.Config = "a", "b", "b"
+	before.Decision.Thresholds = decision.Thresholds([]policy.Threshold{low}, &policy.Assessment{}, now)
+	changed.Waiting = []policy.Wait{{Signal: hard.Signal, For: policy.WaitForEnd, Victims: []string{"shop/other"}}, {Signal: eviction.PIDAvailable, For: policy.WaitForEnd, Victims: []string{"shop/another"}}}
+	last.Evicted[0].EvictedAt, last.Evicted[0].Pod.API = now, &v1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "report-5f", Controller: new(true)}}}}
+	runWith(t, &m, func(k *Keeper) {
+		k.Mark(decision.MarkPlugin, "plugin memory ended")
+		for _, p := range []loop.Conclusion{before, changed, last} {
+			k.Passed(p)
+		}
+	})
+	r := m.records[len(m.records)-1]
+	if in := r.Thresholds[0].InForce; in == nil || !in.Equal(changed.Decision.Time.Round(0)) || last.Decision.Thresholds[0].InForce != nil {
+		t.Errorf("in force from %v, want the time of the reload, in the record alone", in)
+	}
+	var texts []string
+	for _, of := range r.Marks {
+		texts = append(texts, of.What+": "+of.Text)
+	}
+	want := []string{"plugin: plugin memory ended", "start: evictd test started", "reload: memory.available<1Gi in place of memory.available<500Mi", "wait: waits for the end of shop/other"}
+	if !slices.Equal(texts, want) {
+		t.Fatalf("marks %q, want %q", texts, want)
+	}
+	reload, wait := r.Marks[2], r.Marks[3]
+	if reload.MS != -30_000 || len(reload.Former) != 1 || reload.Former[0].Value != "500Mi" || wait.MS != -30_000 || wait.UntilMS != 0 {
+		t.Errorf("%+v %+v", reload, wait)
+	}
+	if r.Victim.Owner != "ReplicaSet/report-5f" || r.Victim.Used == nil || *r.Victim.Used != 3*gibibyte {
+		t.Errorf("victim %+v", r.Victim)
+	}
+}
+
 func TestRecordsThatCannotBeWrittenAreCounted(t *testing.T) {
 	m := memory{fails: errors.New("no space left on device")}
 	if c := run(t, &m, evicted(time.Now())); c.lost != 2 || c.kept != 0 {
@@ -302,6 +343,9 @@ func TestSignalsAreKeptForTenMinutes(t *testing.T) {
 	values := got.Values()
 	if len(values) != 600 || values[599] != 699 || values[0] != 100 || values[200] != 299 || got.UntilMS != -1000 {
 		t.Errorf("%d samples until %v: %v", len(values), got.UntilMS, values)
+	}
+	if !slices.Equal(got.Repeated, []int{200}) {
+		t.Errorf("seconds without a sample: %v", got.Repeated)
 	}
 	s.add(start.Add(700*time.Second), eviction.Observation{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: 1000<<20 + 1, Capacity: 24 << 30})
 	if coarse := s.before(start.Add(700*time.Second), eviction.PIDAvailable)[0]; coarse.Unit != 8<<20 || coarse.Values()[0] != 1000<<20 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/victim"
@@ -82,6 +84,11 @@ func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decisio
 	r := k.record(p.Decision, kind, "", v.EvictedAt)
 	r.ID, r.DryRun = v.Record, v.DryRun
 	r.Victim = recordedVictim(v)
+	if len(r.Order) > 0 && !v.Limit {
+		if first := r.Candidates[r.Order[0]]; first.UID == v.UID && first.State == "" {
+			r.Victim.Used = &first.Usage
+		}
+	}
 	if !v.JournalledAt.IsZero() {
 		r.Timeline.JournalledMS = decision.MS(v.JournalledAt, v.EvictedAt)
 	}
@@ -117,7 +124,13 @@ func lastMet(d *decision.Decision, s eviction.Signal) (at int) {
 }
 
 func recordedVictim(v *victim.Victim) *decision.Victim {
-	return &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
+	r := &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
+	if v.Pod.API != nil {
+		if owner := metav1.GetControllerOfNoCopy(v.Pod.API); owner != nil {
+			r.Owner = owner.Kind + "/" + owner.Name
+		}
+	}
+	return r
 }
 
 // record returns a copy of d as a record of an event at a time.
@@ -127,10 +140,12 @@ func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time)
 	r.ID, r.Kind, r.Reason, r.Time = decision.NewID(at), kind, reason, at.Round(0)
 	r.Timeline.ObservedMS = decision.MS(d.Time, at)
 	r.Timeline.BeganMS += r.Timeline.ObservedMS
-	if acted := r.Acted(); acted != nil {
-		r.Growth, r.Signals = k.usage.growth(&r, acted.Signal), k.series.before(at, acted.Signal)
-	} else {
-		r.Signals = k.series.before(at, "")
+	r.Thresholds = k.dated(d.Thresholds, at)
+	signal := eviction.Signal(r.Head().Signal)
+	r.Signals, r.Marks = k.series.before(at, signal), k.marks.before(at, signal)
+	if signal != "" {
+		r.Growth = k.usage.growth(&r, signal)
+		k.usage.enter(&r, at)
 	}
 	return &r
 }

@@ -24,6 +24,8 @@ type ring struct {
 	last int64 // in seconds of Unix time
 	// values may hold more than samples: old ones are dropped once in ten minutes.
 	values []int64
+	// repeated marks the values that repeat the second before.
+	repeated []bool
 	// capacity is the signal's, from the last sample.
 	capacity int64
 }
@@ -42,16 +44,17 @@ func (s *series) add(at time.Time, o eviction.Observation) {
 		return // observed when a background action began
 	}
 	if r == nil || second-r.last >= samples || second < r.last {
-		s.rings[o.Signal] = &ring{last: second, values: []int64{o.Available}, capacity: o.Capacity}
+		s.rings[o.Signal] = &ring{last: second, values: []int64{o.Available}, repeated: []bool{false}, capacity: o.Capacity}
 		return
 	}
 	for ; r.last < second; r.last++ {
-		r.values = append(r.values, r.values[len(r.values)-1])
+		r.values, r.repeated = append(r.values, r.values[len(r.values)-1]), append(r.repeated, true)
 	}
-	if len(r.values) >= 2*samples {
-		r.values = append(r.values[:0], r.recent()...)
+	if old := len(r.values) - samples; old >= samples {
+		r.values, r.repeated = append(r.values[:0], r.values[old:]...), append(r.repeated[:0], r.repeated[old:]...)
 	}
-	r.values[len(r.values)-1], r.capacity = o.Available, o.Capacity
+	last := len(r.values) - 1
+	r.values[last], r.repeated[last], r.capacity = o.Available, false, o.Capacity
 }
 
 // others is the number of samples in a record for signals that it is not about.
@@ -92,10 +95,13 @@ func (s *series) after(at time.Time, signal eviction.Signal) *decision.Series {
 // series returns the samples since at, with their times.
 func (r *ring) series(signal eviction.Signal, values []int64, at time.Time) decision.Series {
 	row := decision.Series{Signal: signal, UntilMS: decision.MS(time.Unix(r.last, 0), at), Unit: r.unit(signal), Available: make([]int64, len(values))}
-	former := int64(0)
+	former, repeated := int64(0), r.repeated[len(r.values)-len(values):]
 	for i, v := range values {
 		row.Available[i] = v/row.Unit - former
 		former = v / row.Unit
+		if repeated[i] {
+			row.Repeated = append(row.Repeated, i)
+		}
 	}
 	return row
 }
