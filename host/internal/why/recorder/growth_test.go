@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,18 +121,19 @@ func TestPodsAreCountedAgainAndAgain(t *testing.T) {
 // Pods were counted each two minutes: of a pod that took all memory within seconds it was not known when.
 func TestPodsAreCountedWhileMemoryFalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		available := int64(8 * gibibyte)
+		var available atomic.Int64
+		available.Store(8 * gibibyte)
 		read := func() []eviction.Observation {
-			return []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available, Capacity: 8 * gibibyte}}
+			return []eviction.Observation{{Signal: eviction.MemoryAvailable, State: eviction.Observed, Available: available.Load(), Capacity: 8 * gibibyte}}
 		}
 		k := New(Options{
 			Store: &memory{}, Count: func(error) {}, Log: slog.New(slog.DiscardHandler), Samplers: []func() []eviction.Observation{read},
 			Usage: func(context.Context) (Usage, error) {
 				first := "shop/web"
-				if available < 4*gibibyte {
+				if available.Load() < 4*gibibyte {
 					first = "shop/report"
 				}
-				return Usage{eviction.MemoryAvailable: {Available: available, Used: map[string]int64{"web": gibibyte, "report": 8*gibibyte - available}, First: first}}, nil
+				return Usage{eviction.MemoryAvailable: {Available: available.Load(), Used: map[string]int64{"web": gibibyte, "report": 8*gibibyte - available.Load()}, First: first}}, nil
 			},
 		})
 		ctx, end := context.WithCancel(t.Context())
@@ -139,7 +141,7 @@ func TestPodsAreCountedWhileMemoryFalls(t *testing.T) {
 		go func() { k.Run(ctx); close(ran) }()
 		time.Sleep(time.Minute)
 		for range 30 {
-			available -= gibibyte / 4
+			available.Add(-gibibyte / 4)
 			time.Sleep(time.Second)
 		}
 		p := evicted(time.Now())
