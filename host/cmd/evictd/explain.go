@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -46,11 +47,13 @@ func newExplain() *cobra.Command {
 		switch {
 		case *asJSON:
 			whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
+			whatIfs = slices.DeleteFunc(whatIfs, func(c whatif.Change) bool { return c.What == whatif.Request })
 			return printJSON(cmd.OutOrStdout(), struct {
 				*decision.Decision
 
+				Advice whatif.Advice   `json:"advice,omitzero"`
 				WhatIf []whatif.Change `json:"whatIf,omitempty"`
-			}{r, whatIfs})
+			}{r, whatif.Advise(r), whatIfs})
 		case *asSVG:
 			picture, err := tell.SVG(r)
 			if err != nil {

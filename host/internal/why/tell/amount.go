@@ -46,19 +46,6 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 	return Amount(nil, signal, n)
 }
 
-// atLeast is like bytesText, but rounds up: a request of that amount is enough.
-func atLeast(n int64) string {
-	unit, name := int64(1), ""
-	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi"} {
-		if n/1024 < unit {
-			break
-		}
-		unit, name = 1024*unit, next
-	}
-	hundredths := n/unit*100 + (n%unit*100+unit-1)/unit
-	return strconv.FormatFloat(float64(hundredths)/100, 'f', -1, 64) + name
-}
-
 // bytesText formats n with at most two decimals.
 func bytesText(n int64) string {
 	value, unit := float64(n), ""

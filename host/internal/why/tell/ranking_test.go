@@ -63,11 +63,6 @@ func TestAmounts(t *testing.T) {
 			t.Errorf("%d bytes: got %q, want %q", n, got, want)
 		}
 	}
-	for n, want := range map[int64]string{3 << 30: "3Gi", 3<<30 + 1: "3.01Gi", 3116367873: "2.91Gi", 1023: "1023", 1 << 62: "4096Pi"} {
-		if got := atLeast(n); got != want {
-			t.Errorf("at least %d bytes: got %q, want %q", n, got, want)
-		}
-	}
 	if got := Amount(nil, eviction.PIDAvailable, 32768); got != "32768" {
 		t.Errorf("processes: %q", got)
 	}

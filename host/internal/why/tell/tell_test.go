@@ -32,8 +32,8 @@ func TestAnEvictionIsExplained(t *testing.T) {
 		"3Gi less available than 4m12s before:", "shop/report by 2.5Gi", "may not go, by 512Mi",
 		"memory.available<1Gi for 30s: 900Mi of 8Gi available, met since 12:00:20, longer than its grace period: acted on",
 		"shop/report is before shop/web by: lower priority",
-		"a request for memory of at least 3Gi: shop/web would have gone",
-		"a priority of at least 1001: shop/web would have gone",
+		"advice        a request of 3Gi would have spared it: then shop/web would have gone",
+		"a priority of at least 1001: then shop/web would have gone",
 		"killed after 1.2s, gone after 1.25s, 2Gi came back of 3Gi that it used",
 	} {
 		if !strings.Contains(text, want) {

@@ -269,32 +269,34 @@ func (w *text) amount(s eviction.Signal, n int64) string { return AmountIn(w.r, 
 
 func (w *text) spared() {
 	found, err := whatif.Changes(w.r)
+	if errors.Is(err, whatif.ErrAnotherVictim) {
+		w.line("spared by", "cannot be told: %v", err)
+	}
 	if err != nil {
-		if errors.Is(err, whatif.ErrAnotherVictim) {
-			w.line("spared by", "cannot be told: %v", err)
-		}
 		return
+	}
+	a := whatif.Advise(w.r)
+	switch {
+	case a.Request > 0:
+		w.line("advice", "%s: then %s would have gone", a.Text, a.Instead)
+		w.line("advice", "%s", a.YAML)
+	case a.Text != "":
+		w.line("advice", "%s", a.Text)
 	}
 	for _, f := range found {
 		other := "no pod would have gone"
 		if f.NextVictim != "" {
 			other = f.NextVictim + " would have gone"
 		}
-		w.line("spared by", "%s: %s", w.whatIf(f), other)
+		switch f.What {
+		case whatif.Priority:
+			w.line("spared by", "a priority of at least %d: then %s", f.Value, other)
+		case whatif.MinReclaim:
+			w.line("spared by", "a minimum reclaim for %s of at most %s: then %s", f.Of, w.amount(eviction.Signal(f.Of), f.Value), other)
+		}
 	}
-	if len(found) == 0 {
+	if a.Text == "" && len(found) == 0 {
 		w.line("spared by", "no request or priority alone")
-	}
-}
-
-func (w *text) whatIf(f whatif.Change) string {
-	switch f.What {
-	case whatif.Request:
-		return fmt.Sprintf("a request for %s of at least %s", f.Of, atLeast(f.Value))
-	case whatif.Priority:
-		return fmt.Sprintf("a priority of at least %d", f.Value)
-	default:
-		return fmt.Sprintf("a minimum reclaim for %s of at most %s", f.Of, w.amount(eviction.Signal(f.Of), f.Value))
 	}
 }
 

@@ -3,12 +3,12 @@ package tell
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -17,8 +17,8 @@ import (
 const maxWhy = 120
 
 // Why explains the eviction of the first pod to its owner in one line: how much its usage grew in a
-// time (0 if unknown), the role of its request, and which request would have spared it. It names no
-// other pod, which may have another owner.
+// time (0 if unknown), the role of its request, and what would have spared it. It names no other pod,
+// which may have another owner.
 func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	acted := d.Acted()
 	if acted == nil || len(d.Order) == 0 {
@@ -42,11 +42,11 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	case pod.State != "":
 		parts = append(parts, "its use is not known")
 	case b.Unit != eviction.UnitBytes || pod.Usage <= request:
-		parts = append(parts, "uses "+usageText(d, signal, pod, pod.Usage))
+		parts = append(parts, fmt.Sprintf("uses %s%s", usageText(d, signal, pod, pod.Usage), sparedBy(d)))
 	case request == 0:
-		parts = append(parts, fmt.Sprintf("uses %s without a request%s", usageText(d, signal, pod, pod.Usage), sparedBy(d, signal)))
+		parts = append(parts, fmt.Sprintf("uses %s without a request%s", usageText(d, signal, pod, pod.Usage), sparedBy(d)))
 	default:
-		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", usageText(d, signal, pod, pod.Usage-request), sparedBy(d, signal)))
+		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", usageText(d, signal, pod, pod.Usage-request), sparedBy(d)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -60,22 +60,12 @@ func usageText(d *decision.Decision, signal eviction.Signal, pod *decision.Candi
 	return text
 }
 
-// sparedBy names the request, up to the whole usage, that would have spared the first pod. It
-// compares with the second pod only, to be fast, as the others stay behind that one.
-func sparedBy(d *decision.Decision, signal eviction.Signal) string {
-	if len(d.Order) < 2 || d.Candidates[d.Order[0]].AtMost > 0 {
-		return ""
+// sparedBy returns the advice, without names of other pods.
+func sparedBy(d *decision.Decision) string {
+	if a := whatif.Advise(d); a.Text != "" {
+		return "; " + a.Text
 	}
-	pod := d.Candidates[d.Order[0]]
-	pod.MemoryRequest, pod.StorageRequest = pod.Usage, pod.Usage
-	two := []eviction.Candidate{pod.Ranked(signal), d.Candidates[d.Order[1]].Ranked(signal)}
-	if d.Order[0] > d.Order[1] { // pods of equal rank stay in the order of their source
-		slices.Reverse(two)
-	}
-	if rank.Kubelet(two, signal)[0].UID == pod.UID {
-		return ""
-	}
-	return "; a request of " + atLeast(pod.Usage) + " would have spared it"
+	return ""
 }
 
 // Order describes the order in which pods would be evicted now.
