@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/host/internal/why/whatif"
@@ -24,6 +25,7 @@ func newExplain() *cobra.Command {
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
 	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
+	others := cmd.Flags().StringArray("if", nil, `also say when another threshold would have been met, such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
 	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
 	runDir := addRunDir(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "svg")
@@ -61,7 +63,27 @@ func newExplain() *cobra.Command {
 			}
 			return written(cmd.OutOrStdout().Write(picture))
 		}
-		return written(cmd.OutOrStdout().Write(tell.Text(r)))
+		said, err := ifOthers(r, *others)
+		if err != nil {
+			return err
+		}
+		return written(cmd.OutOrStdout().Write(append(tell.Text(r), said...)))
 	}
 	return cmd
+}
+
+// ifOthers returns a line for each threshold of --if.
+func ifOthers(r *decision.Decision, others []string) (out []byte, err error) {
+	for _, text := range others {
+		t, err := decision.ParseThreshold(text)
+		if err != nil {
+			return nil, fmt.Errorf("--if: %.100q: %w", text, err)
+		}
+		e, err := whatif.Met(r, []policy.Threshold{t})
+		if err != nil {
+			return nil, failure{fmt.Errorf("--if: %.100q: %w", text, err)}
+		}
+		out = append(out, tell.If(text, &e)...)
+	}
+	return out, nil
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -216,5 +218,23 @@ func verdict(done replayed) (string, error) {
 			return "", fmt.Errorf("%s: not known which pod goes, step %d: %s", s.Record.ID, i, why)
 		}
 	}
+	if s.Changed {
+		text = otherwise(s.Record, thresholds, text)
+	}
 	return s.Record.ID + ": " + text, nil
+}
+
+// otherwise adds to text, which is of the moment of the decision, when thresholds would have been met by
+// the record's samples. If that was before, another moment counts.
+func otherwise(r *decision.Decision, thresholds []policy.Threshold, text string) string {
+	e, err := whatif.Met(r, thresholds)
+	switch {
+	case err != nil:
+		return text + "; " + err.Error()
+	case e.Threshold == "":
+		return text + ": " + tell.WhatIf(&e)
+	case e.Seconds > 0:
+		return tell.WhatIf(&e)
+	}
+	return text
 }

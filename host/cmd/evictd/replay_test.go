@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/replay"
@@ -209,6 +211,64 @@ func choice(id, pod string) *decision.Decision {
 		Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: 900 << 20, Capacity: 8 << 30}},
 		Candidates:   []decision.Candidate{{UID: "x-1", Pod: pod, Usage: 1 << 30}}, Order: []int{0},
 		Victim: &decision.Victim{UID: "x-1", Pod: pod, Signal: "memory.available"},
+	}
+}
+
+// fallen returns a record of memory that fell by 300Mi a second to 900Mi, with the pods that were first.
+func fallen() *decision.Decision {
+	r := choice("r1", "shop/report")
+	r.Time = time.Unix(1_800_000_000, 0)
+	s := decision.Series{Signal: eviction.MemoryAvailable, Unit: 100 << 20, Available: []int64{69}}
+	for range 20 {
+		s.Available = append(s.Available, -3)
+	}
+	r.Signals = []decision.Series{s}
+	r.Usage = []decision.UsageSample{{MS: -11_900, First: "shop/web"}, {MS: -4_000, First: "shop/web"}}
+	return r
+}
+
+// Another threshold was tried on the figures of one moment: at 2Gi the same pod went, "as recorded", when
+// another one had been first four seconds before; and at 500Mi none went, though a second later it had.
+func TestAnotherThresholdIsTriedOnTheSamples(t *testing.T) {
+	r := fallen()
+	for threshold, want := range map[string]string{
+		"memory.available<2Gi":           "memory.available<2Gi would have been met 3s earlier (exact to the second); shop/web was first 1s before that (estimated)",
+		"memory.available<2200Mi":        "memory.available<2200Mi would have been met 4s earlier (exact to the second), when shop/web was first",
+		"memory.available<1Gi":           "r1: no pod goes",
+		"memory.available<500Mi":         "not met by then (exact to the second); at the rate of the last ten seconds 2s later (estimated)",
+		"memory.available<4Gi for 30s":   "not met by then (exact to the second); at the rate of the last ten seconds 20s later (estimated)",
+		"memory.available<80%":           "memory.available<80% would have been met 18s earlier (exact to the second); shop/web was first 6s after that (estimated)",
+		"memory.available<90%":           "memory.available<90% would have been met at least 20s earlier (exact to the second); shop/web was first 8s after that (estimated)",
+		"memory.available<1023Mi for 5s": "not met by then (exact to the second); at the rate of the last ten seconds 5s later (estimated)",
+	} {
+		parsed, err := decision.ParseThreshold(threshold)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := otherwise(r, []policy.Threshold{parsed}, "r1: no pod goes"); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", threshold, got, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "r1.json")
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testos.WriteFile(t, file, data, 0o600)
+	got := evictd(t, "explain", file, "--if", "memory.available<2Gi")
+	if want := "\n  what if       memory.available<2Gi would have been met 3s earlier"; got.Code != 0 || !strings.Contains(got.Out, want) {
+		t.Errorf("%s%s", got.Out, got.Errors)
+	}
+	for value, want := range map[string]string{
+		"memory.available":          "want one such as",
+		"memory.available<2Gi for ": "want one such as",
+		"memory<2Gi":                "want one such as",
+		"memory.available<much":     `"memory.available<much": value: `,
+		"pid.available<100":         "no samples",
+	} {
+		if got := evictd(t, "explain", file, "--if", value); got.Code == 0 || !strings.Contains(got.Errors, want) {
+			t.Errorf("--if %s: %d, %s", value, got.Code, got.Errors)
+		}
 	}
 }
 

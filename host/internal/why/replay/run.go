@@ -93,6 +93,7 @@ func Configuration(s *Scenario) (config.Config, error) {
 
 // With replaces the thresholds and the plugins' settings of a scenario by those of a configuration.
 func With(s *Scenario, c *config.Config) {
+	s.Changed = true
 	s.Config.EvictionHard, s.Config.EvictionSoft = c.EvictionHard, c.EvictionSoft
 	s.Config.EvictionSoftGracePeriod, s.Config.EvictionMinimumReclaim = c.EvictionSoftGracePeriod, c.EvictionMinimumReclaim
 	s.Config.EvictionMaxPodGracePeriod, s.Config.EnforceNodeAllocatable = c.EvictionMaxPodGracePeriod, c.EnforceNodeAllocatable

@@ -52,6 +52,8 @@ type Scenario struct {
 	Steps []Step    `json:"steps"`
 	// Record is the record that the scenario was made from, nil if none: see FromRecord.
 	Record *decision.Decision `json:"-"`
+	// Changed: its thresholds are others than those of the record.
+	Changed bool `json:"-"`
 }
 
 // Config is the configuration with the keys of KubeletConfiguration. It has no defaults: no

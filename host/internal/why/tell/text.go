@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -299,6 +300,52 @@ func (w *text) spared() {
 		w.line("spared by", "no request or priority alone")
 	}
 }
+
+// If returns a line about another threshold than those of a decision.
+func If(threshold string, e *whatif.Earlier) []byte {
+	w, said := &text{}, WhatIf(e)
+	if e.Threshold == "" {
+		said = threshold + ": " + said
+	}
+	w.line("what if", "%s", said)
+	return w.b.Bytes()
+}
+
+// WhatIf says when other thresholds would have asked for an eviction.
+func WhatIf(e *whatif.Earlier) string {
+	certain := " (estimated)"
+	if e.Exact {
+		certain = " (exact to the second)"
+	}
+	text := "not met by then" + certain
+	switch {
+	case e.Threshold != "" && e.Seconds == 0:
+		text = e.Threshold + " would have been met in the same second" + certain
+	case e.Threshold != "":
+		text = fmt.Sprintf("%s would have been met %s%v earlier%s", e.Threshold, map[bool]string{true: "at least "}[e.AtLeast], seconds(e.Seconds), certain)
+	case e.LaterSeconds >= 0:
+		text += fmt.Sprintf("; at the rate of the last ten seconds %v later (estimated)", seconds(int64(math.Ceil(e.LaterSeconds))))
+	default:
+		text += ", and at the rate of the last ten seconds never (estimated)"
+	}
+	switch {
+	case e.Threshold == "":
+	case e.FirstExact:
+		text += ", when " + e.First + " was first"
+	case e.First == "":
+		text += "; which pod was first then is not recorded"
+	case e.FirstSeconds == 0:
+		text += fmt.Sprintf("; %s was first then (estimated)", e.First)
+	default:
+		text += fmt.Sprintf("; %s was first %v %s that (estimated)", e.First, seconds(max(e.FirstSeconds, -e.FirstSeconds)), map[bool]string{true: "after", false: "before"}[e.FirstSeconds > 0])
+	}
+	for _, s := range e.Unknown {
+		text += "; the record has no samples of " + string(s)
+	}
+	return text
+}
+
+func seconds(n int64) time.Duration { return time.Duration(min(n, 1e9)) * time.Second }
 
 func (w *text) followed() {
 	o := w.r.Outcome
