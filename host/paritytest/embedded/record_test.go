@@ -120,11 +120,17 @@ func again(t *testing.T, file string, r *decision.Decision) map[string]int {
 			t.Errorf("%s: %s: %+v: spares %v (%v), and one step less %v (%v)", file, r.ID, f, does, errDoes, less, errLess)
 		}
 	}
-	// The line for the owner says the same by the second pod alone.
-	first := &r.Candidates[r.Order[0]]
-	spared, err := whatif.Spares(r, whatif.Change{What: whatif.Request}, first.Usage)
-	if why := tell.Why(r, 0, 0); strings.Contains(why, "would have spared it") != (err == nil && spared && strings.Contains(why, " request")) {
-		t.Errorf("%s: %s: %q, and a request of all its use spares it: %v, %v", file, r.ID, why, spared, err)
+	// The line for the owner says the same by the second pod alone, rounded up.
+	a := whatif.Advise(r)
+	if a.Request > 0 {
+		does, errDoes := whatif.Spares(r, whatif.Change{What: whatif.Request}, a.Request)
+		less, errLess := whatif.Spares(r, whatif.Change{What: whatif.Request}, a.Request-1<<20)
+		if !does || less || errDoes != nil || errLess != nil {
+			t.Errorf("%s: %s: %+v: spares %v (%v), and 1Mi less %v (%v)", file, r.ID, a, does, errDoes, less, errLess)
+		}
+	}
+	if why := tell.Why(r, nil, 0, 0); a.Text != "" && !strings.HasSuffix(why, "; "+a.Text) {
+		t.Errorf("%s: %s: %q, want %q", file, r.ID, why, a.Text)
 	}
 	return counts
 }

@@ -1,6 +1,9 @@
 package decision
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -51,3 +54,41 @@ func (c *Candidate) Ranked(s eviction.Signal) eviction.Candidate {
 	}
 	return out
 }
+
+// PartsOf returns what a pod has in its volumes, logs and writable layers of a disk's signal, the
+// largest first; none for another signal.
+func PartsOf(pod *eviction.Pod, m *eviction.Measurement, s eviction.Signal) (parts []Part) {
+	b, _ := eviction.Builtin(s)
+	if b.Condition != eviction.DiskPressure {
+		return nil
+	}
+	add := func(name string, bytes, inodes eviction.Figure) {
+		if b.Unit == eviction.UnitInodes {
+			bytes = inodes
+		}
+		at := slices.IndexFunc(parts, func(p Part) bool { return p.Name == name })
+		switch {
+		case !bytes.OK || bytes.Value <= 0:
+		case at < 0:
+			parts = append(parts, Part{name, bytes.Value})
+		default:
+			parts[at].Used += bytes.Value
+		}
+	}
+	for _, c := range m.Containers {
+		add("logs", c.LogsUsedBytes, c.LogsInodesUsed)
+		add("writable layers", c.RootfsUsedBytes, c.RootfsInodesUsed)
+	}
+	for _, v := range m.Volumes {
+		name := "volume " + v.Name
+		if at := slices.IndexFunc(pod.Volumes, func(of eviction.Volume) bool { return of.Name == v.Name }); at >= 0 {
+			name = cmp.Or(pod.Volumes[at].Kind, "volume") + " " + v.Name
+		}
+		add(name, v.UsedBytes, v.InodesUsed)
+	}
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Used, a.Used) })
+	return parts[:min(len(parts), maxParts)]
+}
+
+// maxParts bounds the parts in a record.
+const maxParts = 8

@@ -81,7 +81,7 @@ func New(o Options) *Keeper {
 }
 
 // Why implements loop.Records. It adds the samples of pods' use to d.
-func (k *Keeper) Why(d *decision.Decision) string {
+func (k *Keeper) Why(d *decision.Decision, parts []decision.Part) string {
 	if len(d.Order) == 0 {
 		return ""
 	}
@@ -91,7 +91,7 @@ func (k *Keeper) Why(d *decision.Decision) string {
 	if was, sampled := before.Used[pod.UID]; sampled && pod.State == "" {
 		grown = pod.Usage - was
 	}
-	return tell.Why(d, grown, d.Time.Sub(since))
+	return tell.Why(d, parts, grown, d.Time.Sub(since))
 }
 
 // Passed implements loop.Records. It never blocks.

@@ -124,7 +124,7 @@ func lastMet(d *decision.Decision, s eviction.Signal) (at int) {
 }
 
 func recordedVictim(v *victim.Victim) *decision.Victim {
-	r := &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
+	r := &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message, Parts: v.Parts}
 	if v.Pod.API != nil {
 		if owner := metav1.GetControllerOfNoCopy(v.Pod.API); owner != nil {
 			r.Owner = owner.Kind + "/" + owner.Name

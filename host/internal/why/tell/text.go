@@ -229,6 +229,9 @@ func (w *text) whyIt() {
 			w.line("order", "%s", line)
 		}
 	}
+	if v := r.Victim; v != nil && len(v.Parts) > 0 {
+		w.line("it had", "%s", partsText(r, eviction.Signal(v.Signal), v.Parts))
+	}
 	w.inUse()
 	if left := len(r.Candidates) - len(r.Order); left > 0 && len(r.Candidates) > 0 {
 		w.line("left out", "%d by the ranker, which may spare pods (rankVeto: %s)", left, r.RankVeto)

@@ -17,9 +17,9 @@ import (
 const maxWhy = 120
 
 // Why explains the eviction of the first pod to its owner in one line: how much its usage grew in a
-// time (0 if unknown), the role of its request, and what would have spared it. It names no other pod,
-// which may have another owner.
-func Why(d *decision.Decision, grown int64, in time.Duration) string {
+// time (0 if unknown), the role of its request, the largest parts of its use of a disk, and what would
+// have spared it. It names no other pod, which may have another owner.
+func Why(d *decision.Decision, used []decision.Part, grown int64, in time.Duration) string {
 	acted := d.Acted()
 	if acted == nil || len(d.Order) == 0 {
 		return ""
@@ -32,6 +32,10 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 		parts = append(parts, fmt.Sprintf("took %s more in %v", AmountIn(d, signal, grown), max(in, time.Second).Round(time.Second)))
 	}
 	b, _ := eviction.Builtin(signal)
+	spared := sparedBy(d)
+	if len(used) > 0 {
+		spared = " (" + partsText(d, signal, used[:min(len(used), partsTold)]) + ")" + spared
+	}
 	switch custom := d.Ranker != nil && d.Ranker.Custom; {
 	case custom && pod.Reason != "":
 		reason := printable.Text(pod.Reason)
@@ -42,13 +46,25 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	case pod.State != "":
 		parts = append(parts, "its use is not known")
 	case b.Unit != eviction.UnitBytes || pod.Usage <= request:
-		parts = append(parts, fmt.Sprintf("uses %s%s", usageText(d, signal, pod, pod.Usage), sparedBy(d)))
+		parts = append(parts, fmt.Sprintf("uses %s%s", usageText(d, signal, pod, pod.Usage), spared))
 	case request == 0:
-		parts = append(parts, fmt.Sprintf("uses %s without a request%s", usageText(d, signal, pod, pod.Usage), sparedBy(d)))
+		parts = append(parts, fmt.Sprintf("uses %s without a request%s", usageText(d, signal, pod, pod.Usage), spared))
 	default:
-		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", usageText(d, signal, pod, pod.Usage-request), sparedBy(d)))
+		parts = append(parts, fmt.Sprintf("exceeds its request by %s%s", usageText(d, signal, pod, pod.Usage-request), spared))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// partsTold bounds the parts of a use that are told to a pod's owner.
+const partsTold = 3
+
+// partsText lists parts of a pod's use: "2.93Gi in emptyDir scratch, 4Ki in logs".
+func partsText(d *decision.Decision, signal eviction.Signal, parts []decision.Part) string {
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = AmountIn(d, signal, p.Used) + " in " + printable.Text(p.Name)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // usageText returns an amount of a pod's use, which may be a lower bound.

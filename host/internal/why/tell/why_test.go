@@ -1,12 +1,36 @@
 package tell
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/eviction"
 )
+
+// "Container main was using 36Ki" was all that was said of a pod with 2.93Gi in a volume.
+func TestTheOwnerIsToldWhatFillsTheDisk(t *testing.T) {
+	d := softEviction()
+	d.Thresholds[1].Signal, d.Candidates[1].Usage = eviction.NodeFsAvailable, 3000<<20
+	pod := eviction.Pod{Volumes: []eviction.Volume{{Name: "s", Kind: "emptyDir"}, {Name: "c", Kind: "configMap"}}}
+	m := eviction.Measurement{
+		Volumes:    []eviction.VolumeMeasurement{{Name: "c", UsedBytes: eviction.Some(1000)}, {Name: "s", UsedBytes: eviction.Some(3000 << 20), InodesUsed: eviction.Some(int64(7))}, {Name: "gone"}},
+		Containers: []eviction.ContainerMeasurement{{LogsUsedBytes: eviction.Some(int64(2048)), RootfsUsedBytes: eviction.Some(int64(0))}, {LogsUsedBytes: eviction.Some(int64(2048)), LogsInodesUsed: eviction.Some(int64(3))}},
+	}
+	parts := decision.PartsOf(&pod, &m, eviction.NodeFsAvailable)
+	if got, want := Why(d, parts, 0, 0), "uses 2.93Gi without a request (2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c); a request of 3000Mi would have spared it"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if d.Victim.Parts = parts; !strings.Contains(string(Text(d)), "\n  it had        2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c\n") {
+		t.Errorf("%s", Text(d))
+	}
+	inodes := decision.PartsOf(&pod, &m, eviction.NodeFsInodesFree)
+	if want := []decision.Part{{Name: "emptyDir s", Used: 7}, {Name: "logs", Used: 3}}; !slices.Equal(inodes, want) || decision.PartsOf(&pod, &m, eviction.MemoryAvailable) != nil {
+		t.Errorf("inodes: %+v, want %+v, and nothing for memory", inodes, want)
+	}
+}
 
 func TestTheOwnerOfAPodIsExplainedInOneLine(t *testing.T) {
 	const grown = 5 * (1 << 30) / 2
@@ -30,7 +54,7 @@ func TestTheOwnerOfAPodIsExplainedInOneLine(t *testing.T) {
 		if c.change != nil {
 			c.change(d)
 		}
-		if got := Why(d, c.grown, 252*time.Second); got != c.want {
+		if got := Why(d, nil, c.grown, 252*time.Second); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -3,7 +3,6 @@ package whatif
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -181,19 +180,11 @@ func run(r *decision.Decision, thresholds []policy.Threshold, lines []line, most
 			begun[o.Signal] = begun[o.Signal] || starts[o.Signal] // it may have been met before
 		}
 		if t, ok := policy.Choose(a.Actionable); ok {
-			out.acted, out.at, out.fromStart = named(t), second, begun[t.Signal]
+			out.acted, out.at, out.fromStart = t.String(), second, begun[t.Signal]
 			return out
 		}
 	}
 	return out
-}
-
-func named(t policy.Threshold) string {
-	text := fmt.Sprintf("%s<%s", t.Signal, t.Value.String())
-	if !t.Hard() {
-		text += fmt.Sprintf(" for %v", t.GracePeriod)
-	}
-	return text
 }
 
 // first sets the pod that would have been evicted first at a second.

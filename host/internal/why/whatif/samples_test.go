@@ -99,7 +99,7 @@ func (w *world) assess(thresholds []policy.Threshold) (acted string, second int,
 		var a policy.Assessment
 		state, a = policy.Assess(state, policy.Input{Now: time.Unix(begin+int64(second), 0), Thresholds: thresholds, Observations: observed})
 		if t, ok := policy.Choose(a.Actionable); ok {
-			return named(t), second, a.Observed
+			return t.String(), second, a.Observed
 		}
 	}
 	return "", -1, nil
@@ -131,7 +131,7 @@ func (w *world) record(thresholds []policy.Threshold) *decision.Decision {
 	}
 	r := &decision.Decision{Time: time.Unix(begin+int64(end), 300_000_000), Timeline: decision.Timeline{ObservedMS: -w.random.Float64() * 300}}
 	for _, t := range thresholds {
-		row := decision.Threshold{Signal: t.Signal, Value: t.Value.String(), Acted: named(t) == acted}
+		row := decision.Threshold{Signal: t.Signal, Value: t.Value.String(), Acted: t.String() == acted}
 		if !t.Hard() {
 			row.GracePeriod = t.GracePeriod.String()
 		}
