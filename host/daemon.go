@@ -181,6 +181,7 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {
 		o.Conditions = d.mode.cluster.conditions.Set
+		d.mode.cluster.recordOthers(d.records)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
@@ -48,6 +49,12 @@ type Source struct {
 func New(api API, runtime *criclient.Lister, rules pods.Rules, store Store) (*Source, error) {
 	s := &Source{api: api, runtime: runtime, known: newKnown(rules), store: store}
 	return s, s.known.load(store)
+}
+
+// Follow makes Run call record with what evicted returns of pods that are received or deleted, until it
+// is not nil for a pod. It must be called before Run, and neither may block.
+func (s *Source) Follow(evicted func(p *v1.Pod, deleted bool) *decision.Decision, record func([]*decision.Decision)) {
+	s.known.evicted, s.known.record = evicted, record
 }
 
 // Run watches the API server until ctx ends: one request every five to ten minutes while nothing
