@@ -180,7 +180,7 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 	restored.Kills = d.mode.restored
 	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {
-		o.Conditions = d.mode.cluster.conditions.Set
+		o.Conditions, o.NoConditions = d.mode.cluster.conditions.Set, c.NodeConditions == config.NodeConditionsNone
 		d.mode.cluster.recordOthers(d.records)
 	}
 	return nil

@@ -128,6 +128,9 @@ type Options struct {
 	// TellConditions sends an event about the node when a condition changes. A kubelet sends these
 	// itself.
 	TellConditions bool
+	// NoConditions: the node's conditions are a kubelet's, and evictd's are not on the node. The event
+	// says what evictd sees.
+	NoConditions bool
 	// Holder, if not nil, names the largest user of a resource outside of all pods.
 	Holder func(eviction.Signal) string
 	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It must

@@ -49,7 +49,8 @@ func Other(p *v1.Pod, deleted bool) *decision.Decision {
 	case by == "", !ended && !gone, ended && by != theKubelet && by != podGC: // no eviction, not yet, or of a pod that had ended
 		return nil
 	}
-	if mark, err := time.Parse(time.RFC3339Nano, p.Annotations[victim.AnnotationEvicted]); err == nil && mark.Unix() == disruption(p).LastTransitionTime.Unix() {
+	mark, _ := time.Parse(time.RFC3339Nano, p.Annotations[victim.AnnotationEvicted]) // zero on error
+	if !mark.IsZero() && mark.Unix() == disruption(p).LastTransitionTime.Unix() {
 		return nil
 	}
 	if at.IsZero() && p.Status.StartTime != nil { // rejected at its start
