@@ -11,7 +11,6 @@ import (
 	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
 	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
 	victimkubernetes "github.com/evictd/evictd/host/internal/cluster/victim/kubernetes"
-	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/victim"
@@ -20,7 +19,6 @@ import (
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
-	"github.com/evictd/evictd/host/internal/why/recorder"
 )
 
 // modeOptions configures a mode.
@@ -107,11 +105,6 @@ type cluster struct {
 	configMap *kubeapi.ConfigMap
 	nodeName  string
 	log       *slog.Logger
-}
-
-// recordOthers records evictions by other programs.
-func (c *cluster) recordOthers(to *recorder.Keeper) {
-	c.source.Follow(victimkubernetes.Other, func(all []*decision.Decision) { to.Others(all, c.killer.Wrote) })
 }
 
 // run watches pods and records evictions in the API server until ctx ends.

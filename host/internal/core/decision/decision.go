@@ -320,7 +320,7 @@ type Head struct {
 	UID    string    `json:"uid,omitempty"`
 	DryRun bool      `json:"dryRun,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	// By and Message are who evicted the pod of KindOther, and its message.
+	// By names who evicted the pod of KindOther, Message is that of the eviction.
 	By      string `json:"by,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Outcome is set by package store, without samples.

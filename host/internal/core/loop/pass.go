@@ -203,12 +203,9 @@ func (l *Loop) noteConditions(p *pass) {
 		status := i < len(a.Raised)
 		text := policy.ConditionText(c, status)
 		l.options.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
-		switch {
-		case l.options.NoConditions:
-			reason, message := policy.SeenEvent(c, status, a, p.seen.Observations)
+		if tell := l.options.TellConditions; tell != nil {
+			reason, message := tell(c, status, a, p.seen.Observations)
 			l.nodeEvent("Normal", reason, message)
-		case l.options.TellConditions:
-			l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
 		}
 	}
 }

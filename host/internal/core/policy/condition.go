@@ -42,8 +42,13 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	}
 }
 
-// SeenEvent returns reason and message of the event, of type Normal, that evictd sees condition c or
-// does not see it any more, where it is not on the node.
+// StatusEvent returns reason and message of the event, of type Normal, about a change of condition c.
+func StatusEvent(c eviction.Condition, status bool, _ Assessment, _ map[eviction.Signal]eviction.Observation) (reason, message string) {
+	reason = ConditionText(c, status).EventReason
+	return reason, "Node status is now: " + reason
+}
+
+// SeenEvent is StatusEvent for a node whose conditions are a kubelet's: it says what evictd sees.
 func SeenEvent(c eviction.Condition, status bool, a Assessment, observed map[eviction.Signal]eviction.Observation) (reason, message string) {
 	if !status {
 		return word(c) + "NotObserved", "evictd does not see " + string(c) + " any more"

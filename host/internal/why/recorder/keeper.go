@@ -129,14 +129,6 @@ func (k *Keeper) Others(all []*decision.Decision, own func(uid, message string) 
 	})
 }
 
-// moreOthers allows more records of evictions by other programs.
-func (k *Keeper) moreOthers() {
-	if k.leftOut > 0 {
-		k.Log.Warn("evictions by other programs are not recorded, there are too many of them", "evictions", k.leftOut, "most", mostOthers, "in", othersEvery)
-	}
-	k.others, k.leftOut = 0, 0
-}
-
 func (k *Keeper) queue(make func()) {
 	if k == nil {
 		return
@@ -246,7 +238,6 @@ func (k *Keeper) write() {
 	defer old.Stop()
 	window := time.NewTicker(othersEvery)
 	defer window.Stop()
-	defer k.moreOthers()
 	for {
 		select {
 		case write, more := <-k.writing:
@@ -258,7 +249,10 @@ func (k *Keeper) write() {
 			}
 			write()
 		case <-window.C:
-			k.moreOthers()
+			if k.leftOut > 0 {
+				k.Log.Warn("evictions by other programs are not recorded, there are too many of them", "evictions", k.leftOut, "most", mostOthers, "in", othersEvery)
+			}
+			k.others, k.leftOut = 0, 0
 		case <-old.C:
 			if err := k.Store.Prune(); err != nil {
 				k.Log.Error("old decision records are not removed", "error", err)

@@ -22,7 +22,7 @@ import (
 type entry struct {
 	api *v1.Pod
 	row eviction.Pod
-	// noted: an eviction of it was recorded.
+	// noted: its eviction was noted.
 	noted bool
 }
 
@@ -49,9 +49,8 @@ type known struct {
 	changed chan struct{}
 	// again cancels the watch, so that it starts over with a list.
 	again context.CancelFunc
-	// evicted and record are those of Source.Follow, nil without it.
-	evicted func(p *v1.Pod, deleted bool) *decision.Decision
-	record  func([]*decision.Decision)
+	// record receives evictions (Source.Follow), nil without a receiver.
+	record func([]*decision.Decision)
 }
 
 func newKnown(rules pods.Rules) *known {
@@ -272,20 +271,17 @@ func (k *known) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// note records the evictions of pods, each once, before they are entered or deleted.
+// note records evictions by other programs, each once, before the pods are entered or deleted.
 func (k *known) note(deleted bool, all ...*entry) {
-	if k.evicted == nil {
-		return
-	}
 	var found []*decision.Decision
 	for _, e := range all {
 		if former := k.pods[key(e.api)]; former != nil && former.row.UID == e.row.UID && former.noted {
 			e.noted = true
-		} else if d := k.evicted(e.api, deleted); d != nil {
+		} else if d := e.byOther(deleted); d != nil {
 			e.noted, found = true, append(found, d)
 		}
 	}
-	if len(found) > 0 {
+	if len(found) > 0 && k.record != nil {
 		k.record(found)
 	}
 }

@@ -51,11 +51,9 @@ func New(api API, runtime *criclient.Lister, rules pods.Rules, store Store) (*So
 	return s, s.known.load(store)
 }
 
-// Follow makes Run call record with what evicted returns of pods that are received or deleted, until it
-// is not nil for a pod. It must be called before Run, and neither may block.
-func (s *Source) Follow(evicted func(p *v1.Pod, deleted bool) *decision.Decision, record func([]*decision.Decision)) {
-	s.known.evicted, s.known.record = evicted, record
-}
+// Follow makes Run call record, which must not block, with the evictions of pods, once for each pod. They
+// may be evictd's own. It must be called before Run.
+func (s *Source) Follow(record func([]*decision.Decision)) { s.known.record = record }
 
 // Run watches the API server until ctx ends: one request every five to ten minutes while nothing
 // changes, retried as kubeapi.ReflectorOptions says.

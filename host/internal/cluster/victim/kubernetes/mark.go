@@ -27,16 +27,10 @@ func formerly(p *v1.Pod) (k victim.Kill, was bool) {
 
 // disruption returns the condition of an eviction for node pressure, which no kubelet overwrites,
 // no copy of the pod has, and no pod's owner can write. It is zero if there is none.
-func disruption(p *v1.Pod) v1.PodCondition {
-	if c := conditionOf(p, v1.DisruptionTarget, v1.ConditionTrue); c.Reason == v1.PodReasonTerminationByKubelet {
-		return c
-	}
-	return v1.PodCondition{}
-}
-
-// conditionOf returns the condition of p with a status, zero if there is none.
-func conditionOf(p *v1.Pod, of v1.PodConditionType, status v1.ConditionStatus) (c v1.PodCondition) {
-	if i := slices.IndexFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == of && c.Status == status }); i >= 0 {
+func disruption(p *v1.Pod) (c v1.PodCondition) {
+	if i := slices.IndexFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonTerminationByKubelet
+	}); i >= 0 {
 		c = p.Status.Conditions[i]
 	}
 	return c
