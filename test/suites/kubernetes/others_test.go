@@ -2,7 +2,9 @@ package kubernetes_test
 
 import (
 	"context"
+	"maps"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,8 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// A pod over its emptyDir's limit was evicted by the kubelet, and evictd evictions had no record of it.
+// A pod over its emptyDir's limit was evicted by the kubelet, and evictd evictions had no record of it. Each
+// is listed once, and not what evictd evicted itself.
 func TestEvictionsOfOthersAreListed(t *testing.T) {
 	c := start(t, cluster.Options{})
 	config := map[string]any{"stateDir": t.TempDir(), "dryRun": true, "evictionHard": map[string]any{"memory.available": "1Mi"}}
@@ -37,17 +40,26 @@ func TestEvictionsOfOthersAreListed(t *testing.T) {
 	}
 
 	must(t, p.Stop())
-	p = beside(t, c, rights, config) // has the pods anew
-	must(t, c.Apply(soon(t), barePod("next", sleeper())))
+	acts := maps.Clone(config)
+	acts["dryRun"], acts["evictionHard"] = false, map[string]any{"nodefs.available": "99.9%"}
+	p = beside(t, c, rights, acts) // has the pods anew
 	_, err = c.Kubectl(soon(t), "", "uncordon", c.Node)
 	must(t, err)
-	awaitPod(soon(t), t, c, "next", func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning })
-	_, err = c.Kubectl(soon(t), "", "drain", c.Node, "--force", "--delete-emptydir-data", "--pod-selector=app=next")
+	must(t, c.Apply(soon(t), barePod("own", sleeper())))
+	awaitPod(soon(t), t, c, "own", func(p *v1.Pod) bool { return p.Status.Reason == "Evicted" })
+	must(t, p.Stop())
+
+	p = beside(t, c, rights, config)
+	must(t, c.Apply(soon(t), barePod("last", sleeper())))
+	awaitPod(soon(t), t, c, "last", func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning })
+	_, err = c.Kubectl(soon(t), "", "drain", c.Node, "--force", "--delete-emptydir-data", "--pod-selector=app=last")
 	must(t, err)
-	awaitRow(soon(t), t, stateDir, "by the eviction API", "default/next")
-	if list := evictdSays(soon(t), t, "evictions", "--state-dir", stateDir); strings.Count(list, " by ") != 3 {
-		t.Errorf("after a restart: %s", list)
+	awaitRow(soon(t), t, stateDir, "by the eviction API", "default/last")
+	list := evictdSays(soon(t), t, "evictions", "--state-dir", stateDir)
+	if strings.Count(list, "  by the ") != 3 || !regexp.MustCompile(`  eviction +default/own `).MatchString(list) {
+		t.Errorf("after restarts: %s", list)
 	}
+	t.Log(list)
 	must(t, p.Stop())
 }
 
