@@ -26,6 +26,7 @@ import (
 	"github.com/evictd/evictd/host/internal/cluster/access"
 	"github.com/evictd/evictd/host/internal/cluster/events"
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
@@ -131,7 +132,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 	if err := d.openMode(api, given.ConfigMap, &o); err != nil {
 		return err
 	}
-	o.Now, o.After, o.BootNanos, o.TellConditions = time.Now, time.After, nodefs.BootNanos, true
+	o.Now, o.After, o.BootNanos = time.Now, time.After, nodefs.BootNanos
 	reader := fallback.New(d.facts(c))
 	o.Fallback, o.Holder, o.CheckSampleTimes = reader, reader.LargestHolder, true
 	if c.Source == config.SourceSummary {
@@ -147,6 +148,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 // openMode opens the ways to find and kill pods, with what a former host left in the run directory.
 func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *loop.Options) error {
 	c := d.config()
+	o.TellConditions = policy.StatusEvent
 	if err := d.dir.Leftovers(); err != nil {
 		d.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
 	}
@@ -181,6 +183,10 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {
 		o.Conditions = d.mode.cluster.conditions.Set
+		if c.NodeConditions == config.NodeConditionsNone {
+			o.TellConditions = policy.SeenEvent
+		}
+		d.mode.cluster.source.Follow(func(all []*decision.Decision) { d.records.Others(all, d.mode.cluster.killer.Wrote) })
 	}
 	return nil
 }

@@ -86,6 +86,9 @@ func evictionTable(heads []decision.Head) []byte {
 	for i := range heads {
 		h := &heads[i]
 		kind := h.Kind
+		if h.By != "" {
+			kind = "by " + h.By
+		}
 		if h.DryRun {
 			kind += " (dry run)"
 		}

@@ -322,6 +322,9 @@ type Head struct {
 	UID    string    `json:"uid,omitempty"`
 	DryRun bool      `json:"dryRun,omitempty"`
 	Reason string    `json:"reason,omitempty"`
+	// By names who evicted the pod of KindOther, Message is that of the eviction.
+	By      string `json:"by,omitempty"`
+	Message string `json:"message,omitempty"`
 	// Outcome is set by package store, without samples.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
@@ -334,6 +337,9 @@ func (d *Decision) Head() Head {
 	}
 	if v := d.Victim; v != nil {
 		h.Pod, h.UID, h.Signal = v.Pod, v.UID, v.Signal
+		if h.By = d.By; h.By != "" {
+			h.Message = v.Message
+		}
 	}
 	return h
 }

@@ -47,6 +47,17 @@ func TestAWakeEvictsTheTopOfTheRankingAtOnce(t *testing.T) {
 	})
 }
 
+// The event said that the node has insufficient memory, while the kubelet's condition was False.
+func TestWhereConditionsAreAKubeletsTheEventSaysWhatEvictdSees(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		n.options.TellConditions = policy.SeenEvent
+		n.start(settings(t, hard("1Gi")))
+		n.memory.falls(gi - 1)
+		n.after(time.Second)
+		n.wantStory("0s node event MemoryPressureObserved", "0s node event EvictionThresholdMet", "0s journal big", "0s event Evicted big", "0s kill big grace 1", "0s gone big")
+	})
+}
+
 func TestNoSecondVictimWhileTheFirstIsDying(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		n.runtime.dies["uid-big"] = 700 * time.Millisecond

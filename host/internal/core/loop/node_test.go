@@ -71,7 +71,10 @@ func story(t *testing.T, f func(t *testing.T, n *node)) {
 func (n *node) run(s Settings) {
 	o := n.options
 	o.Settings, o.Pin, o.Changed, o.Pods, o.Killer, o.Recorder, o.Journal = s, n.plugins.pin, n.plugins.changed, n.runtime, n.runtime, n.did, n.journal
-	o.After, o.BootNanos, o.TellConditions, o.Explain = time.After, func() int64 { return 0 }, true, true
+	o.After, o.BootNanos, o.Explain = time.After, func() int64 { return 0 }, true
+	if o.TellConditions == nil {
+		o.TellConditions = policy.StatusEvent
+	}
 	o.Holder = func(eviction.Signal) string { return `process 7 "db" with 6Gi` }
 	o.Metrics, o.Now = metrics.New("test", ""), time.Now
 	o.Log = slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo}))

@@ -125,9 +125,9 @@ type Options struct {
 	// SkipStepsBecause, if not empty, disables the steps that Reclaim does not replace, and gives
 	// the reason.
 	SkipStepsBecause string
-	// TellConditions sends an event about the node when a condition changes. A kubelet sends these
-	// itself.
-	TellConditions bool
+	// TellConditions returns reason and message of the event about the node when a condition changes. It
+	// is nil inside a kubelet, which sends its own.
+	TellConditions func(c eviction.Condition, status bool, a policy.Assessment, observed map[eviction.Signal]eviction.Observation) (reason, message string)
 	// Holder, if not nil, names the largest user of a resource outside of all pods.
 	Holder func(eviction.Signal) string
 	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It must

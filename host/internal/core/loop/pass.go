@@ -152,7 +152,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 		})
 	})
 	l.victims.Relief.Observed(p.seen.Observations, p.assessment.Observed, l.settings.pacer().waits(&p.assessment), l.observer.Last)
-	l.noteConditions(p.assessment)
+	l.noteConditions(p)
 	// Before the first kill: as in the kubelet, its victim's place must not be taken.
 	l.status.change(func(next *Snapshot) { next.Conditions = append([]eviction.Condition{}, p.assessment.Conditions...) })
 	if l.options.Conditions != nil {
@@ -191,7 +191,8 @@ func logThresholds(log *slog.Logger, p *pass, before, now policy.State) {
 }
 
 // noteConditions logs and counts condition changes, and sends their events.
-func (l *Loop) noteConditions(a policy.Assessment) {
+func (l *Loop) noteConditions(p *pass) {
+	a := p.assessment
 	for _, c := range a.Conditions {
 		l.options.Metrics.Condition(c, true)
 	}
@@ -202,8 +203,9 @@ func (l *Loop) noteConditions(a policy.Assessment) {
 		status := i < len(a.Raised)
 		text := policy.ConditionText(c, status)
 		l.options.Log.Info("condition changed", "condition", c, "status", status, "reason", text.Reason, "message", text.Message)
-		if l.options.TellConditions {
-			l.nodeEvent("Normal", text.EventReason, "Node status is now: "+text.EventReason)
+		if tell := l.options.TellConditions; tell != nil {
+			reason, message := tell(c, status, a, p.seen.Observations)
+			l.nodeEvent("Normal", reason, message)
 		}
 	}
 }

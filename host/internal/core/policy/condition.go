@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -38,6 +40,26 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	default:
 		return texts.relief
 	}
+}
+
+// StatusEvent returns reason and message of the event, of type Normal, about a change of condition c.
+func StatusEvent(c eviction.Condition, status bool, _ Assessment, _ map[eviction.Signal]eviction.Observation) (reason, message string) {
+	reason = ConditionText(c, status).EventReason
+	return reason, "Node status is now: " + reason
+}
+
+// SeenEvent is StatusEvent for a node whose conditions are a kubelet's: it says what evictd sees.
+func SeenEvent(c eviction.Condition, status bool, a Assessment, observed map[eviction.Signal]eviction.Observation) (reason, message string) {
+	if !status {
+		return word(c) + "NotObserved", "evictd does not see " + string(c) + " any more"
+	}
+	message = "evictd sees " + string(c)
+	if i := slices.IndexFunc(a.Observed, func(t Observed) bool { return t.Definition().Condition == c }); i >= 0 {
+		t := a.Observed[i]
+		available := figure(observed[t.Signal].Available, t.Definition().Format)
+		message += fmt.Sprintf(": %s %s, below %s", t.Signal, &available, t.Value)
+	}
+	return word(c) + "Observed", message
 }
 
 // word returns a custom condition's name without its domain, as one word like all event reasons.

@@ -6,6 +6,7 @@ package recorder
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,12 +25,17 @@ const (
 	endOfWriting = 2 * time.Second
 	// pruneEvery is the time between two removals of old records.
 	pruneEvery = time.Hour
+	// mostOthers bounds the records of evictions by other programs each othersEvery: they must not
+	// push out evictd's own.
+	mostOthers  = 50
+	othersEvery = 10 * time.Minute
 )
 
 // A Store stores records. See package store. Each of its methods may block forever.
 type Store interface {
 	Open() error
 	Append(r *decision.Decision) error
+	Missing(all []*decision.Decision) ([]*decision.Decision, error)
 	AppendOutcome(o *decision.Outcome) error
 	Prune() error
 	Close() error
@@ -56,13 +62,16 @@ type Keeper struct {
 	// passes queues what records are made of, in order.
 	passes chan func()
 	// writing queues the writes, in order.
-	writing chan func() error
+	writing chan func()
 	// losing: the last record was lost.
 	losing atomic.Bool
 
 	series series
 	usage  usageSampler
 	marks  marks
+
+	// others and leftOut count evictions by other programs, recorded or not. They belong to the writer.
+	others, leftOut int
 
 	// The rest belongs to Run's goroutine.
 	open     []*open
@@ -77,7 +86,11 @@ type Keeper struct {
 
 // New returns a Keeper. The caller must call Run.
 func New(o Options) *Keeper {
-	return &Keeper{Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func() error, waitingRecords), series: series{rings: map[eviction.Signal]*ring{}}, usage: usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{})}, episodes: episodes{}, resumed: map[string]bool{}, inForce: map[string]time.Time{}}
+	return &Keeper{
+		Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func(), waitingRecords), series: series{rings: map[eviction.Signal]*ring{}},
+		usage:    usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{})},
+		episodes: episodes{}, resumed: map[string]bool{}, inForce: map[string]time.Time{},
+	}
 }
 
 // Why implements loop.Records. It adds the samples of pods' use to d.
@@ -103,6 +116,26 @@ func (k *Keeper) Preempted(r *decision.Decision) {
 	k.queue(func() {
 		r.Node, r.Evictd = k.Node, k.Evictd
 		k.put(func() error { return k.Store.Append(r) })
+	})
+}
+
+// Others queues the records of evictions by other programs, without those that are recorded already
+// and those that own says are evictd's. It never blocks; own may. It modifies all.
+func (k *Keeper) Others(all []*decision.Decision, own func(uid, message string) bool) {
+	k.queue(func() {
+		k.putAll(func() {
+			found, err := k.Store.Missing(slices.DeleteFunc(all, func(d *decision.Decision) bool { return own(d.Victim.UID, d.Victim.Message) }))
+			if err != nil {
+				k.written(err)
+			}
+			slices.SortFunc(found, func(a, b *decision.Decision) int { return b.Time.Compare(a.Time) })
+			fit := min(len(found), mostOthers-k.others)
+			for _, r := range found[:fit] {
+				r.Node, r.Evictd = k.Node, k.Evictd
+				k.written(k.Store.Append(r))
+			}
+			k.others, k.leftOut = k.others+fit, k.leftOut+len(found)-fit
+		})
 	})
 }
 
@@ -201,7 +234,10 @@ func (k *Keeper) passed(p *loop.Conclusion) {
 }
 
 // put queues a write, and drops it if the queue is full.
-func (k *Keeper) put(write func() error) {
+func (k *Keeper) put(write func() error) { k.putAll(func() { k.written(write()) }) }
+
+// putAll is put for several writes, which it counts themselves.
+func (k *Keeper) putAll(write func()) {
 	select {
 	case k.writing <- write:
 	default:
@@ -216,6 +252,8 @@ func (k *Keeper) write() {
 	}
 	old := time.NewTicker(pruneEvery)
 	defer old.Stop()
+	window := time.NewTicker(othersEvery)
+	defer window.Stop()
 	for {
 		select {
 		case write, more := <-k.writing:
@@ -225,7 +263,12 @@ func (k *Keeper) write() {
 				}
 				return
 			}
-			k.written(write())
+			write()
+		case <-window.C:
+			if k.leftOut > 0 {
+				k.Log.Warn("evictions by other programs are not recorded, there are too many of them", "evictions", k.leftOut, "most", mostOthers, "in", othersEvery)
+			}
+			k.others, k.leftOut = 0, 0
 		case <-old.C:
 			if err := k.Store.Prune(); err != nil {
 				k.Log.Error("old decision records are not removed", "error", err)

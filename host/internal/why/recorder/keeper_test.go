@@ -52,6 +52,8 @@ func (m *memory) Append(r *decision.Decision) error {
 	return m.fails
 }
 
+func (m *memory) Missing(all []*decision.Decision) ([]*decision.Decision, error) { return all, m.fails }
+
 func (m *memory) AppendOutcome(o *decision.Outcome) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,6 +211,40 @@ func TestAPreemptionIsRecorded(t *testing.T) {
 	if len(m.records) != 1 || m.records[0].Node != "node" || m.records[0].Outcome.State != victim.StateFinished {
 		t.Errorf("records %+v, outcomes %+v", m.records, m.outcomes)
 	}
+}
+
+// Evictions of thousands of pods by others push out no record of evictd's.
+func TestAFloodOfEvictionsByOthersIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m memory
+		var c counted
+		var log bytes.Buffer
+		k := New(Options{Store: &m, Node: "node", Count: c.count, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, end := context.WithCancel(t.Context())
+		ran := make(chan struct{})
+		go func() { defer close(ran); k.Run(ctx) }()
+		own := func(uid, _ string) bool { return uid == "own" }
+		some := func(n int) (all []*decision.Decision) {
+			for i := range n {
+				all = append(all, &decision.Decision{ID: fmt.Sprint(i), Time: time.Now().Add(time.Duration(i) * time.Second), Victim: &decision.Victim{UID: "other"}})
+			}
+			return append(all, &decision.Decision{Victim: &decision.Victim{UID: "own"}})
+		}
+		k.Others(some(3000), own)
+		k.Others(some(1), own)
+		synctest.Wait()
+		if len(m.records) != mostOthers || m.records[0].ID != "2999" || m.records[0].Node != "node" || c.kept != mostOthers {
+			t.Errorf("%d records, the first %+v; want the newest %d", len(m.records), m.records[0], mostOthers)
+		}
+		time.Sleep(othersEvery)
+		k.Others(some(1), own)
+		synctest.Wait()
+		if logged := log.String(); len(m.records) != mostOthers+1 || strings.Count(logged, "too many of them") != 1 || !strings.Contains(logged, "evictions=2951") {
+			t.Errorf("%d records, %s", len(m.records), logged)
+		}
+		end()
+		<-ran
+	})
 }
 
 func TestAMissingVictimIsRecordedOnce(t *testing.T) {

@@ -28,6 +28,9 @@ const criticalPriority = 2_000_000_000
 // replayed. A ranking, which needs no met threshold, is replayed with a hard threshold just above
 // what is available.
 func FromRecord(r *decision.Decision) (*Trace, error) {
+	if r.Kind == decision.KindOther {
+		return nil, fmt.Errorf("record %s: is of an eviction by %s, want a decision by evictd", r.ID, r.By)
+	}
 	t := r.Acted()
 	if t == nil || len(r.Candidates) == 0 {
 		return nil, fmt.Errorf("record %s: is of no choice between pods, want one of the kind %q", r.ID, decision.KindEviction)

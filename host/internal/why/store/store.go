@@ -109,6 +109,28 @@ func (s *Store) Append(r *decision.Decision) error {
 	return s.put(name, r)
 }
 
+// Missing returns the evictions by other programs to record: those that are not too old, and of which
+// no record exists, neither an equal one nor evictd's own with the same message. It modifies all.
+func (s *Store) Missing(all []*decision.Decision) ([]*decision.Decision, error) {
+	if err := s.Open(); err != nil {
+		return nil, err
+	}
+	names, err := fileNames(s.Dir)
+	files := map[string][]string{} // by uid
+	for _, name := range names {
+		if h, ok := parse(name); ok {
+			files[h.UID] = append(files[h.UID], name)
+		}
+	}
+	return slices.DeleteFunc(all, func(r *decision.Decision) bool {
+		return s.now().Sub(r.Time) > s.MaxAge || slices.ContainsFunc(files[part(r.Victim.UID)], func(name string) bool {
+			d, err := readHead(filepath.Join(s.Dir, name))
+			return err == nil && d.Victim != nil && d.Victim.UID == r.Victim.UID &&
+				(d.Kind == decision.KindOther || !d.DryRun && strings.HasPrefix(d.Victim.Message, r.Victim.Message))
+		})
+	}), err
+}
+
 // AppendOutcome adds the outcome of a decision to its record.
 func (s *Store) AppendOutcome(o *decision.Outcome) error {
 	if err := s.Open(); err != nil {

@@ -507,3 +507,40 @@ func TestAWriterIsKilledAtEachStep(t *testing.T) {
 		}
 	}
 }
+
+// After a restart each pod that is still there was recorded again, and evictd's own as the kubelet's.
+func TestAnEvictionByAnotherProgramIsRecordedOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	of := func(uid, message string, at time.Time) *decision.Decision {
+		return &decision.Decision{
+			Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindOther, Time: at, By: "the kubelet",
+			Victim: &decision.Victim{Pod: "shop/" + uid, UID: uid, Message: message},
+		}
+	}
+	own, dry, now := record("own"), record("dry"), time.Now()
+	own.Victim.Message, dry.Victim.Message, dry.DryRun = "low on memory. Container main was using 3Gi. ", "low on memory. ", true
+	if err := errors.Join(s.Append(own), s.Append(dry), s.Append(of("known", "low", now.Add(-time.Hour)))); err != nil {
+		t.Fatal(err)
+	}
+	missing, err := s.Missing([]*decision.Decision{
+		of("known", "low", now), of("uid-own", "low on memory. ", now), of("uid-own", "over its limit", now),
+		of("uid-dry", "low on memory. ", now), of("new", "low", now), of("old", "low", now.Add(-s.MaxAge-time.Second)),
+	})
+	var got []string
+	for _, d := range missing {
+		got = append(got, d.Victim.UID+" "+d.Victim.Message)
+	}
+	if want := []string{"uid-own over its limit", "uid-dry low on memory. ", "new low"}; !slices.Equal(got, want) || err != nil {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	for _, d := range missing {
+		if err := s.Append(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heads, err := Heads(dir, Filter{What: "new"})
+	if err != nil || len(heads) != 1 || heads[0].By != "the kubelet" || heads[0].Message != "low" {
+		t.Errorf("%+v, %v", heads, err)
+	}
+}

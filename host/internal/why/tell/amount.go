@@ -90,6 +90,8 @@ func FurtherTable(heading []string, rows [][]string) []byte {
 func Followed(h *decision.Head) string {
 	o := h.Outcome
 	switch {
+	case h.By != "":
+		return printable.Shown(strings.TrimSpace(h.Message))
 	case o == nil:
 		return h.Reason
 	case o.GoneMS > 0:

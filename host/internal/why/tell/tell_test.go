@@ -42,6 +42,23 @@ func TestAnEvictionIsExplained(t *testing.T) {
 	}
 }
 
+func TestAnEvictionByAnotherProgramIsExplained(t *testing.T) {
+	r := &decision.Decision{ID: "r1", Kind: decision.KindOther, By: "the kubelet", Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit\x1b[31m. "}}
+	text := string(Text(r))
+	for _, want := range []string{"shop/report was evicted by the kubelet\n", "over its limit\ufffd[31m.\n", "this evictd made no decision about it"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not told in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "grace period") {
+		t.Errorf("tells what is not known:\n%s", text)
+	}
+	h := r.Head()
+	if got := Followed(&h); got != "over its limit\x1b[31m." { // a table escapes it
+		t.Errorf("followed by %q", got)
+	}
+}
+
 // No counterfactual is shown for another pod than the one that went.
 func TestAnotherVictimHasNoCounterfactual(t *testing.T) {
 	r := softEviction()

@@ -59,6 +59,8 @@ func (w *text) headline() {
 	r := w.r
 	text := r.Reason
 	switch {
+	case r.Kind == decision.KindOther && r.Victim != nil:
+		text = r.Victim.Pod + " was evicted by " + r.By
 	case r.Kind == decision.KindPreemption && r.Victim != nil:
 		text = r.Victim.Pod + " was killed, " + r.Reason
 	case r.Victim != nil && r.DryRun:
@@ -75,6 +77,10 @@ func (w *text) headline() {
 	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), text)) + "\n")
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
+		if r.Kind == decision.KindOther {
+			w.line("why now", "this evictd made no decision about it: %s has its reasons", r.By)
+			return
+		}
 		w.line("message", "grace period %ds", r.Victim.GraceSeconds)
 	}
 	if r.Kind == decision.KindResumed {

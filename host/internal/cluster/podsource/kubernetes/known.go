@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
@@ -21,6 +22,8 @@ import (
 type entry struct {
 	api *v1.Pod
 	row eviction.Pod
+	// noted: its eviction was noted.
+	noted bool
 }
 
 func (e *entry) state() eviction.PodState {
@@ -46,6 +49,8 @@ type known struct {
 	changed chan struct{}
 	// again cancels the watch, so that it starts over with a list.
 	again context.CancelFunc
+	// record receives evictions (Source.Follow), nil without a receiver.
+	record func([]*decision.Decision)
 }
 
 func newKnown(rules pods.Rules) *known {
@@ -232,6 +237,7 @@ func (k *known) Update(object any) error {
 	e := k.enter(pod)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.note(false, e)
 	k.pods[key(pod)] = e
 	k.hasChanged()
 	return nil
@@ -239,9 +245,12 @@ func (k *known) Update(object any) error {
 
 // Delete implements cache.ReflectorStore.
 func (k *known) Delete(object any) error {
+	pod := object.(*v1.Pod)
+	e := k.enter(pod)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.pods, key(object.(*v1.Pod)))
+	k.note(true, e)
+	delete(k.pods, key(pod))
 	k.hasChanged()
 	return nil
 }
@@ -255,10 +264,26 @@ func (k *known) Replace(objects []any, _ string) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.note(false, slices.Collect(maps.Values(all))...)
 	k.pods, k.freshness = all, freshness{listed: true}
 	k.hasChanged()
 	k.answered()
 	return nil
+}
+
+// note records evictions by other programs, each once, before the pods are entered or deleted.
+func (k *known) note(deleted bool, all ...*entry) {
+	var found []*decision.Decision
+	for _, e := range all {
+		if former := k.pods[key(e.api)]; former != nil && former.row.UID == e.row.UID && former.noted {
+			e.noted = true
+		} else if d := e.byOther(deleted); d != nil {
+			e.noted, found = true, append(found, d)
+		}
+	}
+	if len(found) > 0 && k.record != nil {
+		k.record(found)
+	}
 }
 
 func (k *known) hasChanged() {

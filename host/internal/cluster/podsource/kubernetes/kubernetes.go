@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/host/internal/node/podsource/running"
@@ -49,6 +50,10 @@ func New(api API, runtime *criclient.Lister, rules pods.Rules, store Store) (*So
 	s := &Source{api: api, runtime: runtime, known: newKnown(rules), store: store}
 	return s, s.known.load(store)
 }
+
+// Follow makes Run call record, which must not block, with the evictions of pods, once for each pod. They
+// may be evictd's own. It must be called before Run.
+func (s *Source) Follow(record func([]*decision.Decision)) { s.known.record = record }
 
 // Run watches the API server until ctx ends: one request every five to ten minutes while nothing
 // changes, retried as kubeapi.ReflectorOptions says.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -142,6 +143,17 @@ func (k *Killer) Kill(ctx context.Context, v victim.Victim) error {
 
 // LostEvents returns the number of eviction events that never reached the API server.
 func (k *Killer) LostEvents() uint64 { return k.records.lost.Load() }
+
+// Wrote reports whether the message of a pod's status, or its beginning, is that of an eviction by
+// this killer. After the end of Run it is true, as that is unknown.
+func (k *Killer) Wrote(uid, message string) (is bool) {
+	err := k.records.do(func(t *table) error {
+		r := t.all[uid]
+		is = r != nil && strings.HasPrefix(r.kill.Message, message)
+		return nil
+	})
+	return is || err != nil
+}
 
 // Finished implements victim.Killer: no sandbox of the pod is ready and no container runs.
 func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {

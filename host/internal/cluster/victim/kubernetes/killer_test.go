@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -1018,4 +1019,27 @@ func TestTextsAreAsLongAsThePoliciesLetThem(t *testing.T) {
 	if of := e.Annotations["offending_containers"]; len(of) > maxTextBytes || !strings.HasSuffix(of, "main-container,") {
 		t.Errorf("annotation of %d bytes", len(of))
 	}
+}
+
+func TestAnEvictionOfEvictdsIsItsOwn(t *testing.T) {
+	in(t, podSpec{grace: 30}, func(t *testing.T, w *world) {
+		k, end := w.killer()
+		v := w.victim(1)
+		if _, err := w.evict(k, v); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			uid, message string
+			want         bool
+		}{{v.UID, v.Message, true}, {v.UID, v.Message[:9], true}, {v.UID, "The kubelet's", false}, {"another", v.Message, false}} {
+			if got := k.Wrote(c.uid, c.message); got != c.want {
+				t.Errorf("%q of %s: %t", c.message, c.uid, got)
+			}
+		}
+		end()
+		synctest.Wait()
+		if !k.Wrote("another", "") {
+			t.Error("what is not known any more is another's")
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/prune"
 )
 
@@ -212,12 +213,18 @@ func boundEnded(pod *v1.Pod) {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		c.Message = strings.Clone(c.Message[:min(len(c.Message), maxEndedTextBytes)])
+		if pod.Status.Message == c.Message { // is kept once
+			pod.Status.Message = c.Message
+		}
+	}
+	if pod.Status.Reason != victim.ReasonEvicted {
+		pod.Status.Message = ""
 	}
 	pod.Spec = v1.PodSpec{
 		Priority: pod.Spec.Priority, PriorityClassName: pod.Spec.PriorityClassName, NodeName: pod.Spec.NodeName,
 		RestartPolicy: pod.Spec.RestartPolicy, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
 	}
-	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.AllocatedResources, pod.Status.Message = nil, nil, nil, ""
+	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.AllocatedResources = nil, nil, nil
 	pod.Labels, pod.Annotations = (*pods.Wanted)(nil).Kept(pod.Labels), (*pods.Wanted)(nil).Kept(pod.Annotations)
 }
 
