@@ -86,7 +86,7 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 	r := decision.Decision{
 		Version: decision.Version, ID: "r1", Kind: decision.KindEviction, Time: at, Node: evil, Thresholds: []decision.Threshold{{Signal: eviction.Signal(evil), Value: "1", Acted: true}},
 		Observations: []decision.Observation{{Signal: eviction.Signal(evil), State: decision.StateObserved, Capacity: 10}},
-		Victim:       &decision.Victim{Pod: "shop/" + evil, UID: "x-1", Signal: evil, Message: evil}, Signals: []decision.Series{{Signal: eviction.Signal(evil), Unit: 1, Available: []int64{1, 2}}},
+		Victim:       &decision.Victim{Pod: "shop/" + evil, UID: "x-1", Signal: evil, Message: evil}, Before: decision.Before{Signals: []decision.Series{{Signal: eviction.Signal(evil), Unit: 1, Available: []int64{1, 2}}}},
 	}
 	data, err := json.Marshal(&r)
 	if err != nil {

@@ -129,7 +129,7 @@ func again(t *testing.T, file string, r *decision.Decision) map[string]int {
 			t.Errorf("%s: %s: %+v: spares %v (%v), and 1Mi less %v (%v)", file, r.ID, a, does, errDoes, less, errLess)
 		}
 	}
-	if why := tell.Why(r, nil, 0, 0); a.Text != "" && !strings.HasSuffix(why, "; "+a.Text) {
+	if why := tell.Why(r, 0, 0); a.Text != "" && !strings.HasSuffix(why, "; "+a.Text) {
 		t.Errorf("%s: %s: %q, want %q", file, r.ID, why, a.Text)
 	}
 	return counts

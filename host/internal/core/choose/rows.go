@@ -47,6 +47,9 @@ func (c *Choice) Enter(d *decision.Decision, signal eviction.Signal) {
 		case eviction.MeasurementUnknown:
 			row.State, row.Err = decision.StateUnknown, m.Err
 		}
+		if c.detailed.UID == row.UID {
+			row.Parts = decision.PartsOf(&pod.Row, &c.detailed, signal)
+		}
 		d.Candidates = append(d.Candidates, row)
 	}
 	for _, ranked := range c.Order {

@@ -31,6 +31,8 @@ type Candidate struct {
 	Usage int64  `json:"usage,omitempty"`
 	// AtMost is the most that the pod can use while Usage is a lower bound, 0 if Usage is exact.
 	AtMost int64 `json:"atMost,omitempty"`
+	// Parts are those of Usage of a disk, the largest first, of the first candidate only.
+	Parts []Part `json:"parts,omitempty"`
 	// Err is why Usage is unknown.
 	Err string `json:"error,omitempty"`
 	// Reason is the ranker's reason.

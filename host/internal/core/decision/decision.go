@@ -92,7 +92,11 @@ type Decision struct {
 	// Protected lists the pods that may not be evicted at all.
 	Protected []Protected `json:"protected,omitempty"`
 	Timeline  Timeline    `json:"timeline"`
-	// Signals covers the last minutes before the decision.
+	Before
+}
+
+// Before is the course of the last minutes before a decision.
+type Before struct {
 	Signals []Series `json:"signals,omitempty"`
 	// Growth lists the pods that use more of the signal than before, nil if unknown.
 	Growth *Growth `json:"growth,omitempty"`
@@ -194,10 +198,8 @@ type Victim struct {
 	Message string `json:"message"`
 	// Owner is its controller as Kind/name, empty without one.
 	Owner string `json:"owner,omitempty"`
-	// Used is its use of the signal, missing if unknown; Parts are those of its use of a disk, the
-	// largest first.
-	Used  *int64 `json:"used,omitempty"`
-	Parts []Part `json:"parts,omitempty"`
+	// Used is its use of the signal, missing if unknown.
+	Used *int64 `json:"used,omitempty"`
 	// Promised is the amount of the signal that the eviction was expected to free, missing if
 	// unknown.
 	Promised *int64 `json:"promised,omitempty"`

@@ -125,9 +125,8 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	override := policy.GraceOverride(t, l.settings.MaxPodGracePeriodSeconds, pod.API.Spec.TerminationGracePeriodSeconds)
 	chosen := victim.New(pod, t.Signal, override, message, annotations)
 	chosen.Hard, chosen.DryRun, chosen.Ranker, chosen.RankReason = t.Hard(), l.settings.DryRun, choice.Ranker, choice.Order[0].Reason
-	chosen.Parts = decision.PartsOf(&pod.Row, &measured, t.Signal)
 	if l.options.Records != nil {
-		chosen.Why = l.options.Records.Why(p.decided(true), chosen.Parts)
+		chosen.Why = l.options.Records.Why(p.decided(true))
 	}
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)

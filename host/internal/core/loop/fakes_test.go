@@ -112,7 +112,7 @@ func (b *lockedBuffer) String() string {
 // records holds the last conclusion that evicted a pod.
 type records struct{ last Conclusion }
 
-func (*records) Why(*decision.Decision, []decision.Part) string { return "" }
+func (*records) Why(*decision.Decision) string { return "" }
 
 func (r *records) Passed(c Conclusion) {
 	if len(c.Evicted) > 0 {

@@ -32,8 +32,8 @@ type Metrics interface {
 
 // Records stores decisions with their reasons.
 type Records interface {
-	// Why explains the eviction of d's first pod in one line. parts are those of its use of a disk.
-	Why(d *decision.Decision, parts []decision.Part) string
+	// Why explains the eviction of d's first pod in one line.
+	Why(d *decision.Decision) string
 	// Passed receives the conclusion of a pass or of an action. It must not block.
 	Passed(c Conclusion)
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/core/decision"
-
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -96,8 +94,6 @@ type Victim struct {
 	// GraceOverrideSeconds is the grace period that the eviction asked for, which the pod's own can
 	// only shorten.
 	GraceOverrideSeconds int64
-	// Parts are those of its use of a disk, for a signal of one.
-	Parts []decision.Part
 	// Why is the reason for the pod's owner, in one line; empty if unknown.
 	Why                string
 	Ranker, RankReason string

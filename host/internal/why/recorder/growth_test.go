@@ -145,7 +145,7 @@ func TestPodsAreCountedWhileMemoryFalls(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		p := evicted(time.Now())
-		k.Why(p.Decision, nil)
+		k.Why(p.Decision)
 		end()
 		<-ran
 		synctest.Wait()

@@ -78,10 +78,6 @@ type Keeper struct {
 	episodes episodes
 	// resumed holds the records of kills that a former evictd decided on.
 	resumed map[string]bool
-	// config and thresholds are those of the last pass, inForce has the times of reloads by threshold.
-	config     string
-	thresholds []decision.Threshold
-	inForce    map[string]time.Time
 }
 
 // New returns a Keeper. The caller must call Run.
@@ -89,12 +85,12 @@ func New(o Options) *Keeper {
 	return &Keeper{
 		Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func(), waitingRecords), series: series{rings: map[eviction.Signal]*ring{}},
 		usage:    usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{})},
-		episodes: episodes{}, resumed: map[string]bool{}, inForce: map[string]time.Time{},
+		episodes: episodes{}, resumed: map[string]bool{}, marks: marks{inForce: map[string]time.Time{}},
 	}
 }
 
 // Why implements loop.Records. It adds the samples of pods' use to d.
-func (k *Keeper) Why(d *decision.Decision, parts []decision.Part) string {
+func (k *Keeper) Why(d *decision.Decision) string {
 	if len(d.Order) == 0 {
 		return ""
 	}
@@ -104,7 +100,14 @@ func (k *Keeper) Why(d *decision.Decision, parts []decision.Part) string {
 	if was, sampled := before.Used[pod.UID]; sampled && pod.State == "" {
 		grown = pod.Usage - was
 	}
-	return tell.Why(d, parts, grown, d.Time.Sub(since))
+	return tell.Why(d, grown, d.Time.Sub(since))
+}
+
+// Mark notes something that happened now. It may be called from anywhere, and of a nil Keeper.
+func (k *Keeper) Mark(what, text string) {
+	if k != nil {
+		k.marks.add(mark{Mark: decision.Mark{What: what, Text: text}, at: time.Now()})
+	}
 }
 
 // Passed implements loop.Records. It never blocks.
@@ -220,7 +223,7 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 func (k *Keeper) passed(p *loop.Conclusion) {
 	if d := p.Decision; d != nil {
 		if !p.Later {
-			k.configured(d)
+			k.marks.configured(d)
 		}
 		for i := range d.Observations {
 			k.series.add(d.Time, d.Observations[i].Policy())

@@ -19,6 +19,11 @@ const maxMarks = 32
 type marks struct {
 	mu  sync.Mutex
 	all []mark
+	// config and thresholds are those of the last pass, inForce has the times of reloads by threshold.
+	// They belong to one goroutine.
+	config     string
+	thresholds []decision.Threshold
+	inForce    map[string]time.Time
 }
 
 // A mark is a decision.Mark with its times. A wait is for a signal, and has no end while it lasts.
@@ -88,17 +93,10 @@ func (m *marks) before(at time.Time, s eviction.Signal) (out []decision.Mark) {
 	return out
 }
 
-// Mark notes something that happened now. It may be called from anywhere, and of a nil Keeper.
-func (k *Keeper) Mark(what, text string) {
-	if k != nil {
-		k.marks.add(mark{Mark: decision.Mark{What: what, Text: text}, at: time.Now()})
-	}
-}
-
 // configured marks a reload, and from when on its thresholds are in force.
-func (k *Keeper) configured(d *decision.Decision) {
-	former, was := k.thresholds, k.config
-	if k.config, k.thresholds = d.Config, d.Thresholds; was == "" || was == d.Config {
+func (m *marks) configured(d *decision.Decision) {
+	former, was := m.thresholds, m.config
+	if m.config, m.thresholds = d.Config, d.Thresholds; was == "" || was == d.Config {
 		return
 	}
 	came, went := without(d.Thresholds, former), without(former, d.Thresholds)
@@ -111,20 +109,20 @@ func (k *Keeper) configured(d *decision.Decision) {
 	case len(went) > 0:
 		of.Text = names(went) + " no longer"
 	}
-	k.marks.add(mark{Mark: of, at: d.Time})
+	m.add(mark{Mark: of, at: d.Time})
 	for i := range came {
-		k.inForce[key(&came[i])] = d.Time.Round(0)
+		m.inForce[key(&came[i])] = d.Time.Round(0)
 	}
 	for i := range went {
-		delete(k.inForce, key(&went[i]))
+		delete(m.inForce, key(&went[i]))
 	}
 }
 
 // dated returns thresholds with the times from which they are in force, if that was after the first sample.
-func (k *Keeper) dated(all []decision.Threshold, at time.Time) []decision.Threshold {
+func (m *marks) dated(all []decision.Threshold, at time.Time) []decision.Threshold {
 	all = slices.Clone(all)
 	for i := range all {
-		if from, ok := k.inForce[key(&all[i])]; ok && at.Sub(from) < samples*time.Second {
+		if from, ok := m.inForce[key(&all[i])]; ok && at.Sub(from) < samples*time.Second {
 			all[i].InForce = &from
 		}
 	}

@@ -124,7 +124,7 @@ func lastMet(d *decision.Decision, s eviction.Signal) (at int) {
 }
 
 func recordedVictim(v *victim.Victim) *decision.Victim {
-	r := &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message, Parts: v.Parts}
+	r := &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
 	if v.Pod.API != nil {
 		if owner := metav1.GetControllerOfNoCopy(v.Pod.API); owner != nil {
 			r.Owner = owner.Kind + "/" + owner.Name
@@ -140,7 +140,7 @@ func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time)
 	r.ID, r.Kind, r.Reason, r.Time = decision.NewID(at), kind, reason, at.Round(0)
 	r.Timeline.ObservedMS = decision.MS(d.Time, at)
 	r.Timeline.BeganMS += r.Timeline.ObservedMS
-	r.Thresholds = k.dated(d.Thresholds, at)
+	r.Thresholds = k.marks.dated(d.Thresholds, at)
 	signal := eviction.Signal(r.Head().Signal)
 	r.Signals, r.Marks = k.series.before(at, signal), k.marks.before(at, signal)
 	if signal != "" {

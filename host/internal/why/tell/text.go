@@ -235,8 +235,8 @@ func (w *text) whyIt() {
 			w.line("order", "%s", line)
 		}
 	}
-	if v := r.Victim; v != nil && len(v.Parts) > 0 {
-		w.line("it had", "%s", partsText(r, eviction.Signal(v.Signal), v.Parts))
+	if len(r.Order) > 0 && len(r.Candidates[r.Order[0]].Parts) > 0 {
+		w.line("it had", "%s", partsText(r, w.signal(), r.Candidates[r.Order[0]].Parts))
 	}
 	w.inUse()
 	if left := len(r.Candidates) - len(r.Order); left > 0 && len(r.Candidates) > 0 {

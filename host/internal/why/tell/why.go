@@ -19,7 +19,7 @@ const maxWhy = 120
 // Why explains the eviction of the first pod to its owner in one line: how much its usage grew in a
 // time (0 if unknown), the role of its request, the largest parts of its use of a disk, and what would
 // have spared it. It names no other pod, which may have another owner.
-func Why(d *decision.Decision, used []decision.Part, grown int64, in time.Duration) string {
+func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	acted := d.Acted()
 	if acted == nil || len(d.Order) == 0 {
 		return ""
@@ -33,8 +33,8 @@ func Why(d *decision.Decision, used []decision.Part, grown int64, in time.Durati
 	}
 	b, _ := eviction.Builtin(signal)
 	spared := sparedBy(d)
-	if len(used) > 0 {
-		spared = " (" + partsText(d, signal, used[:min(len(used), partsTold)]) + ")" + spared
+	if n := min(len(pod.Parts), partsTold); n > 0 {
+		spared = " (" + partsText(d, signal, pod.Parts[:n]) + ")" + spared
 	}
 	switch custom := d.Ranker != nil && d.Ranker.Custom; {
 	case custom && pod.Reason != "":

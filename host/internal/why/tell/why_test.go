@@ -19,11 +19,11 @@ func TestTheOwnerIsToldWhatFillsTheDisk(t *testing.T) {
 		Volumes:    []eviction.VolumeMeasurement{{Name: "c", UsedBytes: eviction.Some(1000)}, {Name: "s", UsedBytes: eviction.Some(3000 << 20), InodesUsed: eviction.Some(int64(7))}, {Name: "gone"}},
 		Containers: []eviction.ContainerMeasurement{{LogsUsedBytes: eviction.Some(int64(2048)), RootfsUsedBytes: eviction.Some(int64(0))}, {LogsUsedBytes: eviction.Some(int64(2048)), LogsInodesUsed: eviction.Some(int64(3))}},
 	}
-	parts := decision.PartsOf(&pod, &m, eviction.NodeFsAvailable)
-	if got, want := Why(d, parts, 0, 0), "uses 2.93Gi without a request (2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c); a request of 3000Mi would have spared it"; got != want {
+	d.Candidates[1].Parts = decision.PartsOf(&pod, &m, eviction.NodeFsAvailable)
+	if got, want := Why(d, 0, 0), "uses 2.93Gi without a request (2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c); a request of 3000Mi would have spared it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if d.Victim.Parts = parts; !strings.Contains(string(Text(d)), "\n  it had        2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c\n") {
+	if !strings.Contains(string(Text(d)), "\n  it had        2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c\n") {
 		t.Errorf("%s", Text(d))
 	}
 	inodes := decision.PartsOf(&pod, &m, eviction.NodeFsInodesFree)
@@ -54,7 +54,7 @@ func TestTheOwnerOfAPodIsExplainedInOneLine(t *testing.T) {
 		if c.change != nil {
 			c.change(d)
 		}
-		if got := Why(d, nil, c.grown, 252*time.Second); got != c.want {
+		if got := Why(d, c.grown, 252*time.Second); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
