@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,16 +48,44 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 }
 
 // bytesText formats n with at most two decimals.
-func bytesText(n int64) string {
-	value, unit := float64(n), ""
+func bytesText(n int64) string { return byteUnit(float64(n)).text(float64(n), 2) }
+
+// A unit is one of bytes, such as Gi, or none.
+type unit struct {
+	size float64
+	name string
+}
+
+// byteUnit returns the largest unit that is not above n.
+func byteUnit(n float64) unit {
+	u := unit{size: 1}
 	for _, next := range []string{"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"} {
-		if -1024 < value && value < 1024 {
+		if math.Abs(n) < 1024*u.size {
 			break
 		}
-		value, unit = value/1024, next
+		u = unit{1024 * u.size, next}
 	}
-	text := strconv.FormatFloat(value, 'f', 2, 64)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + unit
+	return u
+}
+
+// text formats n in u with at most so many decimals, of which there is at least one.
+func (u unit) text(n float64, decimals int) string {
+	text := strconv.FormatFloat(n/u.size, 'f', decimals, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + u.name
+}
+
+// step returns a round amount of at least least: 1, 2, 4 or 5 times a power of ten units.
+func (u unit) step(least float64) float64 {
+	if u.name == "" {
+		least = max(1, least)
+	}
+	power := u.size * math.Pow(10, math.Floor(math.Log10(least/u.size)))
+	for _, n := range []float64{1, 2, 4, 5} {
+		if n*power >= least {
+			return n * power
+		}
+	}
+	return 10 * power
 }
 
 // Same is a cell that repeats the one above it and shows as empty; an empty cell shows as "-".

@@ -3,277 +3,325 @@ package tell
 import (
 	"bytes"
 	"cmp"
-	"encoding/xml"
 	"fmt"
+	"html"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Size of the picture and position of the plot, in pixels.
+// Colours on white, which dark replaces on a dark screen if the viewer supports style sheets.
 const (
-	pictureWidth, pictureHeight              = 960, 400
-	plotLeft, plotRight, plotTop, plotBottom = 110, 930, 132, 360
-	lineHeight                               = 16
+	black, grey, red, blue, orange, purple = "#1f2328", "#59636e", "#cf222e", "#0969da", "#bc4c00", "#8250df"
+
+	dark = `<style>@media (prefers-color-scheme: dark) {
+.paper { fill: #0d1117 } text[fill="#1f2328"] { fill: #e6edf3 } [stroke="#1f2328"] { stroke: #e6edf3 }
+[fill="#59636e"] { fill: #9198a1 } [stroke="#59636e"] { stroke: #9198a1 } [fill="#cf222e"] { fill: #ff7b72 } [stroke="#cf222e"] { stroke: #ff7b72 }
+[fill="#0969da"] { fill: #58a6ff } [stroke="#0969da"] { stroke: #58a6ff } [fill="#bc4c00"] { fill: #f0883e } [stroke="#bc4c00"] { stroke: #f0883e }
+[fill="#8250df"] { fill: #bc8cff } [stroke="#8250df"] { stroke: #bc8cff }
+}</style>`
 )
 
-// Plain colours on white, because not every viewer supports style sheets.
-const (
-	black = "#1f2328"
-	blue  = "#0969da"
-	red   = "#cf222e"
-	grey  = "#59636e"
-)
+// Bounds of what is drawn, because a file may be wrong: seconds from the decision, marks, thresholds,
+// and pixels of a label.
+const maxPlotted, maxMarks, maxLevels, maxLabel = 3600, 16, 12, 460
 
-// maxPlotted bounds the drawn time from the decision in seconds: a file may be wrong.
-const maxPlotted = 3600
-
-// SVG draws the signal of a decision before and after it, with its thresholds and events. It
-// returns an error if the record has no samples.
+// SVG draws the signal of a decision before and after it, with its thresholds, the use of pods and
+// what happened. It returns an error if the record has no samples.
 func SVG(r *decision.Decision) ([]byte, error) {
-	w := &text{r: r}
-	signal := eviction.Signal(r.Head().Signal)
+	head := r.Head()
+	signal := eviction.Signal(head.Signal)
 	at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
 	if at < 0 {
 		return nil, fmt.Errorf("signals: no sample of %q, which is kept while evictd runs", signal)
 	}
-	p := plotted(r, &r.Signals[at])
-	w.headline()
-	title, _, _ := strings.Cut(w.b.String(), "\n")
-	p.printf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n",
-		pictureWidth, pictureHeight, pictureWidth, pictureHeight)
-	p.printf("<title>%s</title>\n", escaped(title))
-	p.printf(`<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, pictureHeight)
-	p.label(plotLeft, 24, "start", black, title)
-	p.axes(signal)
+	available := samples(&r.Signals[at])
+	if o := r.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
+		available = append(available, samples(o.After)...)
+	}
+	p := &plot{r: r, signal: signal, curves: []line{{blue, `stroke-width="2"`, string(signal), available}}, unit: unit{size: 1}}
+	if as, in, found := strings.Cut(AmountIn(r, signal, 1<<30), " "); found {
+		p.curves[0].name += " in " + in
+	} else if as == "1Gi" {
+		p.unit = byteUnit(extent(p.curves).bottom)
+	}
+	p.pod(orange, slices.Index(r.Curves, head.Pod))
+	p.pod(purple, slices.IndexFunc(r.Curves, func(pod string) bool { return pod != head.Pod }))
+	p.times()
 	p.thresholds()
-	p.printf(`<polyline fill="none" stroke="%s" stroke-width="1.5" points="%s"/>`+"\n", blue, p.points())
-	p.events()
-	p.printf("</svg>\n")
-	return p.Bytes(), nil
+	p.scale()
+	p.axes()
+	p.draw()
+	return p.picture(), nil
 }
 
 // A plot shows one signal. Seconds count from the decision, negative before it.
 type plot struct {
-	bytes.Buffer
+	r              *decision.Decision
+	signal         eviction.Signal
+	curves         []line // of seconds and amounts, that of the signal first
+	levels         []span
+	events         []span
+	from, end      float64 // the drawn range, in seconds
+	available, use axis
+	unit           unit
 
-	r           *decision.Decision
-	samples     []sample
-	from, end   float64 // the drawn range, in seconds
-	low, high   float64 // the amounts at the bottom and at the top
-	thresholdAt []mark  // the lowest first
+	lines  []line
+	labels []label
+	rows   int // of labels above the plot
 }
 
-type sample struct{ second, amount float64 }
-
-type mark struct {
-	text   string
-	amount float64
+// A span is an event, or a threshold while it was in force, in seconds.
+type span struct {
+	text                string
+	from, until, amount float64
 }
 
-func plotted(r *decision.Decision, before *decision.Series) *plot {
-	p := &plot{r: r, samples: samples(before)}
-	if o := r.Outcome; o != nil && o.After != nil && o.After.Signal == before.Signal {
-		p.samples = append(p.samples, samples(o.After)...)
-	}
-	for _, s := range p.samples {
-		p.from, p.end = min(p.from, s.second), max(p.end, s.second)
-	}
-	for _, e := range happened(r) {
-		p.end = max(p.end, e.second)
-	}
-	p.end = max(p.end, p.from+1)
-	p.end += (p.end - p.from) / 50
-	o := r.Observation(before.Signal)
-	for i := range r.Thresholds {
-		t, err := r.Thresholds[i].Policy()
-		if err != nil || t.Signal != before.Signal || o == nil {
-			continue
-		}
-		q := t.Amount(o.Capacity)
-		p.thresholdAt = append(p.thresholdAt, mark{t.String(), q.AsApproximateFloat64()})
-	}
-	slices.SortStableFunc(p.thresholdAt, func(a, b mark) int { return cmp.Compare(a.amount, b.amount) })
-	p.scale()
-	return p
-}
-
-func samples(s *decision.Series) []sample {
+func samples(s *decision.Series) []point {
 	values := s.Values()
-	all := make([]sample, len(values))
+	all := make([]point, len(values))
 	for i, v := range values {
-		all[i] = sample{inReach(s.UntilMS/1000 - float64(len(values)-1-i)), float64(v)}
+		all[i] = point{inReach(s.UntilMS - float64(1000*(len(values)-1-i))), float64(v)}
 	}
 	return all
 }
 
-// scale fits the plot to the samples and the thresholds near them. Others are drawn at the edge.
-func (p *plot) scale() {
-	least, most := p.samples[0].amount, p.samples[0].amount
-	for _, s := range p.samples {
-		least, most = min(least, s.amount), max(most, s.amount)
-	}
-	near := (most - least) / 3 // a threshold on each side leaves the samples half of the height
-	if near == 0 {
-		near = most
-	}
-	p.low, p.high = least, most
-	for _, m := range p.thresholdAt {
-		if least-near <= m.amount && m.amount <= most+near {
-			p.low, p.high = min(p.low, m.amount), max(p.high, m.amount)
-		}
-	}
-	// The range is at least a hundredth of the amounts, so that each tick has a different text.
-	margin := max(1, (p.high-p.low)/20, math.Abs(p.low)/200, math.Abs(p.high)/200)
-	p.low, p.high = p.low-margin, p.high+margin
-	if least >= 0 {
-		p.low = max(0, p.low)
-	}
-}
-
-func inReach(second float64) float64 {
-	if math.IsNaN(second) {
+// inReach returns milliseconds in seconds.
+func inReach(ms float64) float64 {
+	if math.IsNaN(ms) {
 		return 0
 	}
-	return min(max(second, -maxPlotted), maxPlotted)
+	return min(max(ms/1000, -maxPlotted), maxPlotted)
 }
 
-func (p *plot) printf(format string, args ...any) { _, _ = fmt.Fprintf(p, format, args...) }
-
-func (p *plot) x(second float64) float64 {
-	return plotLeft + (second-p.from)/(p.end-p.from)*(plotRight-plotLeft)
-}
-
-func (p *plot) y(amount float64) float64 {
-	return plotBottom - min(max((amount-p.low)/(p.high-p.low), 0), 1)*(plotBottom-plotTop)
-}
-
-func (p *plot) line(x1, y1, x2, y2 float64, colour, dashes string) {
-	p.printf(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="%s"/>`+"\n", x1, y1, x2, y2, colour, dashes)
-}
-
-func (p *plot) label(x, y float64, anchor, colour, text string) {
-	p.printf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, colour, escaped(text))
-}
-
-// mostTicks bounds the times below the plot, except for the longest range.
-const mostTicks = 20
-
-// axes draws a few round amounts, and the time before and after the decision.
-func (p *plot) axes(signal eviction.Signal) {
-	p.line(plotLeft, plotTop, plotLeft, plotBottom, black, "none")
-	p.line(plotLeft, plotBottom, plotRight, plotBottom, black, "none")
-	p.label(plotLeft, 24+lineHeight, "start", blue, string(signal))
-	step := roundStep((p.high-p.low)/4, strings.HasPrefix(AmountIn(p.r, signal, 1<<30), "1Gi"))
-	for amount := math.Ceil(p.low/step) * step; amount <= p.high; amount += step {
-		p.line(plotLeft-4, p.y(amount), plotLeft, p.y(amount), black, "none")
-		p.label(plotLeft-6, p.y(amount)+4, "end", black, AmountIn(p.r, signal, int64(amount)))
+// pod adds the curve of a pod at a place in Curves, which ends with its use at the decision. Only the
+// part after the last gap has a name.
+func (p *plot) pod(colour string, at int) {
+	if at < 0 {
+		return
 	}
-	every, unit, name := 300.0, 60.0, "min"
-	for _, n := range []float64{1, 5, 10, 30, 60} {
-		if (p.end-p.from)/n <= mostTicks {
-			every = n
-			break
+	parts := []line{{colour: colour}}
+	for _, u := range p.r.Usage[max(0, len(p.r.Usage)-maxPlotted):] {
+		if last := &parts[len(parts)-1]; at < len(u.Used) && u.Used[at] >= 0 {
+			last.points = append(last.points, point{inReach(u.MS), float64(u.Used[at])})
+		} else if last.points != nil {
+			parts = append(parts, line{colour: colour})
 		}
 	}
-	if every < unit {
-		unit, name = 1, "s"
+	last := &parts[len(parts)-1]
+	if i := slices.IndexFunc(p.r.Candidates, func(c decision.Candidate) bool { return c.Pod == p.r.Curves[at] && c.State == "" }); i >= 0 {
+		last.points = append(last.points, point{0, float64(p.r.Candidates[i].Usage)})
 	}
-	for second := math.Ceil(p.from/every) * every; second <= p.end; second += every {
-		text := fmt.Sprintf("%+.0f %s", second/unit, name)
-		if second == 0 {
-			text = "0"
-		}
-		p.label(p.x(second), plotBottom+lineHeight, "middle", black, text)
+	if last.points == nil {
+		parts = parts[:len(parts)-1]
 	}
+	if n := len(parts); n > 0 {
+		last = &parts[n-1]
+		last.name = p.r.Curves[at] + " uses " + p.unit.text(last.points[len(last.points)-1].y, 2)
+	}
+	p.curves = append(p.curves, parts...)
 }
 
-// roundStep returns a round amount of at least least: a power of two, or 1, 2, 4 or 5 times one of ten.
-func roundStep(least float64, isBytes bool) float64 {
-	if isBytes {
-		return math.Exp2(math.Ceil(math.Log2(max(1, least))))
+// times finds the events and the drawn range, in which the label of each event has room.
+func (p *plot) times() {
+	all := extent(p.curves)
+	p.from, p.end = min(0, all.left), max(1+min(0, all.left), all.right)
+	add := func(what string, ms, untilMS float64) {
+		e := span{text: clipped(what, maxLabel), from: inReach(ms), until: max(inReach(ms), inReach(untilMS))}
+		if e.until >= p.from {
+			e.from = max(e.from, p.from)
+			p.end = max(p.end, e.until, p.from+(e.from-p.from)*(plotRight-plotLeft)/(textEnd-gap-plotLeft-width(e.text)))
+			p.events = append(p.events, e)
+		}
 	}
-	for unit := 1.0; ; unit *= 10 {
-		for _, n := range []float64{1, 2, 4, 5} {
-			if n*unit >= least {
-				return n * unit
+	left := max(0, len(p.r.Marks)-maxMarks)
+	if left > 0 {
+		add(fmt.Sprintf("%d marks until here are not drawn", left), p.r.Marks[left-1].MS, p.r.Marks[left-1].MS)
+	}
+	for _, m := range p.r.Marks[left:] {
+		add(fmt.Sprintf("%s %s: %s", m.What, p.clock(inReach(m.MS)), m.Text), m.MS, m.UntilMS)
+	}
+	if p.r.Trigger != "" {
+		add(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
+	}
+	add("decided "+Clock(p.r.Time), 0, 0)
+	if o := p.r.Outcome; o != nil {
+		what := []string{"killed", "gone", "promised amount back"}
+		if o.Err != "" {
+			what[0] = "given up"
+		}
+		for i, ms := range []float64{o.KilledMS, o.GoneMS, o.ReliefMS} {
+			if ms > 0 {
+				add(fmt.Sprintf("%s after %v", what[i], time.Duration(inReach(ms)*1e9).Round(time.Millisecond)), ms, ms)
 			}
 		}
 	}
+	p.end += (p.end - p.from) / 50
+	slices.SortStableFunc(p.events, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 }
 
-// thresholds draws dashed lines, each with its text above the text of the one below it. A threshold
-// far from all samples is drawn at the edge.
+func (p *plot) clock(second float64) string {
+	return p.r.Time.Add(time.Duration(second * 1e9)).Round(time.Second).UTC().Format(time.TimeOnly)
+}
+
+// thresholds finds those of the signal: in force at the decision, and before each reload.
 func (p *plot) thresholds() {
-	row := float64(plotBottom + lineHeight)
-	for _, m := range p.thresholdAt {
-		y := p.y(m.amount)
-		p.line(plotLeft, y, plotRight, y, red, "6 4")
-		row = max(lineHeight, min(y-4, row-lineHeight))
-		p.label(plotLeft+6, row, "start", red, m.text)
-	}
-}
-
-func (p *plot) points() string {
-	var all strings.Builder
-	for _, s := range p.samples {
-		_, _ = fmt.Fprintf(&all, "%.1f,%.1f ", p.x(s.second), p.y(s.amount))
-	}
-	return strings.TrimSpace(all.String())
-}
-
-// events draws vertical lines, each up to its label in a row above the plot, on the side with more
-// room. The rows rise to that side, so that adjacent lines do not cross the labels.
-func (p *plot) events() {
-	all := happened(p.r)
-	for i, e := range all {
-		row, x, anchor, side := len(all)-i, p.x(e.second), "end", -4.0
-		if p.x(0) >= (plotLeft+plotRight)/2 {
-			row = i + 1
+	for i := range p.r.Thresholds {
+		t, from := &p.r.Thresholds[i], p.from
+		if t.InForce != nil {
+			from = max(p.from, inReach(decision.MS(*t.InForce, p.r.Time)))
 		}
-		if x < (plotLeft+plotRight)/2 {
-			anchor, side = "start", 4
-		}
-		y := plotTop - 8 - lineHeight*float64(row-1)
-		p.line(x, y-lineHeight/2, x, plotBottom, grey, "2 3")
-		p.label(x+side, y, anchor, grey, e.what)
+		p.threshold(t, span{from: from, until: p.end})
 	}
-}
-
-// An event marks a second relative to the decision.
-type event struct {
-	what   string
-	second float64
-}
-
-func happened(r *decision.Decision) []event {
-	all := []event{{"decided " + Clock(r.Time), 0}}
-	if r.Outcome == nil {
-		return all
-	}
-	killed := "killed"
-	if r.Outcome.Err != "" {
-		killed = "given up"
-	}
-	for _, e := range []struct {
-		what string
-		ms   float64
-	}{{killed, r.Outcome.KilledMS}, {"gone", r.Outcome.GoneMS}, {"what was promised was back", r.Outcome.ReliefMS}} {
-		if e.ms > 0 {
-			second := inReach(e.ms / 1000)
-			all = append(all, event{fmt.Sprintf("%s after %v", e.what, time.Duration(second*float64(time.Second)).Round(time.Millisecond)), second})
+	since := p.from
+	for _, m := range p.r.Marks {
+		if m.What == decision.MarkReload {
+			for i := range m.Former {
+				p.threshold(&m.Former[i], span{from: since, until: inReach(m.MS)})
+			}
+			since = max(p.from, inReach(m.MS))
 		}
 	}
-	return all
 }
 
-func escaped(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(printable.Text(text)))
-	return b.String()
+// threshold adds l, the time in which t was in force, with its amount if that is not in a unit like the
+// axis. It extends a level of the same threshold next to l.
+func (p *plot) threshold(t *decision.Threshold, l span) {
+	o := p.r.Observation(p.signal)
+	in, err := t.Policy()
+	if err != nil || t.Signal != p.signal || o == nil || l.from >= l.until {
+		return
+	}
+	q := in.Amount(o.Capacity)
+	l.text, l.amount = in.String(), q.AsApproximateFloat64()
+	if amount, value := p.unit.text(l.amount, 2), in.Value.String(); value != amount && !strings.HasSuffix(value, "i") {
+		l.text += " (" + amount + ")"
+	}
+	for i := range p.levels {
+		if same := &p.levels[i]; same.text == l.text && same.from <= l.until && l.from <= same.until {
+			same.from, same.until = min(same.from, l.from), max(same.until, l.until)
+			return
+		}
+	}
+	if len(p.levels) < maxLevels {
+		p.levels = append(p.levels, l)
+	}
+}
+
+// scale fits the axis to the signal, the thresholds near it and the use of pods. If that left less
+// than a third of the height to the signal, the use has an axis of its own.
+func (p *plot) scale() {
+	available, used := extent(p.curves[:1]), extent(p.curves[1:])
+	near := cmp.Or((available.bottom-available.top)/3, available.bottom) // thresholds leave the samples half of the height
+	low, high := available.top, available.bottom
+	for _, l := range p.levels {
+		if available.top-near <= l.amount && l.amount <= available.bottom+near {
+			low, high = min(low, l.amount), max(high, l.amount)
+		}
+	}
+	p.available = spread(min(low, used.top), max(high, used.bottom), 0, plotBottom)
+	p.use = p.available
+	if len(p.curves) > 1 && 3*(available.bottom-available.top) < p.use.high-p.use.low {
+		p.available, p.use = spread(low, high, 0, plotBottom*3/5), spread(0, used.bottom, plotBottom*2/3, plotBottom)
+	}
+}
+
+// extent returns the least and the most of seconds, from left to right, and of amounts.
+func extent(curves []line) box {
+	b := box{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
+	for _, c := range curves {
+		for _, s := range c.points {
+			b = box{min(b.left, s.x), min(b.top, s.y), max(b.right, s.x), max(b.bottom, s.y)}
+		}
+	}
+	return b
+}
+
+// draw places all lines, then the labels between them, those of thresholds first.
+func (p *plot) draw() {
+	for i, c := range p.curves {
+		a := []axis{p.available, p.use}[min(i, 1)]
+		for j, s := range c.points {
+			c.points[j] = point{p.x(s.x), a.y(s.y)}
+		}
+		p.lines = append(p.lines, c)
+	}
+	for _, l := range p.levels {
+		p.drawThreshold(l)
+	}
+	p.drawEvents()
+	for _, l := range slices.Backward(p.lines) {
+		if l.name != "" {
+			p.put(&l)
+		}
+	}
+}
+
+// drawThreshold draws a dashed line, with as many points as there are places for its label.
+func (p *plot) drawThreshold(l span) {
+	style := `stroke-dasharray="6 4"`
+	if l.until < p.end {
+		style += ` stroke-opacity="0.5"`
+		l.text += " until " + p.clock(l.until)
+	}
+	if l.amount < p.available.low || l.amount > p.available.high {
+		p.line(red, style, l.text+", outside the plot")
+		return
+	}
+	var points []point
+	for x := p.x(l.from); x < p.x(l.until); x += lineHeight {
+		points = append(points, point{x, p.available.y(l.amount)})
+	}
+	p.line(red, style, l.text, append(points, point{p.x(l.until), p.available.y(l.amount)})...)
+}
+
+// drawEvents gives each event a line up to its label. The line of a later one ends below the label.
+func (p *plot) drawEvents() {
+	rows := make([]int, len(p.events))
+	for i, e := range slices.Backward(p.events) {
+		x := p.x(e.from)
+		rows[i] = 1
+		for j := i + 1; j < len(rows) && p.x(p.events[j].from) < x+width(e.text)+2*gap; j++ {
+			rows[i] = max(rows[i], rows[j]+1)
+		}
+		p.rows = max(p.rows, rows[i])
+		p.label(x+gap, rowY(rows[i]), "start", grey, e.text)
+		p.line(grey, `stroke-dasharray="2 3"`, "", point{x, rowY(rows[i]) - ascent}, point{x, plotBottom})
+	}
+}
+
+// picture returns the document, with the headline above all labels.
+func (p *plot) picture() []byte {
+	w := &text{r: p.r}
+	w.headline()
+	title, _, _ := strings.Cut(w.b.String(), "\n")
+	above := lineHeight * (p.rows + 3)
+	for i, text := range strings.SplitN(title, ", ", 2) {
+		p.label(lineHeight, float64(lineHeight*(2*i+3)/2-above), "start", black, clipped(text, pictureWidth-2*lineHeight))
+	}
+	var b bytes.Buffer
+	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
+	printf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight)
+	printf("<title>%s</title>\n%s", html.EscapeString(title), dark)
+	printf(`<rect class="paper" width="100%%" height="100%%" fill="#ffffff"/>`)
+	printf(`<g transform="translate(0 %d)">`, above)
+	for _, e := range p.events {
+		printf(`<rect x="%.1f" y="0" width="%.1f" height="%d" fill="%s" fill-opacity="0.15"/>`, p.x(e.from), p.x(e.until)-p.x(e.from), plotBottom, grey)
+	}
+	for _, l := range p.lines {
+		points := make([]string, len(l.points))
+		for i, at := range l.points {
+			points[i] = fmt.Sprintf("%.1f,%.1f", at.x, at.y)
+		}
+		printf(`<polyline fill="none" stroke="%s" %s points="%s"/>`, l.colour, l.style, strings.Join(points, " "))
+	}
+	for _, l := range p.labels {
+		printf(`<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`, l.left, l.baseline, l.anchor, l.colour, html.EscapeString(l.text))
+	}
+	printf("</g>\n</svg>")
+	return b.Bytes()
 }
