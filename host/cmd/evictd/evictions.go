@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
@@ -39,7 +38,7 @@ func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 
 func newEvictions() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "evictions [POD|UID]",
+		Use:   "evictions [POD|UID|OWNER]",
 		Short: "List the evictions of this node, and what else was decided",
 		Long: "List what evictd has decided on this node, the newest last, from the records that it keeps: evictions,\n" +
 			"and with --all also why there was none. evictd need not run.",
@@ -63,6 +62,10 @@ func newEvictions() *cobra.Command {
 			return err
 		}
 		heads, unread := store.Heads(in, f)
+		if f.What != "" && len(heads) == 0 {
+			f.Loose = true
+			heads, unread = store.Heads(in, f)
+		}
 		if unread != nil && len(heads) == 0 {
 			return failure{unread}
 		}
@@ -72,27 +75,11 @@ func newEvictions() *cobra.Command {
 		if *asJSON {
 			return printJSONLines(cmd.OutOrStdout(), heads...)
 		}
-		if err := written(cmd.OutOrStdout().Write(evictionTable(heads))); err != nil || len(heads) > 0 || unread != nil {
+		if err := written(cmd.OutOrStdout().Write(tell.Evictions(heads))); err != nil || len(heads) > 0 || unread != nil {
 			return err
 		}
 		say(cmd.ErrOrStderr(), f.WhyNone(in, time.Now()))
 		return nil
 	}
 	return cmd
-}
-
-func evictionTable(heads []decision.Head) []byte {
-	rows := [][]string{{"TIME", "DECISION", "POD", "SIGNAL", "WHAT FOLLOWED", "RECORD"}}
-	for i := range heads {
-		h := &heads[i]
-		kind := h.Kind
-		if h.By != "" {
-			kind = "by " + h.By
-		}
-		if h.DryRun {
-			kind += " (dry run)"
-		}
-		rows = append(rows, []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Signal, tell.Followed(h), h.ID})
-	}
-	return tell.Table(rows)
 }

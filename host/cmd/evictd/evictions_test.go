@@ -66,8 +66,8 @@ func TestEvictionsAreListed(t *testing.T) {
 		}
 	}
 	got := evictd(t, "evictions", "--state-dir", dir, "--namespace", "shop").Out
-	want := "TIME                 DECISION  POD          SIGNAL            WHAT FOLLOWED     RECORD\n" +
-		"2026-01-01 12:01:00  eviction  shop/report  memory.available  gone after 1.3s  " + r2 + "\n"
+	want := "EPISODE TIME DECISION POD OWNER SIGNAL USED FREED WHAT FOLLOWED RECORD\n" +
+		"e20260101T120100 2026-01-01 12:01:00 eviction shop/report - memory.available - - gone after 1.3s " + r2 + "\n"
 	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("listed\n%s, want\n%s", got, want)
 	}

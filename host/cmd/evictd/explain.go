@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +16,13 @@ import (
 
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain POD|UID|RECORD",
+		Use:   "explain POD|UID|RECORD|EPISODE|OWNER",
 		Short: "Tell why a pod was evicted, and what would have spared it",
 		Long: "Tell why a pod was evicted: why then, what was tried before, why this pod and not another one, what would\n" +
 			"have spared it and who would have gone instead, and what followed. The pod is named by namespace/name, name\n" +
 			"or uid, and its last eviction is told; or the decision by the id of its record, or a copy of its file,\n" +
-			".json.gz or .json. evictd need not run, but for --now: how far each threshold is from being acted on, and who would go then.",
+			".json.gz or .json. An episode of evictd evictions, an owner such as deployment/shop/report, or the beginning\n" +
+			"of names tells of several. evictd need not run, but for --now: how far each threshold is from being acted on, and who would go then.",
 	}
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
@@ -42,11 +44,16 @@ func newExplain() *cobra.Command {
 			return explainNow(cmd, runDir, *asJSON)
 		}
 		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
-		r, err := in.Find(args[0])
+		all, err := in.FindAll(args[0])
 		if err != nil {
 			return err
 		}
+		r := all[len(all)-1]
 		switch {
+		case len(all) > 1 && *asJSON:
+			return printJSONLines(cmd.OutOrStdout(), all...)
+		case len(all) > 1 && !*asSVG:
+			return written(cmd.OutOrStdout().Write(tell.Episode(all, time.Now())))
 		case *asJSON:
 			whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
 			whatIfs = slices.DeleteFunc(whatIfs, func(c whatif.Change) bool { return c.What == whatif.Request })

@@ -205,7 +205,7 @@ type Victim struct {
 	Promised *int64 `json:"promised,omitempty"`
 }
 
-// A Part is what a pod has in a volume, a log or a writable layer.
+// A Part is the use of a volume, of logs or of writable layers of a pod.
 type Part struct {
 	// Name says what it is, such as "emptyDir scratch" or "logs".
 	Name string `json:"name"`
@@ -327,6 +327,12 @@ type Head struct {
 	// By names who evicted the pod of KindOther, Message is that of the eviction.
 	By      string `json:"by,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Owner and Used are the victim's.
+	Owner string `json:"owner,omitempty"`
+	Used  *int64 `json:"used,omitempty"`
+	// Episode and Again are set by Episodes.
+	Episode string `json:"episode,omitempty"`
+	Again   int    `json:"again,omitempty"`
 	// Outcome is set by package store, without samples.
 	Outcome *Outcome `json:"outcome,omitempty"`
 }
@@ -338,7 +344,7 @@ func (d *Decision) Head() Head {
 		h.Signal = string(t.Signal)
 	}
 	if v := d.Victim; v != nil {
-		h.Pod, h.UID, h.Signal = v.Pod, v.UID, v.Signal
+		h.Pod, h.UID, h.Signal, h.Owner, h.Used = v.Pod, v.UID, v.Signal, v.Owner, v.Used
 		if h.By = d.By; h.By != "" {
 			h.Message = v.Message
 		}

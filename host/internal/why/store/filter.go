@@ -13,10 +13,14 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
-// A Filter selects records. Empty fields match all; What names a pod or a record.
+// A Filter selects records. Empty fields match all. What names a pod or a record, and with Loose a
+// controller (kind/namespace/name) or the beginning of a name.
 type Filter struct {
 	What, Signal, Namespace string
+	Loose                   bool
 	Since                   time.Duration
+	// From and Until bound the time.
+	From, Until time.Time
 	// All includes decisions not to evict.
 	All bool
 }
@@ -24,7 +28,8 @@ type Filter struct {
 // takes reports whether the filter selects the record of h.
 func (f *Filter) takes(h *decision.Head, now time.Time) bool {
 	return (f.All || h.UID != "") &&
-		(f.What == "" || h.Named(f.What)) &&
+		(f.What == "" || h.Named(f.What) || f.Loose && (h.OwnedBy(f.What) || begins(h, f.What))) &&
+		!h.Time.Before(f.From) && (f.Until.IsZero() || !h.Time.After(f.Until)) &&
 		(f.Since == 0 || now.Sub(h.Time) <= f.Since) &&
 		(f.Signal == "" || h.Signal == f.Signal) &&
 		(f.Namespace == "" || strings.HasPrefix(h.Pod, f.Namespace+"/"))
@@ -32,9 +37,25 @@ func (f *Filter) takes(h *decision.Head, now time.Time) bool {
 
 // takesName is like takes, for a head from a file name. It may select records that takes does not.
 func (f *Filter) takesName(h *decision.Head, now time.Time) bool {
-	byName := Filter{Namespace: part(f.Namespace), Since: f.Since, All: f.All}
+	byName := Filter{Namespace: part(f.Namespace), Since: f.Since, All: f.All, From: f.From, Until: f.Until}
 	_, name, _ := strings.Cut(h.Pod, "/")
-	return byName.takes(h, now) && (f.What == "" || slices.Contains([]string{h.ID, h.UID, name, part(h.Pod)}, part(f.What)))
+	if !byName.takes(h, now) {
+		return false
+	}
+	return f.What == "" || slices.Contains([]string{h.ID, h.UID, name, part(h.Pod)}, part(f.What)) || f.Loose && (begins(h, f.What) || ownedPerhaps(h, f.What))
+}
+
+// begins reports whether the id of a record, or the name of its pod, begins with what.
+func begins(h *decision.Head, what string) bool {
+	_, name, _ := strings.Cut(h.Pod, "/")
+	return slices.ContainsFunc([]string{h.ID, h.Pod, name}, func(s string) bool { return strings.HasPrefix(s, what) })
+}
+
+// ownedPerhaps reports whether the name of a pod may be one that a controller made: it begins with the controller's.
+func ownedPerhaps(h *decision.Head, what string) bool {
+	_, owner, _ := strings.Cut(what, "/")
+	namespace, name, ok := strings.Cut(owner, "/")
+	return ok && strings.HasPrefix(h.Pod, part(namespace)+"/"+strings.TrimSuffix(part(name), changed))
 }
 
 // WhyNone explains why no record in dir is selected.

@@ -91,6 +91,7 @@ func Heads(dir string, f Filter) (heads []decision.Head, err error) {
 		}
 		heads = append(heads, h)
 	})
+	decision.Episodes(heads)
 	return heads, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/typo"
 )
 
 // ErrNone is wrapped by the error for a name without a record.
@@ -24,8 +25,84 @@ type Resolver struct {
 	Say func(text string)
 }
 
-// Find returns the record in the file what, else the last eviction that matches what.
+// Find returns the last record of FindAll.
 func (r *Resolver) Find(what string) (*decision.Decision, error) {
+	found, err := r.FindAll(what)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(found); n > 1 {
+		r.Say(fmt.Sprintf("%s: %d records, this tells of the newest, %s", what, n, found[n-1].ID))
+	}
+	return found[len(found)-1], nil
+}
+
+// FindAll returns the record in the file what, else the last one of the pod or record what, else those
+// of the episode or controller what, or of the names that begin with it, the oldest first.
+func (r *Resolver) FindAll(what string) ([]*decision.Decision, error) {
+	if dir, err := r.Dir(); err == nil && !decision.EpisodeTime(what).IsZero() {
+		return episode(dir, what)
+	}
+	one, err := r.findOne(what)
+	if !errors.Is(err, ErrNone) {
+		return []*decision.Decision{one}, err
+	}
+	dir, _ := r.Dir()
+	if found, _ := find(dir, Filter{What: what, All: true, Loose: true}); len(found) > 0 {
+		return found, nil
+	}
+	return nil, err
+}
+
+// episode returns the decisions of an episode.
+func episode(dir, id string) (found []*decision.Decision, err error) {
+	from := decision.EpisodeTime(id)
+	until := from
+	names, err := fileNames(dir)
+	for _, name := range names {
+		if h, ok := parse(name); ok && h.Time.After(until) && h.Time.Sub(until) <= decision.Quiet {
+			until = h.Time
+		}
+	}
+	all, unread := find(dir, Filter{All: true, From: from, Until: until})
+	heads := make([]decision.Head, len(all))
+	for i := range all {
+		heads[i] = all[i].Head()
+	}
+	decision.Episodes(heads)
+	for i := range heads {
+		if heads[i].Episode == id {
+			found = append(found, all[i])
+		}
+	}
+	if len(found) == 0 {
+		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictd evictions lists", id, ErrNone, dir), err, unread)
+	}
+	return found, err
+}
+
+// nearest says which name on record is like what, and how long records are kept.
+func nearest(dir, what string) string {
+	names, _ := fileNames(dir) // an error was reported
+	var known []string
+	for _, name := range names {
+		if h, ok := parse(name); ok {
+			_, pod, _ := strings.Cut(h.Pod, "/")
+			known = append(known, h.Pod, pod, h.ID)
+		}
+	}
+	text := ""
+	if like := typo.Nearest(what, known); like != "" {
+		text = fmt.Sprintf("; is it %s?", like)
+	}
+	if len(names) > 0 {
+		first, _ := parse(names[0])
+		text += fmt.Sprintf("; the oldest record is of %s, see recordsMaxAge and recordsMaxSize", first.Time.UTC().Format(time.DateTime))
+	}
+	return text
+}
+
+func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	dir, noDir := r.Dir()
 	found, err := []*decision.Decision(nil), noDir
 	if err == nil && what != "" {
@@ -43,7 +120,7 @@ func (r *Resolver) Find(what string) (*decision.Decision, error) {
 	case noDir != nil:
 		return nil, errors.Join(unread.error, noDir)
 	case last < 0:
-		return nil, errors.Join(unread.error, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictd evictions --all lists", what, ErrNone, dir), err)
+		return nil, errors.Join(unread.error, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictd evictions --all lists%s", what, ErrNone, dir, nearest(dir, what)), err)
 	case unread.error != nil && !errors.Is(unread.error, fs.ErrNotExist):
 		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread.error), err)
 	}

@@ -29,12 +29,19 @@ func Text(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.headline()
 	w.whyNow()
+	if why := w.notEarlier(); why != "" {
+		w.line("why now", "%s", why)
+	}
+	w.changed()
 	w.inputs()
 	w.grew()
 	w.tried()
 	w.whyIt()
 	w.spared()
 	w.followed()
+	if text := needed(r); text != "" {
+		w.line("what followed", "%s", text)
+	}
 	w.line("record", "%s on %s, evictd %s, configuration %s", r.ID, r.Node, cmp.Or(r.Evictd, "unknown"), cmp.Or(r.Config, "unknown"))
 	return w.b.Bytes()
 }
@@ -55,7 +62,8 @@ func (w *text) line(label, format string, args ...any) {
 	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, printable.ClipText(fmt.Sprintf(format, args...))), " ") + "\n")
 }
 
-func (w *text) headline() {
+// title says what was decided.
+func (w *text) title() string {
 	r := w.r
 	text := r.Reason
 	switch {
@@ -74,7 +82,12 @@ func (w *text) headline() {
 	case r.Kind == decision.KindReclaim:
 		text = "no pod had to be evicted: " + r.Reason
 	}
-	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), text)) + "\n")
+	return text
+}
+
+func (w *text) headline() {
+	r := w.r
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), w.title())) + "\n")
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		if r.Kind == decision.KindOther {
@@ -88,9 +101,13 @@ func (w *text) headline() {
 	}
 }
 
-// cause names the pod that took most of what is missing, if that is at least a third.
+// cause names the pod that took most of what is missing, if that is at least a third; or the reload
+// that put a threshold above what was available.
 func (w *text) cause() string {
 	g := w.r.Growth
+	if t := w.r.Acted(); t != nil && t.InForce != nil && t.Since != nil && !w.metFrom(t).After(*t.InForce) {
+		return ", whose threshold is in force since " + Clock(*t.InForce)
+	}
 	if g == nil {
 		return ""
 	}
@@ -288,7 +305,7 @@ func (w *text) spared() {
 	a := whatif.Advise(w.r)
 	switch {
 	case a.Request > 0:
-		w.line("advice", "%s: then %s would have gone", a.Text, a.Instead)
+		w.line("advice", "%s: then %s would have gone", a.Text, a.NextVictim)
 		w.line("advice", "%s", a.YAML)
 	case a.Text != "":
 		w.line("advice", "%s", a.Text)

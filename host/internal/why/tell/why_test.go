@@ -11,7 +11,7 @@ import (
 )
 
 // "Container main was using 36Ki" was all that was said of a pod with 2.93Gi in a volume.
-func TestTheOwnerIsToldWhatFillsTheDisk(t *testing.T) {
+func TestTheOwnerSeesWhatFillsTheDisk(t *testing.T) {
 	d := softEviction()
 	d.Thresholds[1].Signal, d.Candidates[1].Usage = eviction.NodeFsAvailable, 3000<<20
 	pod := eviction.Pod{Volumes: []eviction.Volume{{Name: "s", Kind: "emptyDir"}, {Name: "c", Kind: "configMap"}}}

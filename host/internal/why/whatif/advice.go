@@ -17,11 +17,11 @@ import (
 // the same: annotation, text, JSON and page.
 type Advice struct {
 	// Request is the least request of Resource that would have spared it, in bytes rounded up to
-	// 1 Mi; 0 if none would, or if its use was growing. Instead names the pod that would have been
+	// 1 Mi; 0 if none would, or if its use was growing. NextVictim names the pod that would have been
 	// evicted.
-	Request  int64  `json:"request,omitempty"`
-	Resource string `json:"resource,omitempty"`
-	Instead  string `json:"instead,omitempty"`
+	Request    int64  `json:"request,omitempty"`
+	Resource   string `json:"resource,omitempty"`
+	NextVictim string `json:"instead,omitempty"`
 	// GrowingPerSecond is by how many bytes a second its use was growing, 0 if it was not.
 	GrowingPerSecond int64 `json:"growingPerSecond,omitempty"`
 	// Text is the advice in words, which name no other pod. YAML goes into a pod's manifest.
@@ -73,7 +73,7 @@ func Advise(d *decision.Decision) (a Advice) {
 			no = middle
 		}
 	}
-	a = Advice{Request: (yes + mebibyte - 1) / mebibyte * mebibyte, Resource: "memory", Instead: next.Pod}
+	a = Advice{Request: (yes + mebibyte - 1) / mebibyte * mebibyte, Resource: "memory", NextVictim: next.Pod}
 	if b.Condition == eviction.DiskPressure {
 		a.Resource = "ephemeral-storage"
 	}

@@ -12,7 +12,7 @@ import (
 func TestTheAdviceIsTheLeastRequestRoundedUp(t *testing.T) {
 	r := soft(t)
 	want := Advice{
-		Request: 3 * gibibyte, Resource: "memory", Instead: "shop/web",
+		Request: 3 * gibibyte, Resource: "memory", NextVictim: "shop/web",
 		Text: "a request of 3Gi would have spared it", YAML: "resources: {requests: {memory: 3Gi}}",
 	}
 	for _, usage := range []int64{3 * gibibyte, 3*gibibyte - 1000} {
@@ -93,7 +93,7 @@ func TestTheAdviceHoldsAmongAllPods(t *testing.T) {
 				least = c
 			}
 		}
-		if least.NextVictim != a.Instead || a.Request < least.Value || a.Request >= least.Value+mebibyte || !strings.Contains(a.YAML, "memory") {
+		if least.NextVictim != a.NextVictim || a.Request < least.Value || a.Request >= least.Value+mebibyte || !strings.Contains(a.YAML, "memory") {
 			t.Errorf("seed %d: %+v, want %+v rounded up", seed, a, least)
 		}
 	}

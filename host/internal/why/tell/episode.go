@@ -1,0 +1,218 @@
+package tell
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// Evictions lists decisions by their episodes.
+func Evictions(heads []decision.Head) []byte {
+	rows, former := [][]string{{"EPISODE", "TIME", "DECISION", "POD", "OWNER", "SIGNAL", "USED", "FREED", "WHAT FOLLOWED", "RECORD"}}, ""
+	for i := range heads {
+		h := &heads[i]
+		episode, kind, used, freed := h.Episode, h.Kind, "", ""
+		if episode == former {
+			episode = Same
+		}
+		former = h.Episode
+		if h.By != "" {
+			kind = "by " + h.By
+		}
+		if h.DryRun {
+			kind += " (dry run)"
+		}
+		if h.Used != nil {
+			used = Amount(nil, eviction.Signal(h.Signal), *h.Used)
+		}
+		if h.Outcome != nil && h.Outcome.Released != nil {
+			freed = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
+		}
+		rows = append(rows, []string{episode, h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, freed, Followed(h) + again(h), h.ID})
+	}
+	return Table(rows)
+}
+
+// again says which eviction in a short time this is of a controller's pods.
+func again(h *decision.Head) string {
+	if h.Again < 2 {
+		return ""
+	}
+	text := fmt.Sprintf("; %d%s of %s in %v", h.Again, ordinal(h.Again), h.Owner, decision.Quiet)
+	if h.Again > 2 {
+		text += ": it is made again and again"
+	}
+	return text
+}
+
+func ordinal(n int) string {
+	if n/10%10 == 1 {
+		return "th"
+	}
+	return cmp.Or(map[int]string{1: "st", 2: "nd", 3: "rd"}[n%10], "th")
+}
+
+// Episode describes decisions that belong together, the oldest first.
+func Episode(all []*decision.Decision, now time.Time) []byte {
+	first, last := all[0], all[len(all)-1]
+	heads, evictions := make([]decision.Head, len(all)), 0
+	for i, d := range all {
+		heads[i] = d.Head()
+		heads[i].Outcome = d.Outcome
+		if d.Victim != nil {
+			evictions++
+		}
+	}
+	decision.Episodes(heads)
+	w := &text{r: last}
+	_, _ = fmt.Fprintf(&w.b, "%s  %d decisions, %d evictions until %s on %s\n", stamp(first.Time), len(all), evictions, stamp(last.Time), first.Node)
+	w.line("over", "%s", over(last, now))
+	for _, d := range all {
+		if d.Growth != nil {
+			w.r = d
+			w.grew()
+			break
+		}
+	}
+	for i, d := range all {
+		label := Clock(d.Time)
+		w.r = d
+		w.line(label, "%s, %s", w.title(), cmp.Or(Followed(&heads[i])+again(&heads[i]), "nothing more is known"))
+		for _, text := range []string{w.notEarlier(), needed(d)} {
+			if text != "" {
+				w.line(label, "%s", text)
+			}
+		}
+		w.line(label, "record %s", d.ID)
+	}
+	return w.b.Bytes()
+}
+
+// over says whether the shortage of the last decision of an episode is over.
+func over(d *decision.Decision, now time.Time) string {
+	if ago := now.Sub(d.Time); ago < decision.Quiet {
+		return fmt.Sprintf("not known yet: the last decision was %v ago, want %v without one", ago.Round(time.Second), decision.Quiet)
+	}
+	t, o := d.Acted(), d.Outcome
+	if t == nil || o == nil || o.After == nil || len(o.After.Available) == 0 {
+		return "no further decision is on record"
+	}
+	at, amount := time.Duration(o.After.UntilMS)*time.Millisecond, amountOf(d, t)
+	values := o.After.Values()
+	left := values[len(values)-1]
+	if left < amount {
+		return fmt.Sprintf("no: %s was available %v after the last decision, below %s", AmountIn(d, t.Signal, left), at.Round(time.Second), t)
+	}
+	return fmt.Sprintf("yes: %s was available %v after the last decision, and none followed", AmountIn(d, t.Signal, left), at.Round(time.Second))
+}
+
+// amountOf returns the amount of a threshold of d in its signal's unit, 0 if unknown.
+func amountOf(d *decision.Decision, t *decision.Threshold) int64 {
+	p, err := t.Policy()
+	o := d.Observation(t.Signal)
+	if err != nil || o == nil {
+		return 0
+	}
+	amount := p.Amount(o.Capacity)
+	return amount.Value()
+}
+
+// changed lists what happened before the decision that its signals do not show.
+func (w *text) changed() {
+	marks := slices.DeleteFunc(slices.Clone(w.r.Marks), func(m decision.Mark) bool { return m.What == decision.MarkWait })
+	for _, m := range marks[max(0, len(marks)-marksShown):] {
+		w.line("what changed", "%s %s", Clock(w.at(m.MS)), m.Text)
+	}
+}
+
+// marksShown bounds the marks that are shown, the newest.
+const marksShown = 8
+
+func (w *text) at(ms float64) time.Time {
+	return w.r.Time.Add(time.Duration(ms * float64(time.Millisecond)))
+}
+
+// notEarlier says why the decision was not made when the samples first had its threshold met.
+func (w *text) notEarlier() string {
+	t := w.r.Acted()
+	if t == nil || t.Since == nil {
+		return ""
+	}
+	begun := w.metFrom(t)
+	var why []string
+	if t.InForce != nil && !begun.After(*t.InForce) {
+		why = append(why, "the threshold is in force since "+Clock(*t.InForce))
+		begun = *t.InForce
+	}
+	if late := t.Since.Sub(begun); late >= 2*time.Second {
+		why = append(why, fmt.Sprintf("evictd looked %v after it was met (%s)", late.Round(time.Second), cmp.Or(w.r.Trigger, "unknown")))
+	}
+	if !t.Hard() {
+		why = append(why, "its grace period is "+t.GracePeriod)
+	}
+	for _, m := range w.r.Marks {
+		if from := max(m.MS, decision.MS(begun, w.r.Time)); m.What == decision.MarkWait && m.UntilMS > from {
+			why = append(why, fmt.Sprintf("waited %v %s", shortly(m.UntilMS-from), strings.TrimPrefix(m.Text, "waits ")))
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	return "not earlier: " + strings.Join(why, "; ")
+}
+
+// metFrom returns the time from which on the samples have a threshold met without a break.
+func (w *text) metFrom(t *decision.Threshold) time.Time {
+	from, amount := *t.Since, amountOf(w.r, t)
+	for i := range w.r.Signals {
+		s := &w.r.Signals[i]
+		if s.Signal != t.Signal {
+			continue
+		}
+		values := s.Values()
+		for n := len(values) - 1; n >= 0 && values[n]+s.Unit <= amount; n-- {
+			if at := w.at(s.UntilMS - 1000*float64(len(values)-1-n)); at.Before(from) {
+				from = at
+			}
+		}
+	}
+	return from
+}
+
+// needed estimates by what followed whether the signal would have recovered without the eviction.
+func needed(d *decision.Decision) string {
+	t, o := d.Acted(), d.Outcome
+	if t == nil || o == nil || o.Released == nil || o.GoneMS <= 0 || o.After == nil {
+		return ""
+	}
+	p, err := t.Policy()
+	if err != nil {
+		return ""
+	}
+	values, least, known := o.After.Values(), int64(0), false
+	for i, v := range values {
+		if at := o.After.UntilMS - 1000*float64(len(values)-1-i); at >= max(o.GoneMS, o.ReliefMS)+1000 && (!known || v < least) {
+			least, known = v, true
+		}
+	}
+	amount := amountOf(d, t)
+	if p.MinReclaim != nil {
+		if o := d.Observation(t.Signal); o != nil {
+			more := p.MinReclaim.Of(o.Capacity)
+			amount += more.Value()
+		}
+	}
+	switch without := least - *o.Released; {
+	case !known:
+		return ""
+	case without < amount:
+		return fmt.Sprintf("needed: without it as little as %s would have been available since (estimated)", AmountIn(d, t.Signal, max(0, without)))
+	default:
+		return fmt.Sprintf("not needed, as it turned out: without it at least %s would have been available since (estimated)", AmountIn(d, t.Signal, without))
+	}
+}
