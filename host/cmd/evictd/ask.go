@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 
 const (
 	statusTimeout = 5 * time.Second
+	healthTimeout = time.Second
 	// maxAnswerBytes exceeds a status with many plugins and their logs.
 	maxAnswerBytes = 16 << 20
 )
@@ -81,6 +83,31 @@ func ask(ctx context.Context, runDir, page string, timeout time.Duration, into a
 		return answerError{fmt.Errorf("get %s of %s: %w", page, socket, err)}
 	}
 	return nil
+}
+
+// saySick says on standard error why the evictd of the configuration in force is not ready, so that few
+// records are not taken for a calm node. With --state-dir the records may be another node's.
+func saySick(cmd *cobra.Command) {
+	if cmd.Flags().Changed("state-dir") {
+		return
+	}
+	c, err := config.Load(cmd.Flags().Lookup("config").Value.String())
+	if err != nil {
+		return // reported with the records
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
+	defer cancel()
+	resp, err := httpserver.Ask(ctx, rundir.SocketOf(c.RunDir), "/healthz")
+	if err != nil {
+		say(cmd.ErrOrStderr(), "the daemon does not answer: "+hint(c.RunDir))
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes)); resp.StatusCode != http.StatusOK {
+		for line := range strings.Lines(string(text)) {
+			say(cmd.ErrOrStderr(), "the daemon is not ready: "+line)
+		}
+	}
 }
 
 // An answerError reports an unexpected response.

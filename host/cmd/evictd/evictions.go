@@ -61,6 +61,7 @@ func newEvictions() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		saySick(cmd)
 		heads, unread := store.Heads(in, f)
 		if f.What != "" && len(heads) == 0 {
 			f.Loose = true

@@ -114,7 +114,7 @@ func TestAgesAreDurationsOrDays(t *testing.T) {
 func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 	dir := t.TempDir()
 	file, config := filepath.Join(dir, "file"), filepath.Join(dir, "evictd.yaml")
-	for name, text := range map[string]string{file: "", config: "stateDir: " + dir + "/absent\n"} {
+	for name, text := range map[string]string{file: "", config: "stateDir: " + dir + "/absent\nrunDir: " + dir + "/run\n"} {
 		testos.WriteFile(t, name, text, 0o600)
 	}
 	damaged := recorded(t, &decision.Decision{ID: "r1", Kind: decision.KindEviction, Victim: &decision.Victim{Pod: "shop/web", UID: "web-1"}})
@@ -127,7 +127,7 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 		"--state-dir " + file:            {exitFailure, "evictd: open " + file + "/records: not a directory\n"},
 		"--state-dir " + dir + "/absent": {exitFailure, `evictd: --state-dir: "` + dir + `/absent": no such file or directory, want the stateDir of the evictd that made the records` + "\n"},
 		"--json --state-dir " + damaged:  {exitFailure, "evictd: " + record + ": gzip: invalid header\n"},
-		"--config " + config:             {exitFine, "evictd: no decision is on record in " + dir + "/absent/records\n"},
+		"--config " + config:             {exitFine, "evictd: the daemon does not answer: no evictd has locked run directory " + dir + "/run; is evictd running, with this configuration?\nevictd: no decision is on record in " + dir + "/absent/records\n"},
 	} {
 		if got := evictd(t, append([]string{"evictions"}, strings.Fields(args)...)...); got.Code != c.code || got.Errors != c.want || (got.Out == "") != (c.code != exitFine) {
 			t.Errorf("evictions %s: %+v, want %d and %s", args, got, c.code, c.want)

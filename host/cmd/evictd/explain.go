@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -44,6 +45,9 @@ func newExplain() *cobra.Command {
 			return explainNow(cmd, runDir, *asJSON)
 		}
 		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
+		if _, err := os.Stat(args[0]); err != nil { // else it is a file, perhaps of another node
+			saySick(cmd)
+		}
 		all, err := in.FindAll(args[0])
 		if err != nil {
 			return err
