@@ -76,14 +76,37 @@ func (u *usageSampler) add(at time.Time, of Usage) {
 func (u *usageSampler) seen(o eviction.Observation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.all) == 0 || o.State != eviction.Observed {
+	for _, sample := range slices.Backward(u.all) {
+		last, ok := sample[o.Signal]
+		if !ok {
+			continue
+		}
+		if o.State == eviction.Observed && last.Available-o.Available >= max(1, o.Capacity/usageFall) {
+			select {
+			case u.hurry <- struct{}{}:
+			default:
+			}
+		}
 		return
 	}
-	if last, ok := u.all[len(u.all)-1][o.Signal]; ok && last.Available-o.Available >= max(1, o.Capacity/usageFall) {
-		select {
-		case u.hurry <- struct{}{}:
-		default:
+}
+
+// decided keeps the figures of a decision about a disk, which is not sampled: pods are walked for
+// decisions alone.
+func (u *usageSampler) decided(d *decision.Decision) {
+	t := d.Acted()
+	if t == nil || len(d.Candidates) == 0 {
+		return
+	}
+	b, _ := eviction.Builtin(t.Signal)
+	if o := d.Observation(t.Signal); b.Condition == eviction.DiskPressure && o != nil && o.State == decision.StateObserved {
+		used := map[string]int64{}
+		for i := range d.Candidates {
+			if c := &d.Candidates[i]; c.State == "" {
+				used[c.UID] = c.Usage
+			}
 		}
+		u.add(d.Time, Usage{t.Signal: {Available: o.Available, Used: used}})
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -159,4 +161,29 @@ func TestPodsAreCountedWhileMemoryFalls(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of a full disk it was never said what grew, though the decision before had measured all pods.
+func TestWhatGrewOnADiskComesFromTheDecisionBefore(t *testing.T) {
+	var m memory
+	disk := hard
+	disk.Signal = eviction.NodeFsAvailable
+	pass := func(at time.Time, available, report int64) loop.Conclusion {
+		p := evicted(at)
+		p.Decision.Thresholds = decision.Thresholds([]policy.Threshold{disk}, &policy.Assessment{}, at)
+		p.Decision.Act(disk)
+		p.Decision.Observations[0].Signal, p.Decision.Observations[0].Available = disk.Signal, available
+		p.Decision.Candidates[1].Usage = report
+		p.Evicted[0].Signal, p.Evicted[0].EvictedAt = disk.Signal, at
+		return p
+	}
+	now := time.Now()
+	run(t, &m, pass(now.Add(-time.Minute), 3*gibibyte, gibibyte), pass(now, gibibyte, 3*gibibyte))
+	if len(m.records) != 2 || m.records[0].Growth != nil {
+		t.Fatalf("%d records, the first with %+v", len(m.records), m.records[0].Growth)
+	}
+	want := decision.Grown{UID: "report", Pod: "shop/report", By: 2 * gibibyte}
+	if g := m.records[1].Growth; g == nil || g.Lost != 2*gibibyte || len(g.Most) != 1 || g.Most[0] != want || g.Protected {
+		t.Errorf("what grew: %+v, want %+v", g, want)
+	}
 }

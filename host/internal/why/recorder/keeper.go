@@ -232,6 +232,7 @@ func (k *Keeper) passed(p *loop.Conclusion) {
 			k.put(func() error { return k.Store.Append(r) })
 		}
 		k.marks.waits(p)
+		k.usage.decided(d)
 	}
 	k.follow(p)
 }

@@ -209,3 +209,38 @@ func TestTheNextVictimIsReported(t *testing.T) {
 		}
 	}
 }
+
+// A full disk that daemons had filled was told with the pod that had to go for it, and pods that a ranker
+// had spared were a number.
+func TestADiskThatIsFullOfOtherThings(t *testing.T) {
+	r := softEviction()
+	r.Growth, r.RankVeto = nil, "soft"
+	r.Thresholds[1].Signal, r.Ranker.Custom, r.Ranker.Name, r.Order = eviction.NodeFsAvailable, true, "keeper", []int{1}
+	r.Victim.Signal = "nodefs.available"
+	r.Observations = append(r.Observations, decision.Observation{Signal: eviction.NodeFsAvailable, State: decision.StateObserved, Available: 900 << 20, Capacity: 100 << 30, Components: map[string]int64{"used": 90 << 30, "images": 4 << 30}})
+	text := string(Text(r))
+	for _, want := range []string{
+		"shop/report was evicted for nodefs.available, most of which no pod and no image has",
+		"  left out      1 by keeper, which may spare pods (rankVeto: soft)\n                shop/web\n",
+		"90Gi: 5Gi by pods that could go, 4Gi by images, 81Gi outside of both",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
+
+// The signal that was about to be acted on stood behind those that were far away.
+func TestNowBeginsWithWhatIsNear(t *testing.T) {
+	at := func(s eviction.Signal, available int64) *decision.Decision {
+		return &decision.Decision{
+			Thresholds:   []decision.Threshold{{Signal: s, Value: "10%", Acted: true}},
+			Observations: []decision.Observation{{Signal: s, State: decision.StateObserved, Available: available, Capacity: 100}},
+			Candidates:   []decision.Candidate{{Pod: "x/y"}}, Order: []int{0},
+		}
+	}
+	text := string(Now([]*decision.Decision{at(eviction.MemoryAvailable, 90), {}, at(eviction.PIDAvailable, 11)}))
+	if pid, memory := strings.Index(text, "pid.available"), strings.Index(text, "memory.available"); pid < 0 || pid > memory {
+		t.Errorf("%s", text)
+	}
+}

@@ -108,6 +108,9 @@ func (w *text) cause() string {
 	if t := w.r.Acted(); t != nil && t.InForce != nil && t.Since != nil && !w.metFrom(t).After(*t.InForce) {
 		return ", whose threshold is in force since " + Clock(*t.InForce)
 	}
+	if used, pods, images, ok := w.books(); ok && used-pods-images > used/2 {
+		return ", most of which no pod and no image has"
+	}
 	if g == nil {
 		return ""
 	}
@@ -247,7 +250,11 @@ func (w *text) whyIt() {
 		if r.Ranker != nil {
 			by = strings.TrimSuffix(r.Ranker.Name+", version "+r.Ranker.Version, ", version ")
 		}
-		w.line("order", "of %d pods that could go, by %s", len(r.Candidates), by)
+		pods := "pods"
+		if len(r.Candidates) == 1 {
+			pods = "pod"
+		}
+		w.line("order", "of %d %s that could go, by %s", len(r.Candidates), pods, by)
 		for _, line := range Ranking(r) {
 			w.line("order", "%s", line)
 		}
@@ -256,8 +263,10 @@ func (w *text) whyIt() {
 		w.line("it had", "%s", partsText(r, w.signal(), r.Candidates[r.Order[0]].Parts))
 	}
 	w.inUse()
-	if left := len(r.Candidates) - len(r.Order); left > 0 && len(r.Candidates) > 0 {
-		w.line("left out", "%d by the ranker, which may spare pods (rankVeto: %s)", left, r.RankVeto)
+	if left := len(r.Candidates) - len(r.Order); left > 0 && r.Ranker != nil {
+		w.line("left out", "%d by %s, which may spare pods (rankVeto: %s)", left, r.Ranker.Name, r.RankVeto)
+		names := leftOut(r)
+		w.line("left out", "%s", strings.Join(names[:min(len(names), protectedShown)], ", "))
 	}
 	for i, p := range r.Protected {
 		if i == protectedShown {
@@ -268,20 +277,38 @@ func (w *text) whyIt() {
 	}
 }
 
-// inUse says how much of what is in use on a filesystem pods and images have. The rest is at least the
-// difference: the runtime may count writable layers with the images.
-func (w *text) inUse() {
-	signal, pods := w.signal(), int64(0)
-	o := w.r.Observation(signal)
+// leftOut returns the candidates that are not in the order.
+func leftOut(r *decision.Decision) (names []string) {
+	ranked := make([]bool, len(r.Candidates))
+	for _, i := range r.Order {
+		ranked[i] = true
+	}
+	for i := range r.Candidates {
+		if !ranked[i] {
+			names = append(names, r.Candidates[i].Pod)
+		}
+	}
+	return names
+}
+
+// books returns how much of what is in use on a filesystem pods that could go and images have. The rest
+// is at least the difference: the runtime may count writable layers with the images.
+func (w *text) books() (used, pods, images int64, ok bool) {
+	o := w.r.Observation(w.signal())
 	if o == nil || o.Components[figures.Used] == 0 || len(w.r.Candidates) == 0 {
-		return
+		return 0, 0, 0, false
 	}
 	for i := range w.r.Candidates {
 		pods += w.r.Candidates[i].Usage
 	}
-	used, images := o.Components[figures.Used], o.Components[figures.Images]
-	rest := max(0, used-pods-images)
-	w.line("in use", "%s: %s by pods that could go, %s by images, %s outside of both", w.amount(signal, used), w.amount(signal, pods), w.amount(signal, images), w.amount(signal, rest))
+	return o.Components[figures.Used], pods, o.Components[figures.Images], true
+}
+
+func (w *text) inUse() {
+	if used, pods, images, ok := w.books(); ok {
+		signal := w.signal()
+		w.line("in use", "%s: %s by pods that could go, %s by images, %s outside of both", w.amount(signal, used), w.amount(signal, pods), w.amount(signal, images), w.amount(signal, max(0, used-pods-images)))
+	}
 }
 
 // signal returns the signal of the threshold acted on, empty if there is none.

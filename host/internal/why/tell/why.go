@@ -3,6 +3,8 @@ package tell
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,9 +95,10 @@ func Order(r *decision.Decision) []byte {
 }
 
 // Now describes for each threshold how far it is from being acted on and which pod would then be
-// evicted. There is one ranking per signal, all by the same evictd.
+// evicted, the nearest first. There is one ranking per signal, all by the same evictd.
 func Now(rankings []*decision.Decision) []byte {
 	var out []byte
+	slices.SortStableFunc(rankings, func(a, b *decision.Decision) int { return cmp.Compare(distance(a), distance(b)) })
 	for _, r := range rankings {
 		w := &text{r: r}
 		w.now()
@@ -103,6 +106,19 @@ func Now(rankings []*decision.Decision) []byte {
 		out = append(out, w.b.Bytes()...)
 	}
 	return out
+}
+
+// distance returns how far a ranking's signal is from its threshold, as a part of its capacity.
+func distance(r *decision.Decision) float64 {
+	t := r.Acted()
+	if t == nil {
+		return math.Inf(1)
+	}
+	o := r.Observation(t.Signal)
+	if o == nil || o.State != decision.StateObserved || o.Capacity <= 0 {
+		return math.Inf(1)
+	}
+	return float64(o.Available-amountOf(r, t)) / float64(o.Capacity)
 }
 
 func (w *text) wouldGo() string {
