@@ -45,6 +45,16 @@ func recordOfNode(r *rand.Rand, i int) *decision.Decision {
 	}
 	v := out.Candidates[0]
 	out.Victim = &decision.Victim{UID: v.UID, Pod: v.Pod, Signal: "memory.available", GraceSeconds: 1, Message: "The node was low on resource: memory. Threshold quantity: 500Mi, available: 400Mi."}
+	_, owner, _ := strings.Cut(v.Pod, "/")
+	out.Victim.Owner = "ReplicaSet/" + owner[:strings.LastIndexByte(owner, '-')]
+	for i := range 24 { // as many as are kept while memory falls
+		out.Usage = append(out.Usage, decision.UsageSample{MS: float64(i)*20_000 - 480_000 + r.Float64()*1000, First: out.Candidates[r.IntN(3)].Pod, Used: []int64{r.Int64N(1 << 30), r.Int64N(1 << 30), r.Int64N(1 << 30)}})
+	}
+	out.Curves = []string{v.Pod, out.Candidates[1].Pod, out.Candidates[2].Pod}
+	for i := range 4 {
+		ms := float64(i)*100_000 - 500_000
+		out.Marks = append(out.Marks, decision.Mark{What: decision.MarkWait, Text: "waits for the end of " + out.Candidates[i].Pod, MS: ms, UntilMS: ms + 5000})
+	}
 	samples := 600 // of the signal that it is about, and of the others
 	for _, t := range out.Thresholds {
 		out.Observations = append(out.Observations, decision.Observation{Signal: t.Signal, State: decision.StateObserved, Available: r.Int64N(1 << 34), Capacity: 1 << 34, Time: at})
@@ -89,12 +99,20 @@ func BenchmarkCommands(b *testing.B) {
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
+	files, err := filepath.Glob(filepath.Join(config.RecordsDir(dir), "*.gz"))
+	size := int64(0)
+	for _, file := range files {
+		if f, err := os.Stat(file); err == nil {
+			size += f.Size()
+		}
+	}
+	b.Logf("%d records of %d bytes on average, %v", len(files), size/int64(len(files)), err)
 	program := filepath.Join(dir, "evictd")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	for _, args := range []string{"version", "explain " + pod, "evictions " + pod, "evictions --signal pid.available", "evictions"} {
-		b.Run(strings.ReplaceAll(args, pod, "POD"), func(b *testing.B) {
+	for _, args := range []string{"version", "explain " + pod, "explain replicaset/" + pod[:strings.LastIndexByte(pod, '-')], "evictions " + pod, "evictions --signal pid.available", "evictions"} {
+		b.Run(strings.NewReplacer(pod, "POD", pod[:strings.LastIndexByte(pod, '-')], "OWNER").Replace(args), func(b *testing.B) {
 			var cpu time.Duration // not of the programs beside it
 			for b.Loop() {
 				cmd := exec.Command(program, strings.Fields(args)...)
