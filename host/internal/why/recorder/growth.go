@@ -50,12 +50,17 @@ type usageSampler struct {
 	mu   sync.Mutex
 	all  []Usage
 	when []time.Time
+	// most is what was available at most since the last sample, by signal.
+	most map[eviction.Signal]int64
 }
 
 // add keeps a sample. If there are too many, it drops the one whose neighbours are closest in time.
 func (u *usageSampler) add(at time.Time, of Usage) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	for s := range of {
+		u.most[s] = of[s].Available
+	}
 	old := 0
 	for old < len(u.when) && at.Sub(u.when[old]) > samples*time.Second {
 		old++
@@ -72,22 +77,20 @@ func (u *usageSampler) add(at time.Time, of Usage) {
 	}
 }
 
-// seen asks for a sample if a signal has fallen much since the last one.
+// seen asks for a sample if a signal has fallen much from where it was at most since the last one.
 func (u *usageSampler) seen(o eviction.Observation) {
+	if o.State != eviction.Observed {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, sample := range slices.Backward(u.all) {
-		last, ok := sample[o.Signal]
-		if !ok {
-			continue
+	most, sampled := u.most[o.Signal]
+	if u.most[o.Signal] = max(most, o.Available); sampled && most-o.Available >= max(1, o.Capacity/usageFall) {
+		u.most[o.Signal] = o.Available
+		select {
+		case u.hurry <- struct{}{}:
+		default:
 		}
-		if o.State == eviction.Observed && last.Available-o.Available >= max(1, o.Capacity/usageFall) {
-			select {
-			case u.hurry <- struct{}{}:
-			default:
-			}
-		}
-		return
 	}
 }
 

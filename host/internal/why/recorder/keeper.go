@@ -84,7 +84,7 @@ type Keeper struct {
 func New(o Options) *Keeper {
 	return &Keeper{
 		Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func(), waitingRecords), series: series{rings: map[eviction.Signal]*ring{}},
-		usage:    usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{})},
+		usage:    usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{}), most: map[eviction.Signal]int64{}},
 		episodes: episodes{}, resumed: map[string]bool{}, marks: marks{inForce: map[string]time.Time{}},
 	}
 }

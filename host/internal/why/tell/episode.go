@@ -33,17 +33,18 @@ func Evictions(heads []decision.Head) []byte {
 		if h.Outcome != nil && h.Outcome.Released != nil {
 			freed = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
 		}
-		rows = append(rows, []string{episode, h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, freed, Followed(h) + again(h), h.ID})
+		rows = append(rows, []string{episode, h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, freed, followed(h), h.ID})
 	}
 	return Table(rows)
 }
 
-// again says which eviction in a short time this is of a controller's pods.
-func again(h *decision.Head) string {
+// followed is Followed, with which eviction in a short time this is of a controller's pods.
+func followed(h *decision.Head) string {
+	text := Followed(h)
 	if h.Again < 2 {
-		return ""
+		return text
 	}
-	text := fmt.Sprintf("; %d%s of %s in %v", h.Again, ordinal(h.Again), h.Owner, decision.Quiet)
+	text = strings.TrimPrefix(fmt.Sprintf("%s; %d%s of %s in %v", text, h.Again, ordinal(h.Again), h.Owner, decision.Quiet), "; ")
 	if h.Again > 2 {
 		text += ": it is made again and again"
 	}
@@ -82,7 +83,7 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 	for i, d := range all {
 		label := Clock(d.Time)
 		w.r = d
-		w.line(label, "%s, %s", w.title(), cmp.Or(Followed(&heads[i])+again(&heads[i]), "nothing more is known"))
+		w.line(label, "%s, %s", w.title(), cmp.Or(followed(&heads[i]), "nothing more is known"))
 		for _, text := range []string{w.notEarlier(), needed(d)} {
 			if text != "" {
 				w.line(label, "%s", text)
