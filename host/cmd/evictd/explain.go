@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +59,6 @@ func newExplain() *cobra.Command {
 			return written(cmd.OutOrStdout().Write(tell.Episode(all, time.Now())))
 		case *asJSON:
 			whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
-			whatIfs = slices.DeleteFunc(whatIfs, func(c whatif.Change) bool { return c.What == whatif.Request })
 			return printJSON(cmd.OutOrStdout(), struct {
 				*decision.Decision
 

@@ -62,18 +62,11 @@ func Advise(d *decision.Decision) (a Advice) {
 		return rank.Kubelet(two, acted.Signal)[0].UID != victim.UID
 	}
 	is := victim.Ranked(acted.Signal)
-	no, yes := rank.Request(&is, acted.Signal), int64(mostRequest)
-	if !spared(yes) || spared(no) {
+	if was := rank.Request(&is, acted.Signal); !spared(mostRequest) || spared(was) {
 		return Advice{}
 	}
-	for yes-no > 1 {
-		if middle := no + (yes-no)/2; spared(middle) {
-			yes = middle
-		} else {
-			no = middle
-		}
-	}
-	a = Advice{Request: (yes + mebibyte - 1) / mebibyte * mebibyte, Resource: "memory", NextVictim: next.Pod}
+	least := firstOf(mostRequest, spared)
+	a = Advice{Request: (least + mebibyte - 1) / mebibyte * mebibyte, Resource: "memory", NextVictim: next.Pod}
 	if b.Condition == eviction.DiskPressure {
 		a.Resource = "ephemeral-storage"
 	}

@@ -34,7 +34,6 @@ func TestWhatWouldHaveSparedAPodIsExactToOneStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Change{
-		Request:  {Request, "memory", 3 * gibibyte, 1, "shop/web"},
 		Priority: {Priority, "", 1001, 1, "shop/web"},
 	}
 	for _, f := range found {
