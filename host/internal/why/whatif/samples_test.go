@@ -289,7 +289,7 @@ func TestAStatementThatIsNotExactIsFound(t *testing.T) {
 		},
 	} {
 		wrong := 0
-		for _, s := range compareMany(t, 3000, fault) {
+		for _, s := range compareMany(t, 1000, fault) {
 			wrong += count(s.wrong != "")
 		}
 		if wrong == 0 {
