@@ -79,17 +79,21 @@ type Kill struct {
 	Record string `json:"record,omitempty"`
 	// Limit: the pod exceeded its own limit; the node is not under pressure.
 	Limit bool `json:"limit,omitempty"`
-	// Steps done. Stopping: containers are being stopped through the runtime. Recorded: the API
-	// server has the eviction. Announced: it has the event. Ended: the pod has ended or is no
-	// longer awaited, and only the API server must still be informed.
-	Stopping  bool `json:"stopping,omitempty"`
-	Recorded  bool `json:"recorded,omitempty"`
-	Announced bool `json:"announced,omitempty"`
-	Ended     bool `json:"ended,omitempty"`
+	Steps
 	// DecidedAt is when the kill was saved, on the clock of this process. The journal sets it.
 	DecidedAt time.Time `json:"-"`
 	// GraceEnds is the end of the grace period, on the same clock. The journal sets it.
 	GraceEnds time.Time `json:"-"`
+}
+
+// Steps are those done of a kill. Stopping: containers are being stopped through the runtime. Recorded:
+// the API server has the eviction. Announced: it has the event. Ended: the pod has ended or is no longer
+// awaited, and only the API server must still be informed.
+type Steps struct {
+	Stopping  bool `json:"stopping,omitempty"`
+	Recorded  bool `json:"recorded,omitempty"`
+	Announced bool `json:"announced,omitempty"`
+	Ended     bool `json:"ended,omitempty"`
 }
 
 // Key returns the pod's namespace and name.
