@@ -307,6 +307,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 		"observe --node " + c.Node + " --times 2": "memory.available",
 		"rank --signal memory.available":          "",
 		"check --node " + c.Node + " --all":       "containerd",
+		"replay default/" + first.Name:            first.Name + " goes, as recorded",
 	} {
 		if out := kubectlEvictd(t, c, strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("kubectl evictd %s: %q, want %q in it", args, out, want)
