@@ -272,11 +272,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 // besideKubelet adds what runs with an API server.
 func (d *Daemon) besideKubelet(t *tasks) {
 	c := d.mode.cluster
-	var reported *events.Recorder
 	t.begin = func(around context.Context) {
-		reported = events.New(around, c.api.Events(around), c.nodeName, d.log)
-		d.recorder.next = events.Without{Recorder: reported, Reason: victim.ReasonEvicted}
-		d.metrics.CountLostEvents(func() uint64 { return reported.Lost() + c.killer.LostEvents() })
+		c.events = events.New(around, c.api.Events(around), c.nodeName, d.log)
+		d.recorder.next = events.Without{Recorder: c.events, Reason: victim.ReasonEvicted}
+		d.metrics.CountLostEvents(func() uint64 { return c.events.Lost() + c.killer.LostEvents() })
 	}
 	t.beside = append(t.beside, c.run, func(around context.Context) {
 		expected.Watch(around, func() []expected.Absence { return expected.NotServing(d.config(), d.supervisor.Status()) }, d.recorder.absence)
@@ -296,7 +295,7 @@ func (d *Daemon) besideKubelet(t *tasks) {
 	t.flush = func(around context.Context) {
 		wait, cancel := context.WithTimeout(around, lastEventsWait)
 		defer cancel()
-		reported.Flush(wait)
+		c.events.Flush(wait)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/evictd/evictd/host/internal/cluster/events"
 	"github.com/evictd/evictd/host/internal/cluster/kubeapi"
 	"github.com/evictd/evictd/host/internal/cluster/nodestatus"
 	podkubernetes "github.com/evictd/evictd/host/internal/cluster/podsource/kubernetes"
@@ -77,6 +79,9 @@ var modes = map[string]func(modeOptions) (mode, error){
 		of.conditions = nodestatus.New(o.api, level, o.dryRun, o.ending.Log)
 		killer := victimkubernetes.New(victimkubernetes.Options{
 			Options: o.ending, API: o.api, NodeName: o.config.NodeName, Refused: o.refused, Settle: of.conditions.Settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+			OwnerEvent: func(about v1.ObjectReference, annotations map[string]string, message string) {
+				of.events.Event(about, annotations, v1.EventTypeWarning, victim.ReasonPodEvicted, message)
+			},
 		})
 		of.killer = killer
 		return mode{pods: listing.New(source, o.ending.Log), killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
@@ -101,6 +106,8 @@ type cluster struct {
 	source     *podkubernetes.Source
 	killer     *victimkubernetes.Killer
 	conditions *nodestatus.Keeper
+	// events is set before it runs.
+	events *events.Recorder
 	// configMap is nil if none is followed.
 	configMap *kubeapi.ConfigMap
 	nodeName  string

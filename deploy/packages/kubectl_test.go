@@ -65,6 +65,35 @@ func TestKubectlEvictdShowsTheLogOfAnEvictdThatDoesNotRun(t *testing.T) {
 	}
 }
 
+// Replay had to be run in the pod by hand, where its plugins count against the memory limit.
+func TestKubectlEvictdReplaysHere(t *testing.T) {
+	here, temporary, without := t.TempDir(), t.TempDir(), os.Getenv("PATH")
+	t.Setenv("PATH", here+":"+without)
+	if err := os.WriteFile(filepath.Join(here, "evictd"), []byte("#!/bin/sh\nfor last; do :; done\necho \"here: $*: $(cat \"$last\")\"; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		env, args []string
+		code      int
+		want      string
+	}{
+		"a pod":      {nil, []string{"replay", "shop/cart", "--plugin-dir", "mine"}, 3, "/record.json: + -n evictd exec evictd-x7k2p -c evictd -- /usr/bin/evictd explain --config /etc/evictd/evictd.yaml --json shop/cart\n"},
+		"no record":  {nil, []string{"replay", "--node", "worker-1"}, 1, "replay without a record"},
+		"flags only": {nil, []string{"replay", "--node", "worker-1", "--since", "7d"}, 1, "replay without a record"},
+		"not found":  {[]string{"EXEC=1"}, []string{"replay", "shop/cart"}, 1, "container not found"},
+	} {
+		said, code := kubectlEvictd(t, append(c.env, "TMPDIR="+temporary), c.args)
+		left, err := os.ReadDir(temporary)
+		if code != c.code || !strings.Contains(said, c.want) || err != nil || len(left) > 0 {
+			t.Errorf("%s: exit code %d, want %d and %q, and nothing left: %s, %v %v", name, code, c.code, c.want, said, left, err)
+		}
+	}
+	t.Setenv("PATH", without)
+	if said, code := kubectlEvictd(t, nil, []string{"replay", "shop/cart"}); code != 1 || !strings.Contains(said, "want evictd on the PATH") {
+		t.Errorf("without evictd: exit code %d, %s", code, said)
+	}
+}
+
 // Any pod in the cluster with evictd's labels and a container "evictd" was taken for evictd's, and got the command.
 func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 	const runs = "+ -n evictd exec evictd-x7k2p -c evictd -- "

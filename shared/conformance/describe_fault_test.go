@@ -70,24 +70,29 @@ func describeFaults() map[string]valueFault {
 				return soundRank(ctx, req)
 			}
 		}, "not configured", []string{"configure-keeps-former"}},
-		"is configured only once": {func(s *sound, _ *eviction.Plugin) {
-			var done atomic.Bool
-			s.configure = func(ctx context.Context, req eviction.ConfigureRequest) error {
-				if err := checkConfig(req.Config); err != nil {
-					return err
-				}
-				if !done.CompareAndSwap(false, true) {
-					return errors.New("configured already")
-				}
-				return nil
-			}
-		}, "configured already", []string{
-			// What runs after it begins with a Configure.
-			"configure-again", "configure-keeps-former", "configure-newer-host", "configure-during-calls",
-			"observe", "measure", "rank", "reclaim-unknown-step", "garbage-describe",
-		}},
+		"is configured only once": {configuredOnce, "configured already", append([]string{"configure-again"}, afterOneConfigure...)},
+		// The call of the failing check was Rank, which the plugin had not got yet.
+		"is configured only once, before other calls": {configuredOnce, "Configure: plugin refused: configured already", append([]string{"rank", "configure-again"}, afterOneConfigure...)},
 		"needs a config": {func(s *sound, _ *eviction.Plugin) {
 			s.configure = func(context.Context, eviction.ConfigureRequest) error { return errors.New("path is empty") }
 		}, "path is empty (without any config", []string{"configure"}},
+	}
+}
+
+// afterOneConfigure are checks that begin with another Configure.
+var afterOneConfigure = []string{
+	"configure-keeps-former", "configure-newer-host", "configure-during-calls", "observe", "measure", "rank", "reclaim-unknown-step", "garbage-describe",
+}
+
+func configuredOnce(s *sound, _ *eviction.Plugin) {
+	var done atomic.Bool
+	s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
+		if err := checkConfig(req.Config); err != nil {
+			return err
+		}
+		if !done.CompareAndSwap(false, true) {
+			return errors.New("configured already")
+		}
+		return nil
 	}
 }

@@ -101,7 +101,7 @@ func (r *runner) open(ctx context.Context, before func(context.Context, *check.T
 	}
 	if err := t.Configure(ctx); err != nil {
 		t.End()
-		return nil, fmt.Errorf("configure: %w", err)
+		return nil, err
 	}
 	if before != nil && t.Crash(before(ctx, t)) != "" {
 		t.End()

@@ -103,8 +103,26 @@ func examine(ctx context.Context, cfg *config.Config, startPlugins, asked bool) 
 	found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: startPlugins, Falls: store.Falls})
 	errs, ofDaemon := checkRunning(ctx, cfg, found.Texts(inspect.Fatal, inspect.Error))
 	derived, dropped := ofWritableLayers(cfg, thresholds)
-	warnings := slices.Concat(cfg.Warnings(), dropped, found.Texts(inspect.Warning), ofDaemon)
+	found, fixes := besideOnce(b, found)
+	warnings := slices.Concat(cfg.Warnings(), dropped, found.Texts(inspect.Warning), fixes, ofDaemon)
 	return &checkReport{Thresholds: listed(thresholds), Beside: b, Errors: errs, Warnings: warnings, Advice: found.Texts(inspect.Advice), derived: derived}, nil
+}
+
+// besideOnce returns the findings without those that b has, and one warning that counts what b has to fix.
+func besideOnce(b *inspect.Beside, found inspect.Findings) (others inspect.Findings, warning []string) {
+	if b == nil {
+		return found, nil
+	}
+	fixes := 0
+	for _, f := range b.Findings {
+		if f.Fix {
+			fixes++
+		}
+	}
+	if fixes > 0 {
+		warning = []string{fmt.Sprintf("besideKubelet: %d to fix, see above", fixes)}
+	}
+	return slices.DeleteFunc(found, func(f inspect.Finding) bool { return f.Probe == inspect.KubeletConfiguration }), warning
 }
 
 // tables formats r, with the signals that only plugins define.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -49,12 +50,14 @@ func TestCheckSaysHowItGetsAlongWithTheKubelet(t *testing.T) {
 				testos.WriteFile(t, file, got.Out, 0o600)
 				continue
 			}
-			want := testos.ReadFile(t, file)
-			if diff := cmp.Diff(string(want), got.Out); diff != "" {
+			golden := testos.ReadFile(t, file)
+			if diff := cmp.Diff(string(golden), got.Out); diff != "" {
 				t.Errorf("%s (-want +got), run with -rewrite if it should be so:\n%s", file, diff)
 			}
-			if want := "evictd: warning: besideKubelet: pid.available: condition: PIDPressure is not reported: the scheduler keeps placing pods here\n"; !strings.Contains(got.Errors, want) {
-				t.Errorf("warnings are %s, want %s", got.Errors, want)
+			// Each line to fix came as a warning, too.
+			const want = "evictd: warning: besideKubelet: 4 to fix, see above\n"
+			if all := got.Out + got.Errors; !strings.Contains(got.Errors, want) || strings.Count(all, "PIDPressure is not reported: the scheduler keeps placing pods here") != 1 || strings.Count(got.Errors, "besideKubelet") != 1 {
+				t.Errorf("%s, want each finding once, and %s", all, want)
 			}
 		}
 	}
@@ -98,10 +101,11 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 
 // Pods without cgroups were said nothing of, and the smaller one was evicted first.
 func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
-	const want = "evictd: warning: besideKubelet: cgroupsPerQOS: setting: evictd has true, the kubelet false: pods have no cgroups of their own"
+	want := regexp.MustCompile("cgroupsPerQOS +setting +fix +evictd has true, the kubelet false: pods have no cgroups of their own")
 	for name, without := range map[string]bool{"true": false, "false": true} {
+		fixes := map[bool]int{true: 5, false: 4}[without]
 		got, _ := beside(t, kubeletsFile+"cgroupsPerQOS: "+name+"\n", "", ownThresholds...)
-		if got.Code != 0 || strings.Contains(got.Errors, want) != without || strings.Contains(got.Out, "\ncgroupsPerQOS: true\n") != without {
+		if got.Code != 0 || want.MatchString(got.Out) != without || !strings.Contains(got.Errors, fmt.Sprintf("besideKubelet: %d to fix, see above\n", fixes)) || strings.Contains(got.Out, "\ncgroupsPerQOS: true\n") != without {
 			t.Errorf("cgroupsPerQOS %s: exit code %d, %s%s", name, got.Code, got.Errors, got.Out)
 		}
 	}
@@ -111,7 +115,7 @@ func TestCheckTellsOfAKubeletThatGivesPodsNoCgroups(t *testing.T) {
 func TestCheckSaysNothingOfAKubeletsOtherDirectory(t *testing.T) {
 	got, _ := beside(t, kubeletsFile+"podLogsDir: /logs\n", "", ownThresholds...)
 	const want = "evictd has /var/log/pods, the kubelet /logs; want in evictd's file: podLogsDir: \"/logs\"\n"
-	if !strings.Contains(got.Errors, "evictd: warning: besideKubelet: podLogsDir: setting: "+want) || !regexp.MustCompile("podLogsDir +setting +fix +"+want).MatchString(got.Out) {
+	if !strings.Contains(got.Errors, "evictd: warning: besideKubelet: 5 to fix, see above\n") || !regexp.MustCompile("podLogsDir +setting +fix +"+want).MatchString(got.Out) {
 		t.Errorf("%s%s", got.Errors, got.Out)
 	}
 }

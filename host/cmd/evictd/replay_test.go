@@ -188,7 +188,9 @@ func TestAReplayOfARecordWithoutFiguresHasNoVerdict(t *testing.T) {
 	testos.WriteFile(t, with, "evictionHard: {pid.available: \"100\"}\nenforceNodeAllocatable: []\n", 0o600)
 	file := filepath.Join(state, "records", id+"_rt_x.json_"+r.Victim.UID+".json.gz")
 	const want = "plugin memory did not start: exited before the handshake"
-	for _, args := range [][]string{{id}, {"rt/x.json"}, {file}, {"--since", "1d"}, {"--json", id}} {
+	explained := filepath.Join(n.dir, "explained.json") // as kubectl evictd replay takes it
+	testos.WriteFile(t, explained, evictd(t, "explain", "--json", "--state-dir", state, id).Out, 0o600)
+	for _, args := range [][]string{{id}, {"rt/x.json"}, {file}, {explained}, {"--since", "1d"}, {"--json", id}} {
 		got := evictd(t, append([]string{"replay", "--plugin-dir", n.plugins, "--state-dir", state}, args...)...)
 		if got.Code != exitFailure || !strings.Contains(got.Errors, want) || strings.Contains(got.Out, "as recorded") {
 			t.Errorf("replay %q: %d, %s%s", args, got.Code, got.Out, got.Errors)

@@ -34,6 +34,13 @@ func about(kind, name string) func(*v1.Event) {
 	return func(e *v1.Event) { e.InvolvedObject = v1.ObjectReference{Kind: kind, Name: name, UID: types.UID(name)} }
 }
 
+// ofOwner makes an event one of a pod's controller.
+func ofOwner(apiVersion, kind string) func(*v1.Event) {
+	return func(e *v1.Event) {
+		e.Reason, e.InvolvedObject.APIVersion, e.InvolvedObject.Kind = "PodEvicted", apiVersion, kind
+	}
+}
+
 var in2106 = metav1.Date(2106, 2, 7, 6, 28, 15, 0, time.UTC)
 
 const managers = "evictd writes no managedFields but those of its own manager evictd"
@@ -76,7 +83,7 @@ func Events() []Write {
 	const (
 		more   = `{"count": 2}`
 		source = "the source of the event has to be evictd on the node that the token is bound to"
-		whom   = "evictd tells of pods and of the node that the token is bound to"
+		whom   = "evictd tells of pods, of the node that the token is bound to, and of a pod's controller that the pod was evicted"
 		stays  = "what an event is about and its reason stay"
 		bounds = "an event has type Normal or Warning, a reason of 64 letters"
 		fields = "an event has no fields but those that evictd writes"
@@ -85,6 +92,8 @@ func Events() []Write {
 	)
 	early := made("of 2106", later, PodBound, func(e *v1.Event) { e.EventTime = metav1.MicroTime(in2106) })
 	early.Early = true // an event with this time needs an action
+	elsewhere := made("of a job in another namespace", whom, PodBound, ofOwner("batch/v1", "Job"), func(e *v1.Event) { e.InvolvedObject.Namespace = "shop" })
+	elsewhere.Early = true
 	many := map[string]string{}
 	for i := range 17 {
 		many[fmt.Sprintf("a%d", i)] = "1"
@@ -108,6 +117,20 @@ func Events() []Write {
 		made("reported by another node", source, PodBound, func(e *v1.Event) { e.ReportingInstance = Other }),
 		made("of another node", whom, PodBound, about("Node", Other)),
 		made("of a deployment", whom, PodBound, about("Deployment", "web")),
+		made("of a job whose pod it has evicted", "", PodBound, ofOwner("batch/v1", "Job")),
+		made("of a replica set", "", PodBound, ofOwner("apps/v1", "ReplicaSet")),
+		made("of a stateful set", "", PodBound, ofOwner("apps/v1", "StatefulSet")),
+		made("of a daemon set", "", PodBound, ofOwner("apps/v1", "DaemonSet")),
+		made("of a replication controller", "", PodBound, ofOwner("v1", "ReplicationController")),
+		again("of a job once more", "", event(ofOwner("batch/v1", "Job")), more),
+		made("of a deployment whose pod it has evicted", whom, PodBound, ofOwner("apps/v1", "Deployment")),
+		made("of a job of another group", whom, PodBound, ofOwner("example.com/v1", "Job")),
+		made("of a job without a group", whom, PodBound, ofOwner("", "Job")),
+		made("of a job for another reason", whom, PodBound, ofOwner("batch/v1", "Job"), func(e *v1.Event) { e.Reason = "Evicted" }),
+		again("of a job, then for another reason", stays, event(ofOwner("batch/v1", "Job")), `{"reason": "BackoffLimitExceeded"}`),
+		elsewhere,
+		made("of a job in the kubelet's name", source, PodBound, ofOwner("batch/v1", "Job"), from("kubelet", Node)),
+		made("of a job with a message of 500 kB", bounds, PodBound, ofOwner("batch/v1", "Job"), func(e *v1.Event) { e.Message = strings.Repeat("x", 500<<10) }),
 		made("of something without a kind", whom, PodBound, about("", "web")),
 		again("one of the kubelet's once more", "the event is not evictd's", event(from("kubelet", Node)), `{"source": {"component": "evictd"}}`),
 		again("one of another node's evictd once more", "the event is not evictd's", event(from("evictd", Other)), `{"source": {"host": "node-a"}}`),

@@ -307,6 +307,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 		"observe --node " + c.Node + " --times 2": "memory.available",
 		"rank --signal memory.available":          "",
 		"check --node " + c.Node + " --all":       "containerd",
+		"replay default/" + first.Name:            " goes instead of default/" + first.Name,
 	} {
 		if out := kubectlEvictd(t, c, strings.Fields(args)...); !strings.Contains(out, want) {
 			t.Errorf("kubectl evictd %s: %q, want %q in it", args, out, want)
@@ -324,7 +325,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 func kubectlEvictd(t *testing.T, c *cluster.Cluster, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(soon(t), "../../../deploy/kubectl-evictd", args...)
-	cmd.Env = append(os.Environ(), "PATH="+programs().Kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+c.AdminKubeconfig)
+	cmd.Env = append(os.Environ(), "PATH="+programs().Kubernetes+":../../../bin:"+os.Getenv("PATH"), "KUBECONFIG="+c.AdminKubeconfig)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("kubectl evictd %v: %v: %s", args, err, out)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
@@ -60,6 +61,60 @@ func TestEvictionsOfOthersAreListed(t *testing.T) {
 		t.Errorf("after restarts: %s", list)
 	}
 	t.Log(list)
+	must(t, p.Stop())
+}
+
+// A Job's pod was evicted and is gone. Its owner, who may read events, pods and jobs of one namespace and no more,
+// sees why in the job.
+func TestTheOwnerOfAPodLearnsWhyItWent(t *testing.T) {
+	c := start(t, cluster.Options{})
+	p := beside(t, c, account(t, c), map[string]any{"stateDir": t.TempDir(), "evictionHard": map[string]any{"nodefs.available": "99.9%"}})
+	must(t, c.Apply(soon(t), job("report", with(sleeper(), "restartPolicy: Never"), "backoffLimit: 0")+`---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: owner}
+rules:
+- {apiGroups: [""], resources: [events, pods], verbs: [get, list]}
+- {apiGroups: [batch], resources: [jobs], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: owner}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: owner}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: owner}]
+`))
+	victim := awaitPod(soon(t), t, c, "report", func(p *v1.Pod) bool { return p.Status.Reason == "Evicted" && p.Annotations["evictd.io/why"] != "" })
+	why := victim.Annotations["evictd.io/why"]
+	asOwner := func(args ...string) string {
+		t.Helper()
+		out, err := c.Kubectl(soon(t), "", append([]string{"--as", "owner"}, args...)...)
+		must(t, err)
+		return out
+	}
+	of, err := c.Client.BatchV1().Jobs(victim.Namespace).Get(t.Context(), "report", metav1.GetOptions{})
+	must(t, err)
+	event := awaitEvent(soon(t), t, c, of, "PodEvicted")
+	if event.Annotations["evictd.io/why"] != why || event.Annotations["evictd.io/record"] != victim.Annotations["evictd.io/record"] {
+		t.Errorf("annotations %v of the job's event, %v of the pod", event.Annotations, victim.Annotations)
+	}
+	if said := asOwner("describe", "pod", victim.Name); !strings.Contains(said, "evictd.io/why: "+why) {
+		t.Errorf("the pod does not say %q: %s", why, said)
+	}
+	_, err = c.Kubectl(soon(t), "", "delete", "pod", victim.Name)
+	must(t, err)
+	said := asOwner("describe", "job/report")
+	for _, want := range []string{"PodEvicted", "Pod " + victim.Name + " was evicted from node " + c.Node + ": The node was low on resource: ephemeral-storage. ", " Why: " + why} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the job does not say %q: %s", want, said)
+		}
+	}
+	t.Log(said)
+	if listed := asOwner("get", "events", "--field-selector", "reason=PodEvicted"); strings.Count(listed, "job/report") != 1 {
+		t.Errorf("events: %s", listed)
+	}
+	if _, err := c.Kubectl(soon(t), "", "--as", "owner", "auth", "can-i", "create", "pods/exec", "--namespace", "evictd"); err == nil {
+		t.Error("the owner may exec into evictd's pod")
+	}
 	must(t, p.Stop())
 }
 

@@ -48,6 +48,9 @@ var alikeBut = append([]record.Allowed{
 	{Path: "pod.metadata.annotations.evictd.io/why", Left: "(none)", Why: "why it went, for its owner"},
 	{Path: "events[Evicted].metadata.annotations.evictd.io/why", Left: "(none)", Why: "why it went, for its owner"},
 	{Path: "events[Evicted].metadata.annotations.evictd.io/record", Left: "(none)", Why: "which record of a decision is the eviction's"},
+	{Path: "ownerEvents[PodEvicted].*", Left: "(none)", Sometimes: true, Why: "why its pod went, for the owner of a controller"},
+	{Path: "ownerEvents[PodEvicted].*.*", Left: "(none)", Sometimes: true, Why: "why its pod went, for the owner of a controller"},
+	{Path: "ownerEvents[PodEvicted].metadata.annotations.evictd.io/*", Left: "(none)", Sometimes: true, Why: "why its pod went, for the owner of a controller"},
 	{Path: exitCode, Left: "143", Right: "137", Sometimes: true, Why: slowToEnd},
 	{Path: exitCode, Left: "137", Right: "143", Sometimes: true, Why: slowToEnd},
 }, byChance...)

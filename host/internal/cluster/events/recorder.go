@@ -63,12 +63,12 @@ func New(ctx context.Context, sink record.EventSink, nodeName string, log *slog.
 
 // NodeEvent sends an event about the node.
 func (r *Recorder) NodeEvent(eventType, reason, message string) {
-	r.event(r.node, nil, eventType, reason, message)
+	r.Event(r.node, nil, eventType, reason, message)
 }
 
 // PodEvent sends an event about a pod.
 func (r *Recorder) PodEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
-	r.event(v1.ObjectReference{
+	r.Event(v1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}, annotations, eventType, reason, message)
 }
@@ -86,7 +86,8 @@ func (w Without) PodEvent(pod *v1.Pod, annotations map[string]string, eventType,
 	}
 }
 
-func (r *Recorder) event(about v1.ObjectReference, annotations map[string]string, eventType, reason, message string) {
+// Event sends an event about an object.
+func (r *Recorder) Event(about v1.ObjectReference, annotations map[string]string, eventType, reason, message string) {
 	if r.made.Load()-r.taken.Load() >= maxWaiting {
 		r.lost.count("too many events wait to be sent", slog.String("name", about.Name), slog.String("event", reason))
 		return

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // server keeps events, and answers an error as long as it has one.
@@ -115,6 +116,35 @@ func TestTheSameEventAgainIsCountedNotRepeated(t *testing.T) {
 	})
 	if len(s.events()) != 1 || s.patched != 4 {
 		t.Errorf("%d events and %d patches, want 1 and 4", len(s.events()), s.patched)
+	}
+}
+
+// The pods of a controller that is evicted again and again share few events, and others keep theirs.
+func TestManyEvictionsOfAControllerLeaveRoomForOthers(t *testing.T) {
+	about := func(name string) v1.ObjectReference {
+		return v1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: "shop", Name: name, UID: types.UID("uid-" + name)}
+	}
+	s := &server{}
+	story(t, s, func(r *Recorder, log *bytes.Buffer) {
+		for i := range 5 {
+			r.Event(about("calm"), nil, "Warning", "PodEvicted", fmt.Sprintf("Pod calm-%d was evicted from node node-1", i))
+		}
+		for i := range 300 {
+			r.Event(about("wild"), nil, "Warning", "PodEvicted", fmt.Sprintf("Pod wild-%d was evicted from node node-1", i))
+			synctest.Wait()
+		}
+		r.Event(about("last"), nil, "Warning", "PodEvicted", "Pod last-1 was evicted from node node-1")
+		synctest.Wait()
+		if r.Lost() != 0 {
+			t.Errorf("%d lost\n%s", r.Lost(), log)
+		}
+	})
+	of := map[string]int{}
+	for _, e := range s.events() {
+		of[e.InvolvedObject.Name]++
+	}
+	if want := map[string]int{"calm": 5, "wild": 10, "last": 1}; !cmp.Equal(of, want) || s.patched > 25 {
+		t.Errorf("%v events and %d patches, want %v and 25 at most", of, s.patched, want)
 	}
 }
 

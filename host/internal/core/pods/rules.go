@@ -149,6 +149,16 @@ func (r Rules) Row(pod *v1.Pod, containers []eviction.Container) eviction.Pod {
 	return row
 }
 
+// OwnerOf returns the controller of a pod as Kind/name, empty without one.
+func OwnerOf(pod *v1.Pod) string {
+	if pod != nil {
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			return owner.Kind + "/" + owner.Name
+		}
+	}
+	return ""
+}
+
 func volumes(pod *v1.Pod) []eviction.Volume {
 	if len(pod.Spec.Volumes) == 0 {
 		return nil

@@ -3,8 +3,12 @@ package victim
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/eviction"
@@ -24,6 +28,8 @@ const (
 const (
 	// ReasonEvicted is the reason in the pod's event and status.
 	ReasonEvicted = "Evicted"
+	// ReasonPodEvicted is the reason in the event of the pod's controller.
+	ReasonPodEvicted = "PodEvicted"
 	// ReasonExceededGracePeriod marks a kill that took longer than Timeout.
 	ReasonExceededGracePeriod  = "ExceededGracePeriod"
 	MessageExceededGracePeriod = "Container runtime did not kill the pod within specified grace period."
@@ -65,21 +71,27 @@ type Kill struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	// Annotations of the event.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Owner is the pod's controller if it gets an event, too.
+	Owner *metav1.OwnerReference `json:"owner,omitempty"`
 	// Record is the id of the decision's record, empty if none is kept.
 	Record string `json:"record,omitempty"`
 	// Limit: the pod exceeded its own limit; the node is not under pressure.
 	Limit bool `json:"limit,omitempty"`
-	// Steps done. Stopping: containers are being stopped through the runtime. Recorded: the API
-	// server has the eviction. Announced: it has the event. Ended: the pod has ended or is no
-	// longer awaited, and only the API server must still be informed.
-	Stopping  bool `json:"stopping,omitempty"`
-	Recorded  bool `json:"recorded,omitempty"`
-	Announced bool `json:"announced,omitempty"`
-	Ended     bool `json:"ended,omitempty"`
+	Steps
 	// DecidedAt is when the kill was saved, on the clock of this process. The journal sets it.
 	DecidedAt time.Time `json:"-"`
 	// GraceEnds is the end of the grace period, on the same clock. The journal sets it.
 	GraceEnds time.Time `json:"-"`
+}
+
+// Steps are those done of a kill. Stopping: containers are being stopped through the runtime. Recorded:
+// the API server has the eviction. Announced: it has the event. Ended: the pod has ended or is no longer
+// awaited, and only the API server must still be informed.
+type Steps struct {
+	Stopping  bool `json:"stopping,omitempty"`
+	Recorded  bool `json:"recorded,omitempty"`
+	Announced bool `json:"announced,omitempty"`
+	Ended     bool `json:"ended,omitempty"`
 }
 
 // Key returns the pod's namespace and name.
@@ -153,9 +165,25 @@ func New(pod pods.Pod, s eviction.Signal, graceOverrideSeconds int64, message st
 			GraceSeconds: EffectiveGrace(pod.API.DeletionGracePeriodSeconds, &graceOverrideSeconds, pod.API.Spec.TerminationGracePeriodSeconds),
 			SandboxIDs:   pod.SandboxIDs, ContainerIDs: pod.ContainerIDs,
 			EvictedAt: time.Now(), Generation: pod.API.Generation, ResourceVersion: pod.API.ResourceVersion,
+			Owner: ownerOf(pod.API),
 		},
 		Pod: pod, State: StateKilling, GraceOverrideSeconds: graceOverrideSeconds,
 	}
+}
+
+// owners are the controllers that get events, as in the admission policy.
+var owners = []string{"apps/v1/ReplicaSet", "apps/v1/StatefulSet", "apps/v1/DaemonSet", "batch/v1/Job", "v1/ReplicationController"}
+
+// maxOwnerBytes bounds the name and the uid of an owner: the API server does not.
+const maxOwnerBytes = 253
+
+// ownerOf returns the controller of p if it gets events, else nil.
+func ownerOf(p *v1.Pod) *metav1.OwnerReference {
+	o := metav1.GetControllerOf(p)
+	if o == nil || max(len(o.Name), len(o.UID)) > maxOwnerBytes || !slices.Contains(owners, o.APIVersion+"/"+o.Kind) {
+		return nil
+	}
+	return o
 }
 
 // EndedAt returns when the pod had finished or was given up on; zero before.

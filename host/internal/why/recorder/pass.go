@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -124,13 +123,7 @@ func lastMet(d *decision.Decision, s eviction.Signal) (at int) {
 }
 
 func recordedVictim(v *victim.Victim) *decision.Victim {
-	r := &decision.Victim{UID: v.UID, Pod: v.Key(), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
-	if v.Pod.API != nil {
-		if owner := metav1.GetControllerOfNoCopy(v.Pod.API); owner != nil {
-			r.Owner = owner.Kind + "/" + owner.Name
-		}
-	}
-	return r
+	return &decision.Victim{UID: v.UID, Pod: v.Key(), Owner: pods.OwnerOf(v.Pod.API), Signal: string(v.Signal), GraceSeconds: v.GraceSeconds, Message: v.Message}
 }
 
 // record returns a copy of d as a record of an event at a time.

@@ -101,15 +101,23 @@ func Open(ctx context.Context, s *Setup, server Server, client *wire.Client, sin
 // HostVersion is the host version that the checks send in Describe.
 const HostVersion = "conformance"
 
-// Describe asks the plugin for its description and stores it in Plugin.
+// Describe asks the plugin for its description and stores it in Plugin. Its error names the call, which
+// other checks make, too.
 func (t *Target) Describe(ctx context.Context) error {
-	return t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
+	return named("Describe", t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
 		p, err := t.Client.Describe(ctx, eviction.Host{Version: HostVersion})
 		if err == nil {
 			t.Plugin = p
 		}
 		return err
-	})
+	}))
+}
+
+func named(call string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", call, err)
+	}
+	return err
 }
 
 // Configure sends the plugin its node and configuration, if it takes one.
@@ -120,11 +128,11 @@ func (t *Target) Configure(ctx context.Context) error {
 	return t.ConfigureWith(ctx, t.Config)
 }
 
-// ConfigureWith is like Configure with another config, and requires a Configurer.
+// ConfigureWith is like Configure with another config, and requires a Configurer. Its error names the call.
 func (t *Target) ConfigureWith(ctx context.Context, config []byte) error {
-	return t.Within(ctx, eviction.ConfigureDeadline, func(ctx context.Context) error {
+	return named("Configure", t.Within(ctx, eviction.ConfigureDeadline, func(ctx context.Context) error {
 		return t.Plugin.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: t.Node, Config: config})
-	})
+	}))
 }
 
 // Offering lists the signals for which the plugin offers c.

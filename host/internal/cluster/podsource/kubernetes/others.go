@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
@@ -52,7 +53,7 @@ func (e *entry) byOther(deleted bool) *decision.Decision {
 	return &decision.Decision{
 		Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindOther, Time: at.UTC(), By: by,
 		Victim: &decision.Victim{
-			UID: string(p.UID), Pod: key(p), Signal: string(starved[policy.Starved(message)]), Message: message[:min(len(message), maxOtherBytes)],
+			UID: string(p.UID), Pod: key(p), Owner: pods.OwnerOf(p), Signal: string(starved[policy.Starved(message)]), Message: message[:min(len(message), maxOtherBytes)],
 		},
 	}
 }

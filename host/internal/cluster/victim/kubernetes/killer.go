@@ -71,6 +71,8 @@ type Options struct {
 	DryRun func() bool
 	// Refused is called with a pod whose eviction the API server refuses permanently, and why.
 	Refused func(pod pods.Pod, why error)
+	// OwnerEvent sends the event of an evicted pod's controller. It must not block.
+	OwnerEvent func(about v1.ObjectReference, annotations map[string]string, message string)
 	// Settle waits briefly for the writes that must precede an eviction. It may be nil.
 	Settle func(context.Context)
 	// Short reports whether the node is short of a resource now, if that is known. It must not block.
@@ -99,7 +101,7 @@ type Killer struct {
 func New(o Options) *Killer {
 	r := newRecords(o.Journal, o.Log)
 	return &Killer{
-		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused},
+		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.Settle, o.Refused, o.OwnerEvent},
 		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
 		judge: judge{o.Short, o.Log, map[types.UID]time.Time{}},
 	}

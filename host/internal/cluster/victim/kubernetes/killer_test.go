@@ -881,6 +881,99 @@ func TestTheEventOutlivesAnyOutage(t *testing.T) {
 	})
 }
 
+// A Job's pod was evicted and deleted, and its owner could not see why.
+func TestTheControllerHasAnEventThatSaysWhy(t *testing.T) {
+	job := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "report", UID: "uid-report", Controller: new(true)}
+	const text = "Pod cart was evicted from node node-1: The node was low on resource: memory."
+	with := func(change func(*metav1.OwnerReference)) metav1.OwnerReference {
+		o := job
+		change(&o)
+		return o
+	}
+	for name, c := range map[string]struct {
+		owners      []metav1.OwnerReference
+		annotations map[string]string
+		message     string // of the pod's event, the usual one if empty
+		ends        string // of the owner's, no event if empty
+	}{
+		"a job":                {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "other"}, job}, nil, "", text + " "},
+		"with why":             {[]metav1.OwnerReference{job}, map[string]string{"evictd.io/why": "uses 1Gi without a request", "evictd.io/record": "1-2", "starved_resource": "memory"}, "", text + " Why: uses 1Gi without a request"},
+		"of a hundred kB":      {[]metav1.OwnerReference{job}, map[string]string{"evictd.io/why": "uses 1Gi"}, "The node was low on resource: memory. " + strings.Repeat("Container main was using 3Gi. ", 3000), "Container main was using 3Gi. Why: uses 1Gi"},
+		"no owner":             {},
+		"no controller":        {owners: []metav1.OwnerReference{with(func(o *metav1.OwnerReference) { o.Controller = nil })}},
+		"a kind of others":     {owners: []metav1.OwnerReference{with(func(o *metav1.OwnerReference) { o.Kind = "Workflow" })}},
+		"a group of others":    {owners: []metav1.OwnerReference{with(func(o *metav1.OwnerReference) { o.APIVersion = "example.com/v1" })}},
+		"a name of a megabyte": {owners: []metav1.OwnerReference{with(func(o *metav1.OwnerReference) { o.Name = strings.Repeat("x", 1<<20) })}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+				w.pod.OwnerReferences, w.dryRun = c.owners, true
+				k, _ := w.killer()
+				v := w.victim(1)
+				if v.Annotations = c.annotations; c.message != "" {
+					v.Message = c.message
+				}
+				w.must(k.SaveKill(v.Kill))
+				w.fails = statusError(http.StatusTooManyRequests, "too many requests")
+				go func() { _ = k.Kill(w.ctx, v) }()
+				pause(w.ctx, time.Minute)
+				w.change(func() {
+					if w.events != nil {
+						t.Error("an event in a dry run")
+					}
+					w.dryRun = false
+				})
+				pause(w.ctx, time.Minute)
+				w.change(func() {
+					if w.events != nil {
+						t.Error("an event before the eviction")
+					}
+					w.fails = nil
+				})
+				pause(w.ctx, time.Minute)
+				all := w.ofController()
+				if c.ends == "" {
+					if len(w.events) != 1 || len(all) != 0 {
+						t.Errorf("%d events, about the controller %+v", len(w.events), all)
+					}
+					return
+				}
+				if len(all) != 1 || !strings.HasPrefix(all[0].Message, text) || !strings.HasSuffix(all[0].Message, c.ends) || len(all[0].Message) > 9000 {
+					t.Fatalf("events about the controller %+v, want one with %q", all, c.ends)
+				}
+				got := all[0]
+				if want := (v1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: "shop", Name: "report", UID: "uid-report"}); got.InvolvedObject != want {
+					t.Errorf("it is about %+v, want %+v", got.InvolvedObject, want)
+				}
+				if got.Annotations["evictd.io/why"] != c.annotations["evictd.io/why"] || got.Annotations["evictd.io/record"] != c.annotations["evictd.io/record"] || got.Annotations["starved_resource"] != "" {
+					t.Errorf("annotations %v", got.Annotations)
+				}
+			})
+		})
+	}
+}
+
+// evictd was killed between the eviction and its event, and the pod is gone.
+func TestTheNextEvictdTellsTheController(t *testing.T) {
+	in(t, podSpec{grace: 30, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "cart", UID: "uid-set", Controller: new(true)}}
+		w.failsEvents = errRefused
+		k, end := w.killer()
+		_, _ = w.evict(k, w.victim(1))
+		end()
+		pause(w.ctx, time.Minute)
+		note, _ := w.noted()
+		w.change(func() { w.failsEvents, w.pod = nil, nil })
+		k = w.made()
+		k.Restore([]victim.Kill{note})
+		go k.Run(w.ctx)
+		pause(w.ctx, time.Minute)
+		if all := w.ofController(); len(all) != 1 || all[0].InvolvedObject.Kind != "StatefulSet" {
+			t.Errorf("events about the controller: %+v", all)
+		}
+	})
+}
+
 // An API server that had too much to do was sent the event of each node again each 5 s at most.
 func TestARejectedEventIsSentSeldom(t *testing.T) {
 	tooMany := apierrors.NewTooManyRequests("the server has received too many requests", 1)

@@ -19,6 +19,9 @@ import (
 // hundreds of containers have longer ones.
 const maxTextBytes = 16 << 10
 
+// maxOwnerTextBytes bounds the message of a controller's event without the reason in one line.
+const maxOwnerTextBytes = 8 << 10
+
 // component is the source of events.
 const component = "evictd"
 
@@ -77,7 +80,7 @@ func patchOf(k victim.Kill, f form, resourceVersion string) ([]byte, error) {
 		p.Metadata.Labels = map[string]string{victim.AnnotationEvicted: k.EvictedAt.UTC().Format(labelTime)}
 	}
 	var status v1.PodStatus
-	victim.SetEvicted(&status, k.Generation, bounded(k.Message, ". "), !k.Limit && f != bare, k.EvictedAt.UTC())
+	victim.SetEvicted(&status, k.Generation, bounded(k.Message, ". ", maxTextBytes), !k.Limit && f != bare, k.EvictedAt.UTC())
 	p.Status.Phase, p.Status.Reason, p.Status.Message = status.Phase, status.Reason, status.Message
 	for _, c := range status.Conditions {
 		p.Status.Conditions = append(p.Status.Conditions, condition{PodCondition: c})
@@ -90,24 +93,39 @@ func eventOf(k victim.Kill, nodeName string) *v1.Event {
 	at := metav1.NewTime(k.EvictedAt)
 	annotations := maps.Clone(k.Annotations)
 	for key, value := range annotations {
-		annotations[key] = bounded(value, ",")
+		annotations[key] = bounded(value, ",", maxTextBytes)
 	}
 	return &v1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: fmt.Sprintf("%s.%x", k.Name, k.EvictedAt.UnixNano()), Annotations: annotations},
 		InvolvedObject: v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: k.Namespace, Name: k.Name, UID: types.UID(k.UID), ResourceVersion: k.ResourceVersion,
 		},
-		Reason: victim.ReasonEvicted, Message: bounded(k.Message, ". "), Type: v1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
+		Reason: victim.ReasonEvicted, Message: bounded(k.Message, ". ", maxTextBytes), Type: v1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
 		Source: v1.EventSource{Component: component, Host: nodeName}, ReportingController: component, ReportingInstance: nodeName,
 	}
 }
 
-// bounded cuts text after the last part, terminated by end, that fits.
-func bounded(text, end string) string {
-	if len(text) <= maxTextBytes {
+// ownerEvent returns the message and the annotations of the event of the pod's controller.
+func ownerEvent(k victim.Kill, nodeName string) (message string, annotations map[string]string) {
+	message = bounded(fmt.Sprintf("Pod %s was evicted from node %s: %s", k.Name, nodeName, k.Message), ". ", maxOwnerTextBytes)
+	annotations = map[string]string{}
+	for _, key := range []string{victim.AnnotationWhy, victim.AnnotationRecord} {
+		if value := k.Annotations[key]; value != "" {
+			annotations[key] = value
+		}
+	}
+	if why := annotations[victim.AnnotationWhy]; why != "" {
+		message = strings.TrimSuffix(message, " ") + " Why: " + why
+	}
+	return message, annotations
+}
+
+// bounded cuts text after the last part, terminated by end, that fits into so many bytes.
+func bounded(text, end string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return text[:strings.LastIndex(text[:maxTextBytes], end)+len(end)]
+	return text[:strings.LastIndex(text[:most], end)+len(end)]
 }
 
 // Patch returns the body of a node-pressure eviction of a pod, for a dry run, with all optional

@@ -114,7 +114,7 @@ func play(t *testing.T, text string) string {
 		case "saved":
 			s = state{stopping: has("stopping")}
 		case "restored":
-			s = restored(victim.Kill{Stopping: has("stopping"), Recorded: has("recorded"), Announced: has("announced"), Ended: has("ended")}, has("stale"))
+			s = restored(victim.Kill{Steps: victim.Steps{Stopping: has("stopping"), Recorded: has("recorded"), Announced: has("announced"), Ended: has("ended")}}, has("stale"))
 		default:
 			e := event(slices.Index(eventNames[:], words[0]))
 			if e < 0 || !s.can(e) {
@@ -157,7 +157,7 @@ func TestEachEvictionIsSentBeforeItIsForgotten(t *testing.T) {
 	reach(state{stopping: true})
 	for bits := range 32 {
 		bit := func(n int) bool { return bits>>n&1 == 1 }
-		reach(restored(victim.Kill{Stopping: bit(0), Recorded: bit(1), Announced: bit(2), Ended: bit(3)}, bit(4)))
+		reach(restored(victim.Kill{Steps: victim.Steps{Stopping: bit(0), Recorded: bit(1), Announced: bit(2), Ended: bit(3)}}, bit(4)))
 	}
 	transitions := map[string]bool{}
 	for len(todo) > 0 {

@@ -47,6 +47,8 @@ type teller struct {
 	dryRun  func() bool
 	before  func(context.Context)
 	refused func(pod pods.Pod, why error)
+	// ownerEvent sends the event of a pod's controller.
+	ownerEvent func(about v1.ObjectReference, annotations map[string]string, message string)
 }
 
 // A refusal tracks how long the API server has refused: it becomes final after a while.
@@ -138,7 +140,7 @@ func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) err
 	return nil
 }
 
-// announce creates the event of r, retrying until the API server has it.
+// announce creates the event of r, retrying until the API server has it, then sends that of the pod's controller.
 func (k teller) announce(ctx context.Context, r *record) {
 	var refusal refusal
 	newPace(maxEventRetry).retry(ctx, func() error {
@@ -157,6 +159,10 @@ func (k teller) announce(ctx context.Context, r *record) {
 			err = nil
 		}
 		k.records.announced(r, err)
+		if o := r.kill.Owner; o != nil {
+			message, annotations := ownerEvent(r.kill, k.node)
+			k.ownerEvent(v1.ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: r.kill.Namespace, Name: o.Name, UID: o.UID}, annotations, message)
+		}
 		return nil
 	})
 }

@@ -53,7 +53,7 @@ type world struct {
 	patches []patched
 	asked   struct{ patches, events int }
 	dryRuns int
-	// events are those that were created, refusals are how many evictions were refused for good.
+	// events are those that were created, also about the pod's controller. refusals are how many evictions were refused for good.
 	events   []*v1.Event
 	refusals int
 	// refuses, if set, is the answer to a patch in a form, or to deletion; nil lets it pass.
@@ -487,6 +487,11 @@ func (w *world) noted() (k victim.Kill, there bool) {
 	return k, there
 }
 
+// ofController returns the events about the pod's controller.
+func (w *world) ofController() []*v1.Event {
+	return slices.DeleteFunc(slices.Clone(w.events), func(e *v1.Event) bool { return e.InvolvedObject.Kind == "Pod" })
+}
+
 // pods returns the pods as the API server last sent them: nothing new while it is away.
 func (w *world) pods() []*v1.Pod {
 	w.mu.Lock()
@@ -512,6 +517,11 @@ func (w *world) made() *Killer {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.looked, w.short == resource
+		},
+		OwnerEvent: func(about v1.ObjectReference, annotations map[string]string, message string) {
+			w.change(func() {
+				w.events = append(w.events, &v1.Event{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}, InvolvedObject: about, Message: message})
+			})
 		},
 	})
 }
