@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -70,6 +71,9 @@ func (s *screen) record(r evictd.Record, verbose bool) {
 	var text strings.Builder
 	for _, key := range fields {
 		if value := r.String(key); value != "" {
+			if bytes, err := strconv.ParseInt(value, 10, 64); err == nil && bytes >= mib {
+				value = fmt.Sprintf("%d MiB", bytes/mib)
+			}
 			fmt.Fprintf(&text, "\n%20s  %s: %s", "", key, value)
 		}
 	}

@@ -50,7 +50,7 @@ type usageSampler struct {
 	mu   sync.Mutex
 	all  []Usage
 	when []time.Time
-	// most is what was available at most since the last sample, by signal.
+	// most has the largest amounts available since the last sample, by signal.
 	most map[eviction.Signal]int64
 }
 

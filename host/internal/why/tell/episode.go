@@ -16,7 +16,7 @@ func Evictions(heads []decision.Head) []byte {
 	rows, former := [][]string{{"EPISODE", "TIME", "DECISION", "POD", "OWNER", "SIGNAL", "USED", "FREED", "WHAT FOLLOWED", "RECORD"}}, ""
 	for i := range heads {
 		h := &heads[i]
-		episode, kind, used, freed := h.Episode, h.Kind, "", ""
+		episode, kind, used, released := h.Episode, h.Kind, "", ""
 		if episode == former {
 			episode = Same
 		}
@@ -31,9 +31,9 @@ func Evictions(heads []decision.Head) []byte {
 			used = Amount(nil, eviction.Signal(h.Signal), *h.Used)
 		}
 		if h.Outcome != nil && h.Outcome.Released != nil {
-			freed = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
+			released = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
 		}
-		rows = append(rows, []string{episode, h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, freed, followed(h), h.ID})
+		rows = append(rows, []string{episode, h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, released, followed(h), h.ID})
 	}
 	return Table(rows)
 }

@@ -17,7 +17,7 @@ import (
 type Earlier struct {
 	// Threshold is the one that asks first, empty if none does by the time of the decision.
 	Threshold string
-	// Seconds is how long before the decision it asks, AtLeast: or longer, as it was met from the first
+	// Seconds counts from when it asks to the decision, AtLeast: or more, as it was met from the first
 	// sample on.
 	Seconds        int64
 	AtLeast, Exact bool
