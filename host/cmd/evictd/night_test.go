@@ -33,6 +33,8 @@ func night(at time.Time) (all []*decision.Decision) {
 				Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 11_000, Available: []int64{900, 0, 0, 0, 0, 2900, 0, -1000, -1000, -800, 0, 0},
 			}},
 			Before: decision.Before{
+				Growth: &decision.Growth{SinceMS: -300_000, Lost: 6 << 30, Pods: 6 << 30, Protected: true, Most: []decision.Grown{{UID: fmt.Sprint("report-", i), Pod: pod, By: 3 << 30}}},
+				Curves: []string{pod, "shop/web"}, Usage: []decision.UsageSample{{MS: -6_000, First: pod, Used: []int64{2400 << 20, 1 << 30}}, {MS: -1_900, First: pod, Used: []int64{2900 << 20, 1 << 30}}},
 				Signals: []decision.Series{{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: -1, Available: []int64{2000, -1100, 0, 0, 0, 0, 0, 0}}},
 				Marks: []decision.Mark{
 					{What: decision.MarkPlugin, Text: "plugin memory ended", MS: decision.MS(at.Add(-time.Minute), now), UntilMS: decision.MS(at.Add(-time.Minute), now)},
