@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
@@ -38,7 +41,7 @@ func addRecordsDir(cmd *cobra.Command) func() (string, error) {
 
 func newEvictions() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "evictions [POD|UID|OWNER]",
+		Use:   "evictions [POD|UID|OWNER|EPISODE]",
 		Short: "List the evictions of this node, and what else was decided",
 		Long: "List what evictd has decided on this node, the newest last, from the records that it keeps: evictions,\n" +
 			"and with --all also why there was none. evictd need not run.",
@@ -62,8 +65,13 @@ func newEvictions() *cobra.Command {
 			return err
 		}
 		saySick(cmd)
+		episode := ""
+		if !decision.EpisodeTime(f.What).IsZero() {
+			episode, f.What = f.What, ""
+		}
 		heads, unread := store.Heads(in, f)
-		if f.What != "" && len(heads) == 0 {
+		heads = slices.DeleteFunc(heads, func(h decision.Head) bool { return episode != "" && h.Episode != episode })
+		if f.What = cmp.Or(f.What, episode); f.What != "" && len(heads) == 0 {
 			f.Loose = true
 			heads, unread = store.Heads(in, f)
 		}

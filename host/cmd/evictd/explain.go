@@ -1,17 +1,23 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/host/internal/why/whatif"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 func newExplain() *cobra.Command {
@@ -51,40 +57,49 @@ func newExplain() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := all[len(all)-1]
-		switch {
-		case len(all) > 1 && *asJSON:
-			return printJSONLines(cmd.OutOrStdout(), all...)
-		case len(all) > 1 && !*asSVG:
-			return written(cmd.OutOrStdout().Write(tell.Episode(all, time.Now())))
-		case *asJSON:
-			whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
-			return printJSON(cmd.OutOrStdout(), struct {
-				*decision.Decision
-
-				Advice whatif.Advice   `json:"advice,omitzero"`
-				WhatIf []whatif.Change `json:"whatIf,omitempty"`
-			}{r, whatif.Advise(r), whatIfs})
-		case *asSVG:
-			picture, err := tell.SVG(r)
-			if err != nil {
-				return fmt.Errorf("%s: %w", r.ID, err)
-			}
-			return written(cmd.OutOrStdout().Write(picture))
+		if *asSVG && len(all) > 1 {
+			in.Say(fmt.Sprintf("%s: %d records, this draws the newest, %s", args[0], len(all), all[len(all)-1].ID))
 		}
-		said, err := ifOthers(r, *others)
+		said, err := ifOthers(all[0], *others) // of several the first, whose samples are those before any eviction
 		if err != nil {
 			return err
 		}
-		return written(cmd.OutOrStdout().Write(append(tell.Text(r), said...)))
+		return explain(cmd.OutOrStdout(), all, said, *asJSON, *asSVG)
 	}
 	return cmd
+}
+
+// explain prints decisions, with what was said of other thresholds.
+func explain(out io.Writer, all []*decision.Decision, said []byte, asJSON, asSVG bool) error {
+	r := all[len(all)-1]
+	switch {
+	case asSVG:
+		picture, err := tell.SVG(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.ID, err)
+		}
+		return written(out.Write(picture))
+	case asJSON && len(all) > 1:
+		return printJSONLines(out, all...)
+	case asJSON:
+		whatIfs, _ := whatif.Changes(r) // none if no pod was chosen
+		return printJSON(out, struct {
+			*decision.Decision
+
+			Advice whatif.Advice   `json:"advice,omitzero"`
+			WhatIf []whatif.Change `json:"whatIf,omitempty"`
+		}{r, whatif.Advise(r), whatIfs})
+	case len(all) > 1:
+		return written(out.Write(append(tell.Episode(all, time.Now()), said...)))
+	default:
+		return written(out.Write(append(tell.Text(r), said...)))
+	}
 }
 
 // ifOthers returns a line for each threshold of --if.
 func ifOthers(r *decision.Decision, others []string) (out []byte, err error) {
 	for _, text := range others {
-		t, err := decision.ParseThreshold(text)
+		t, err := thresholdOf(text)
 		if err != nil {
 			return nil, fmt.Errorf("--if: %.100q: %w", text, err)
 		}
@@ -95,4 +110,26 @@ func ifOthers(r *decision.Decision, others []string) (out []byte, err error) {
 		out = append(out, tell.If(text, &e)...)
 	}
 	return out, nil
+}
+
+// thresholdOf parses a threshold as it is printed, with the rules of the configuration.
+func thresholdOf(text string) (policy.Threshold, error) {
+	signal, rest, _ := strings.Cut(text, "<")
+	value, grace, soft := strings.Cut(rest, " for ")
+	signal, value = strings.TrimSpace(signal), strings.TrimSpace(value)
+	key, c := signal, config.Default()
+	if signal == string(eviction.AllocatableMemoryAvailable) { // which follows from the other
+		key = string(eviction.MemoryAvailable)
+	}
+	c.EvictionHard = map[string]string{key: value}
+	if soft {
+		c.EvictionHard, c.EvictionSoft = nil, c.EvictionHard
+		c.EvictionSoftGracePeriod = map[string]string{key: strings.TrimSpace(grace)}
+	}
+	all, err := c.Thresholds()
+	all = slices.DeleteFunc(all, func(t policy.Threshold) bool { return string(t.Signal) != signal })
+	if err != nil || len(all) != 1 {
+		return policy.Threshold{}, errors.Join(err, errors.New(`want one such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`))
+	}
+	return all[0], nil
 }

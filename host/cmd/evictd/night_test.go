@@ -29,24 +29,24 @@ func night(at time.Time) (all []*decision.Decision) {
 			Thresholds:   []decision.Threshold{{Signal: eviction.MemoryAvailable, Value: "1Gi", Acted: true, Actionable: true, GraceOver: true, Since: &since, InForce: &raised}},
 			Observations: []decision.Observation{{Signal: eviction.MemoryAvailable, State: decision.StateObserved, Available: available, Capacity: 8 << 30}},
 			Candidates:   []decision.Candidate{{UID: fmt.Sprint("report-", i), Pod: pod, Usage: used}, {UID: "web", Pod: "shop/web", Usage: 1 << 30}}, Order: []int{0, 1},
-			Outcome: &decision.Outcome{State: "finished", KilledMS: 4000, GoneMS: 4100, Released: &released, ReliefMS: 4200, After: &decision.Series{
-				Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 11_000, Available: []int64{900, 0, 0, 0, 0, 2900, 0, -1000, -1000, -800, 0, 0},
+			Outcome: &decision.Outcome{State: "finished", KilledMS: 1000, GoneMS: 1100, Released: &released, ReliefMS: 1200, After: &decision.Series{
+				Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 11_000, Available: []int64{900, 0, 2900, -900, -1000, -900, -100, 0, 0, 0, 0, 0},
 			}},
 			Before: decision.Before{
 				Growth: &decision.Growth{SinceMS: -300_000, Lost: 6 << 30, Pods: 6 << 30, Protected: true, Most: []decision.Grown{{UID: fmt.Sprint("report-", i), Pod: pod, By: 3 << 30}}},
 				Curves: []string{pod, "shop/web"}, Usage: []decision.UsageSample{{MS: -6_000, First: pod, Used: []int64{2400 << 20, 1 << 30}}, {MS: -1_900, First: pod, Used: []int64{2900 << 20, 1 << 30}}},
-				Signals: []decision.Series{{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: -1, Available: []int64{2000, -1100, 0, 0, 0, 0, 0, 0}}},
+				Signals: []decision.Series{{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 0, Available: []int64{2000, -1100, 0, 0, 0, 0, 0, 0}}},
 				Marks: []decision.Mark{
 					{What: decision.MarkPlugin, Text: "plugin memory ended", MS: decision.MS(at.Add(-time.Minute), now), UntilMS: decision.MS(at.Add(-time.Minute), now)},
-					{What: decision.MarkReload, Text: "memory.available<1Gi in place of memory.available<500Mi", MS: decision.MS(raised, now), UntilMS: decision.MS(raised, now), Former: []decision.Threshold{{Signal: eviction.MemoryAvailable, Value: "500Mi"}}},
+					{What: decision.MarkReload, Text: "memory.available<1Gi, before: memory.available<500Mi", MS: decision.MS(raised, now), UntilMS: decision.MS(raised, now), Former: []decision.Threshold{{Signal: eviction.MemoryAvailable, Value: "500Mi"}}},
 				},
 			},
 		}
 		if i > 0 {
-			r.Marks = append(r.Marks, decision.Mark{What: decision.MarkWait, Text: fmt.Sprintf("waits for the end of shop/report-5f-%c", 'a'+i-1), MS: -11_000})
+			r.Marks = append(r.Marks, decision.Mark{What: decision.MarkWait, Text: fmt.Sprintf("waits for the kubelet's pace after shop/report-5f-%c: the next pod replaces one that was evicted", 'a'+i-1), MS: -6000})
 		}
 		if i == 4 {
-			r.Outcome.After = &decision.Series{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 300_000, Available: append([]int64{900, 0, 0, 0, 0, 4900}, make([]int64, 295)...)}
+			r.Outcome.After = &decision.Series{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 300_000, Available: append([]int64{900, 0, 4900}, make([]int64, 298)...)}
 		}
 		all = append(all, r)
 	}
@@ -80,8 +80,8 @@ func TestANightIsUnderstood(t *testing.T) {
 	}
 	list := ask("evictions")
 	contains("evictions", list,
-		"e20260101T020000 2026-01-01 02:00:00 eviction shop/report-5f-a ReplicaSet/report-5f memory.available 3Gi 2.83Gi gone after 4.1s "+all[0].ID,
-		"02:00:11 eviction shop/report-5f-b ReplicaSet/report-5f memory.available 3Gi 2.83Gi gone after 4.1s; 2nd of ReplicaSet/report-5f in 10m0s "+all[1].ID,
+		"e20260101T020000 2026-01-01 02:00:00 eviction shop/report-5f-a ReplicaSet/report-5f memory.available 3Gi 2.83Gi gone after 1.1s "+all[0].ID,
+		"02:00:11 eviction shop/report-5f-b ReplicaSet/report-5f memory.available 3Gi 2.83Gi gone after 1.1s; 2nd of ReplicaSet/report-5f in 10m0s "+all[1].ID,
 		"5th of ReplicaSet/report-5f in 10m0s: it is made again and again",
 		`e20260101T020100 2026-01-01 02:01:00 by the kubelet shop/cache-0 StatefulSet/cache - - - Usage of EmptyDir volume "s" exceeds the limit "1Gi".`)
 	if strings.Count(list, "e20260101T020000") != 1 {
@@ -90,15 +90,16 @@ func TestANightIsUnderstood(t *testing.T) {
 	episode := ask("explain", "e20260101T020000")
 	contains("explain EPISODE", episode,
 		"2026-01-01 02:00:00 UTC 5 decisions, 5 evictions until 2026-01-01 02:00:44 UTC on n1",
-		"over yes: 5.66Gi was available 5m0s after the last decision, and none followed",
-		"02:00:00 shop/report-5f-a was evicted for memory.available, whose threshold is in force since 01:59:58, gone after 4.1s",
-		"needed: without it as little as 0 would have been available since (estimated)",
+		"over yes: 5.66Gi was available 5m0s after the last decision", "what changed 01:59:00 plugin memory ended 01:59:58 reload: memory.available<1Gi, before: memory.available<500Mi", "shop/report-5f-a by 3Gi other pods by 3Gi",
+		"advice it was still growing by 91Mi/s: find what grows, or give the pod a limit",
+		"02:00:00 shop/report-5f-a was evicted for memory.available, whose threshold a reload put in force at 01:59:58, gone after 1.1s",
+		"needed: without it, and with what others took since, 0 would have been the least available (estimated)",
 		"02:00:11 shop/report-5f-b was evicted for memory.available",
-		"not earlier: waited 6s for the end of shop/report-5f-a",
+		"not earlier: waited 6s for the kubelet's pace after shop/report-5f-a: the next pod replaces one that was evicted",
 		"02:00:44 shop/report-5f-e",
-		"not needed, as it turned out: without it at least 2.83Gi would have been available since (estimated)",
+		"not needed, as it turned out: after its end at least 2.83Gi would have been available without it (estimated)",
 		"record "+all[4].ID)
-	for _, owner := range []string{"replicaset/shop/report-5f", "ReplicaSet/shop/report-5f", "deployment/shop/report", "shop/report", "report-5f", "20260101T0200"} {
+	for _, owner := range []string{"deployment/report", "replicaset/shop/report-5f", "ReplicaSet/shop/report-5f", "deployment/shop/report", "shop/report", "report-5f", "20260101T0200"} {
 		contains("explain "+owner, ask("explain", owner), "5 evictions until", "shop/report-5f-a", "shop/report-5f-e")
 	}
 	for _, other := range []string{"deployment/shop/report-5f", "statefulset/shop/report", "replicaset/other/report-5f", "deployment/shop/"} {
@@ -107,9 +108,9 @@ func TestANightIsUnderstood(t *testing.T) {
 		}
 	}
 	contains("explain POD", ask("explain", "shop/report-5f-a"),
-		"shop/report-5f-a was evicted for memory.available, whose threshold is in force since 01:59:58",
-		"not earlier: the threshold is in force since 01:59:58",
-		"what changed 01:59:00 plugin memory ended 01:59:58 memory.available<1Gi in place of memory.available<500Mi")
+		"shop/report-5f-a was evicted for memory.available, whose threshold a reload put in force at 01:59:58",
+		"not earlier: a reload put the threshold in force at 01:59:58",
+		"what changed 01:59:00 plugin memory ended 01:59:58 reload: memory.available<1Gi, before: memory.available<500Mi")
 	contains("explain of another's", ask("explain", "cache"), "shop/cache-0 was evicted by the kubelet")
 	got := evictd(t, "explain", "shop/repotr-5f-a", "--state-dir", dir)
 	contains("explain of an unknown pod", got.Errors, "no record of it", "is it shop/report-5f-a?", "the oldest record is of 2026-01-01 02:00:00, see recordsMaxAge")

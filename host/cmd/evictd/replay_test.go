@@ -234,16 +234,16 @@ func fallen() *decision.Decision {
 func TestAnotherThresholdIsTriedOnTheSamples(t *testing.T) {
 	r := fallen()
 	for threshold, want := range map[string]string{
-		"memory.available<2Gi":           "memory.available<2Gi would have been met 3s earlier (exact to the second); shop/web was first 1s before that (estimated)",
+		"memory.available<2Gi":           "memory.available<2Gi would have been met 3s earlier (exact to the second); shop/web was first by figures of 1s before (estimated)",
 		"memory.available<2200Mi":        "memory.available<2200Mi would have been met 4s earlier (exact to the second), when shop/web was first",
 		"memory.available<1Gi":           "r1: no pod goes",
 		"memory.available<500Mi":         "not met by then (exact to the second); at the rate of the last ten seconds 2s later (estimated)",
-		"memory.available<4Gi for 30s":   "not met by then (exact to the second); at the rate of the last ten seconds 20s later (estimated)",
-		"memory.available<80%":           "memory.available<80% would have been met 18s earlier (exact to the second); shop/web was first 6s after that (estimated)",
-		"memory.available<90%":           "memory.available<90% would have been met at least 20s earlier (exact to the second); shop/web was first 8s after that (estimated)",
-		"memory.available<1023Mi for 5s": "not met by then (exact to the second); at the rate of the last ten seconds 5s later (estimated)",
+		"memory.available<4Gi for 30s":   "met, with 20s of its grace period left (exact to the second)",
+		"memory.available<80%":           "memory.available<80% would have been met 18s earlier (exact to the second); shop/web was first by figures of 6s later (estimated)",
+		"memory.available<90%":           "memory.available<90% would have been met at least 20s earlier (exact to the second); shop/web was first by figures of 8s later (estimated)",
+		"memory.available<1023Mi for 5s": "met, with 5s of its grace period left (exact to the second)",
 	} {
-		parsed, err := decision.ParseThreshold(threshold)
+		parsed, err := thresholdOf(threshold)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,8 +265,10 @@ func TestAnotherThresholdIsTriedOnTheSamples(t *testing.T) {
 		"memory.available":          "want one such as",
 		"memory.available<2Gi for ": "want one such as",
 		"memory<2Gi":                "want one such as",
-		"memory.available<much":     `"memory.available<much": value: `,
-		"pid.available<100":         "no samples",
+		"memory.available<much":     "want a quantity such as",
+		"memory.available<-1":       "must be positive",
+		"memory.available<250%":     "want",
+		"pid.available<100":         "the record has no samples of pid.available",
 	} {
 		if got := evictd(t, "explain", file, "--if", value); got.Code == 0 || !strings.Contains(got.Errors, want) {
 			t.Errorf("--if %s: %d, %s", value, got.Code, got.Errors)

@@ -54,10 +54,13 @@ func Episodes(heads []Head) {
 }
 
 // OwnedBy reports whether the pod belongs to what, a controller as kind/namespace/name such as
-// deployment/shop/report. A Deployment has its pods by ReplicaSets whose names add a hash.
+// deployment/shop/report, or kind/name in any namespace. A Deployment has its pods by ReplicaSets whose names add a hash.
 func (h *Head) OwnedBy(what string) bool {
 	kind, owner, _ := strings.Cut(what, "/")
-	namespace, name, _ := strings.Cut(owner, "/")
+	namespace, name, qualified := strings.Cut(owner, "/")
+	if !qualified {
+		namespace, name = h.Pod[:max(0, strings.IndexByte(h.Pod, '/'))], owner
+	}
 	ownerKind, ownerName, _ := strings.Cut(h.Owner, "/")
 	if strings.EqualFold(kind, "Deployment") && ownerKind == "ReplicaSet" {
 		ownerKind, ownerName = "Deployment", ownerName[:max(0, strings.LastIndexByte(ownerName, '-'))]

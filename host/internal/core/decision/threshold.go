@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,17 +117,6 @@ func (t *Threshold) String() string {
 		s += " for " + t.GracePeriod
 	}
 	return s
-}
-
-// ParseThreshold parses a threshold of one of the kubelet's signals as String formats it.
-func ParseThreshold(text string) (policy.Threshold, error) {
-	signal, rest, ok := strings.Cut(text, "<")
-	value, grace, soft := strings.Cut(rest, " for ")
-	t := Threshold{Signal: eviction.Signal(strings.TrimSpace(signal)), Value: strings.TrimSpace(value), GracePeriod: strings.TrimSpace(grace)}
-	if _, builtin := eviction.Builtin(t.Signal); !ok || !builtin || soft && t.Hard() {
-		return policy.Threshold{}, errors.New(`want one such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
-	}
-	return t.Policy()
 }
 
 // Hard reports whether t has no grace period.

@@ -321,7 +321,7 @@ func TestARecordHasWhatChangedBefore(t *testing.T) {
 	for _, of := range r.Marks {
 		texts = append(texts, of.What+": "+of.Text)
 	}
-	want := []string{"plugin: plugin memory ended", "start: evictd test started", "reload: memory.available<1Gi in place of memory.available<500Mi", "wait: waits for the end of shop/other"}
+	want := []string{"plugin: plugin memory ended", "start: evictd test started", "reload: memory.available<1Gi, before: memory.available<500Mi", "wait: waits for the end of shop/other"}
 	if !slices.Equal(texts, want) {
 		t.Fatalf("marks %q, want %q", texts, want)
 	}

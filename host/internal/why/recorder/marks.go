@@ -103,11 +103,11 @@ func (m *marks) configured(d *decision.Decision) {
 	of := decision.Mark{What: decision.MarkReload, Text: "another configuration", Former: went}
 	switch {
 	case len(came) > 0 && len(went) > 0:
-		of.Text = names(came) + " in place of " + names(went)
+		of.Text = names(came) + ", before: " + names(went)
 	case len(came) > 0:
-		of.Text = names(came) + " from now on"
+		of.Text = names(came) + ", before: none"
 	case len(went) > 0:
-		of.Text = names(went) + " no longer"
+		of.Text = "no " + names(went) + " any more"
 	}
 	m.add(mark{Mark: of, at: d.Time})
 	for i := range came {

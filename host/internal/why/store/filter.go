@@ -53,8 +53,11 @@ func begins(h *decision.Head, what string) bool {
 
 // ownedPerhaps reports whether the name of a pod may be one that a controller made: it begins with the controller's.
 func ownedPerhaps(h *decision.Head, what string) bool {
-	_, owner, _ := strings.Cut(what, "/")
-	namespace, name, ok := strings.Cut(owner, "/")
+	_, owner, ok := strings.Cut(what, "/")
+	namespace, name, qualified := strings.Cut(owner, "/")
+	if !qualified {
+		namespace, name = h.Pod[:max(0, strings.IndexByte(h.Pod, '/'))], owner
+	}
 	return ok && strings.HasPrefix(h.Pod, part(namespace)+"/"+strings.TrimSuffix(part(name), changed))
 }
 
@@ -79,7 +82,7 @@ func (f *Filter) WhyNone(dir string, now time.Time) string {
 	if f.Signal != "" {
 		what += " for " + f.Signal
 	}
-	return fmt.Sprintf("no %s since %s is on record in %s%s", what, since.UTC().Format(time.DateTime), dir, hint)
+	return fmt.Sprintf("no %s since %s is on record in %s%s%s", what, since.UTC().Format(time.DateTime), dir, like(names, f.What), hint)
 }
 
 // An Age is a flag value: a duration that may be given in days.

@@ -81,9 +81,18 @@ func episode(dir, id string) (found []*decision.Decision, err error) {
 	return found, err
 }
 
-// nearest says which name on record is like what, and how long records are kept.
+// nearest says which name on record is like what, and how far back records go.
 func nearest(dir, what string) string {
 	names, _ := fileNames(dir) // an error was reported
+	if len(names) == 0 {
+		return ""
+	}
+	first, _ := parse(names[0])
+	return fmt.Sprintf("%s; the oldest record is of %s, see recordsMaxAge and recordsMaxSize", like(names, what), first.Time.UTC().Format(time.DateTime))
+}
+
+// like says which name on record is like what, if one is.
+func like(names []string, what string) string {
 	var known []string
 	for _, name := range names {
 		if h, ok := parse(name); ok {
@@ -91,15 +100,10 @@ func nearest(dir, what string) string {
 			known = append(known, h.Pod, pod, h.ID)
 		}
 	}
-	text := ""
-	if like := typo.Nearest(what, known); like != "" {
-		text = fmt.Sprintf("; is it %s?", like)
+	if one := typo.Nearest(what, known); one != "" {
+		return fmt.Sprintf("; is it %s?", one)
 	}
-	if len(names) > 0 {
-		first, _ := parse(names[0])
-		text += fmt.Sprintf("; the oldest record is of %s, see recordsMaxAge and recordsMaxSize", first.Time.UTC().Format(time.DateTime))
-	}
-	return text
+	return ""
 }
 
 func (r *Resolver) findOne(what string) (*decision.Decision, error) {

@@ -70,15 +70,16 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 		}
 	}
 	decision.Episodes(heads)
-	w := &text{r: last}
+	decided := slices.DeleteFunc(slices.Clone(all), func(d *decision.Decision) bool { return d.Acted() == nil })
+	w := &text{r: first}
 	_, _ = fmt.Fprintf(&w.b, "%s  %d decisions, %d evictions until %s on %s\n", stamp(first.Time), len(all), evictions, stamp(last.Time), first.Node)
-	w.line("over", "%s", over(last, now))
-	for _, d := range all {
-		if d.Growth != nil {
-			w.r = d
-			w.grew()
-			break
-		}
+	if n := len(decided); n > 0 {
+		w.line("over", "%s", over(decided[n-1], now))
+		w.r = decided[0]
+		w.changed()
+		w.grew()
+		w.r = decided[n-1]
+		w.advice()
 	}
 	for i, d := range all {
 		label := Clock(d.Time)
@@ -101,7 +102,7 @@ func over(d *decision.Decision, now time.Time) string {
 	}
 	t, o := d.Acted(), d.Outcome
 	if t == nil || o == nil || o.After == nil || len(o.After.Available) == 0 {
-		return "no further decision is on record"
+		return "no later decision is on record"
 	}
 	at, amount := time.Duration(o.After.UntilMS)*time.Millisecond, amountOf(d, t)
 	values := o.After.Values()
@@ -109,7 +110,7 @@ func over(d *decision.Decision, now time.Time) string {
 	if left < amount {
 		return fmt.Sprintf("no: %s was available %v after the last decision, below %s", AmountIn(d, t.Signal, left), at.Round(time.Second), t)
 	}
-	return fmt.Sprintf("yes: %s was available %v after the last decision, and none followed", AmountIn(d, t.Signal, left), at.Round(time.Second))
+	return fmt.Sprintf("yes: %s was available %v after the last decision", AmountIn(d, t.Signal, left), at.Round(time.Second))
 }
 
 // amountOf returns the amount of a threshold of d in its signal's unit, 0 if unknown.
@@ -127,7 +128,11 @@ func amountOf(d *decision.Decision, t *decision.Threshold) int64 {
 func (w *text) changed() {
 	marks := slices.DeleteFunc(slices.Clone(w.r.Marks), func(m decision.Mark) bool { return m.What == decision.MarkWait })
 	for _, m := range marks[max(0, len(marks)-marksShown):] {
-		w.line("what changed", "%s %s", Clock(w.at(m.MS)), m.Text)
+		text := m.Text
+		if m.What == decision.MarkReload {
+			text = "reload: " + text
+		}
+		w.line("what changed", "%s %s", Clock(w.at(m.MS)), text)
 	}
 }
 
@@ -147,7 +152,7 @@ func (w *text) notEarlier() string {
 	begun := w.metFrom(t)
 	var why []string
 	if t.InForce != nil && !begun.After(*t.InForce) {
-		why = append(why, "the threshold is in force since "+Clock(*t.InForce))
+		why = append(why, "a reload put the threshold in force at "+Clock(*t.InForce))
 		begun = *t.InForce
 	}
 	if late := t.Since.Sub(begun); late >= 2*time.Second {
@@ -212,8 +217,8 @@ func needed(d *decision.Decision) string {
 	case !known:
 		return ""
 	case without < amount:
-		return fmt.Sprintf("needed: without it as little as %s would have been available since (estimated)", AmountIn(d, t.Signal, max(0, without)))
+		return fmt.Sprintf("needed: without it, and with what others took since, %s would have been the least available (estimated)", AmountIn(d, t.Signal, max(0, without)))
 	default:
-		return fmt.Sprintf("not needed, as it turned out: without it at least %s would have been available since (estimated)", AmountIn(d, t.Signal, without))
+		return fmt.Sprintf("not needed, as it turned out: after its end at least %s would have been available without it (estimated)", AmountIn(d, t.Signal, without))
 	}
 }

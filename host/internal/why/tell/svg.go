@@ -27,8 +27,8 @@ const (
 )
 
 // Bounds of what is drawn, because a file may be wrong: seconds from the decision, marks, thresholds,
-// and pixels of a label.
-const maxPlotted, maxMarks, maxLevels, maxLabel = 3600, 16, 12, 460
+// and pixels of a label, which are fewer where the range would have to grow for it.
+const maxPlotted, maxMarks, maxLevels, maxLabel, shortLabel = 3600, 16, 12, 460, 300
 
 // SVG draws the signal of a decision before and after it, with its thresholds, the use of pods and
 // what happened. It returns an error if the record has no samples.
@@ -37,7 +37,7 @@ func SVG(r *decision.Decision) ([]byte, error) {
 	signal := eviction.Signal(head.Signal)
 	at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
 	if at < 0 {
-		return nil, fmt.Errorf("signals: no sample of %q, which is kept while evictd runs", signal)
+		return nil, fmt.Errorf("no samples of a signal are on record, as of an eviction by another program, or just after the start of evictd")
 	}
 	available := samples(&r.Signals[at])
 	if o := r.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
@@ -131,7 +131,8 @@ func (p *plot) times() {
 	all := extent(p.curves)
 	p.from, p.end = min(0, all.left), max(1+min(0, all.left), all.right)
 	add := func(what string, ms, untilMS float64) {
-		e := span{text: clipped(what, maxLabel), from: inReach(ms), until: max(inReach(ms), inReach(untilMS))}
+		e := span{from: inReach(ms), until: max(inReach(ms), inReach(untilMS))}
+		e.text = clipped(what, max(shortLabel, min(maxLabel, textEnd-gap-p.x(e.from))))
 		if e.until >= p.from {
 			e.from = max(e.from, p.from)
 			p.end = max(p.end, e.until, p.from+(e.from-p.from)*(plotRight-plotLeft)/(textEnd-gap-plotLeft-width(e.text)))
@@ -143,7 +144,11 @@ func (p *plot) times() {
 		add(fmt.Sprintf("%d marks until here are not drawn", left), p.r.Marks[left-1].MS, p.r.Marks[left-1].MS)
 	}
 	for _, m := range p.r.Marks[left:] {
-		add(fmt.Sprintf("%s %s: %s", m.What, p.clock(inReach(m.MS)), m.Text), m.MS, m.UntilMS)
+		what := p.clock(inReach(m.MS)) + " " + m.Text
+		if m.What == decision.MarkReload { // its thresholds are drawn
+			what = "reload " + p.clock(inReach(m.MS))
+		}
+		add(what, m.MS, m.UntilMS)
 	}
 	if p.r.Trigger != "" {
 		add(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)

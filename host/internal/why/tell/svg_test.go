@@ -282,7 +282,7 @@ func TestHugeAmountsHaveAnEndOfTicks(t *testing.T) {
 }
 
 func TestWithoutSamplesThereIsNoPicture(t *testing.T) {
-	if _, err := SVG(softEviction()); err == nil || !strings.Contains(err.Error(), `no sample of "memory.available"`) {
+	if _, err := SVG(softEviction()); err == nil || !strings.Contains(err.Error(), "no samples of a signal are on record") {
 		t.Errorf("error %v, want what is missing", err)
 	}
 }
@@ -312,7 +312,7 @@ func TestThresholdsBeginAndEndWithTheReload(t *testing.T) {
 	if len(red) != 3 {
 		t.Fatalf("%d lines of thresholds, want 900Mi, 1Gi and the former 1300Mi\n%s", len(red), p.all())
 	}
-	at := p.at(t, "reload 12:00:30: memory.available<1Gi").left - gap
+	at := p.at(t, "reload 12:00:30").left - gap
 	for i, want := range [][2]float64{{plotLeft, plotRight}, {at, plotRight}, {plotLeft, at}} {
 		if l := red[i]; math.Abs(l.points[0][0]-want[0]) > 1 || math.Abs(l.points[len(l.points)-1][0]-want[1]) > 1 || l.lighter != (i == 2) {
 			t.Errorf("threshold %d goes by %v, lighter %v, want %v", i, l.points, l.lighter, want)
@@ -399,8 +399,8 @@ func TestMarksAreInThePicture(t *testing.T) {
 	}
 	r.Timeline.ObservedMS = -1500
 	p := drawn(t, r)
-	wait := p.at(t, "wait 12:00:20: the end of shop/cache").left
-	p.at(t, "plugin 12:00:10: memory <ended>")
+	wait := p.at(t, "12:00:20 the end of shop/cache").left
+	p.at(t, "12:00:10 memory <ended>")
 	if at := p.at(t, "wake: memcg").left; at >= p.at(t, "decided").left {
 		t.Errorf("the wake is at %v, after the decision", at)
 	}

@@ -45,7 +45,7 @@ func TestAnEvictionIsExplained(t *testing.T) {
 func TestAnEvictionByAnotherProgramIsExplained(t *testing.T) {
 	r := &decision.Decision{ID: "r1", Kind: decision.KindOther, By: "the kubelet", Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit\x1b[31m. "}}
 	text := string(Text(r))
-	for _, want := range []string{"shop/report was evicted by the kubelet\n", "over its limit\ufffd[31m.\n", "this evictd made no decision about it"} {
+	for _, want := range []string{"shop/report was evicted by the kubelet\n", "over its limit\ufffd[31m.\n", "evictd made no decision about it"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not told in\n%s", want, text)
 		}

@@ -91,7 +91,7 @@ func (w *text) headline() {
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		if r.Kind == decision.KindOther {
-			w.line("why now", "this evictd made no decision about it: %s has its reasons", r.By)
+			w.line("why now", "evictd made no decision about it")
 			return
 		}
 		w.line("message", "grace period %ds", r.Victim.GraceSeconds)
@@ -106,7 +106,7 @@ func (w *text) headline() {
 func (w *text) cause() string {
 	g := w.r.Growth
 	if t := w.r.Acted(); t != nil && t.InForce != nil && t.Since != nil && !w.metFrom(t).After(*t.InForce) {
-		return ", whose threshold is in force since " + Clock(*t.InForce)
+		return ", whose threshold a reload put in force at " + Clock(*t.InForce)
 	}
 	if used, pods, images, ok := w.books(); ok && used-pods-images > used/2 {
 		return ", most of which no pod and no image has"
@@ -137,15 +137,20 @@ func (w *text) grew() {
 	}
 	signal := w.signal()
 	w.line("what grew", "%s less available than %v before:", w.amount(signal, g.Lost), time.Duration(-g.SinceMS*1e6).Round(time.Second))
+	others := g.Pods
 	for _, pod := range g.Most {
 		w.line("what grew", "%s by %s", pod.Pod, w.amount(signal, pod.By))
+		others -= pod.By
+	}
+	if others > g.Lost/20 {
+		w.line("what grew", "other pods by %s", w.amount(signal, others))
 	}
 	if rest := g.Lost - g.Pods; rest > 0 {
-		others := "the rest of the node"
+		of := "the rest of the node"
 		if !g.Protected {
-			others += ", or pods that may not go,"
+			of += ", or pods that may not go,"
 		}
-		w.line("what grew", "%s by %s", others, w.amount(signal, rest))
+		w.line("what grew", "%s by %s", of, w.amount(signal, rest))
 	}
 }
 
@@ -329,14 +334,7 @@ func (w *text) spared() {
 	if err != nil {
 		return
 	}
-	a := whatif.Advise(w.r)
-	switch {
-	case a.Request > 0:
-		w.line("advice", "%s: then %s would have gone", a.Text, a.NextVictim)
-		w.line("advice", "%s", a.YAML)
-	case a.Text != "":
-		w.line("advice", "%s", a.Text)
-	}
+	a := w.advice()
 	for _, f := range found {
 		other := "no pod would have gone"
 		if f.NextVictim != "" {
@@ -354,6 +352,18 @@ func (w *text) spared() {
 	}
 }
 
+func (w *text) advice() whatif.Advice {
+	a := whatif.Advise(w.r)
+	switch {
+	case a.Request > 0:
+		w.line("advice", "%s: then %s would have gone", a.Text, a.NextVictim)
+		w.line("advice", "%s", a.YAML)
+	case a.Text != "":
+		w.line("advice", "%s", a.Text)
+	}
+	return a
+}
+
 // If returns a line about another threshold than those of a decision.
 func If(threshold string, e *whatif.Earlier) []byte {
 	w, said := &text{}, WhatIf(e)
@@ -366,9 +376,9 @@ func If(threshold string, e *whatif.Earlier) []byte {
 
 // WhatIf says when other thresholds would have asked for an eviction.
 func WhatIf(e *whatif.Earlier) string {
-	certain := " (estimated)"
-	if e.Exact {
-		certain = " (exact to the second)"
+	certain := " (exact to the second)"
+	if !e.Exact {
+		certain = " (estimated: " + e.Doubt + ")"
 	}
 	text := "not met by then" + certain
 	switch {
@@ -376,21 +386,27 @@ func WhatIf(e *whatif.Earlier) string {
 		text = e.Threshold + " would have been met in the same second" + certain
 	case e.Threshold != "":
 		text = fmt.Sprintf("%s would have been met %s%v earlier%s", e.Threshold, map[bool]string{true: "at least "}[e.AtLeast], seconds(e.Seconds), certain)
+	case e.Running:
+		text = fmt.Sprintf("met, with %v of its grace period left%s", seconds(int64(math.Ceil(e.LaterSeconds))), certain)
 	case e.LaterSeconds >= 0:
 		text += fmt.Sprintf("; at the rate of the last ten seconds %v later (estimated)", seconds(int64(math.Ceil(e.LaterSeconds))))
 	default:
 		text += ", and at the rate of the last ten seconds never (estimated)"
 	}
+	first := e.First
+	if e.SameVictim {
+		first = "the same pod"
+	}
 	switch {
 	case e.Threshold == "":
 	case e.FirstExact:
-		text += ", when " + e.First + " was first"
+		text += ", when " + first + " was first"
 	case e.First == "":
 		text += "; which pod was first then is not recorded"
 	case e.FirstSeconds == 0:
-		text += fmt.Sprintf("; %s was first then (estimated)", e.First)
+		text += fmt.Sprintf("; %s was first then (estimated)", first)
 	default:
-		text += fmt.Sprintf("; %s was first %v %s that (estimated)", e.First, seconds(max(e.FirstSeconds, -e.FirstSeconds)), map[bool]string{true: "after", false: "before"}[e.FirstSeconds > 0])
+		text += fmt.Sprintf("; %s was first by figures of %v %s (estimated)", first, seconds(max(e.FirstSeconds, -e.FirstSeconds)), map[bool]string{true: "later", false: "before"}[e.FirstSeconds > 0])
 	}
 	for _, s := range e.Unknown {
 		text += "; the record has no samples of " + string(s)

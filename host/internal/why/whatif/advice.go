@@ -50,7 +50,7 @@ func Advise(d *decision.Decision) (a Advice) {
 		return Advice{}
 	}
 	if rate := growing(d, &victim); rate > 0 {
-		text := fmt.Sprintf("it was still growing by %s/s: find the growth, or give it a limit", resource.NewQuantity(rate, resource.BinarySI))
+		text := fmt.Sprintf("it was still growing by %s/s: find what grows, or give the pod a limit", resource.NewQuantity(rate, resource.BinarySI))
 		return Advice{GrowingPerSecond: rate, Text: text}
 	}
 	spared := func(request int64) bool {

@@ -34,8 +34,8 @@ func TestAPodThatGrowsIsNotSparedByARequest(t *testing.T) {
 		samples []decision.UsageSample
 		want    string
 	}{
-		{"by 150 MiB/s", []decision.UsageSample{{MS: -120_000, Used: []int64{100}}, {MS: -4000, Used: []int64{victim - 603<<20}}, {MS: -10, Used: []int64{victim}}}, "it was still growing by 150Mi/s: find the growth, or give it a limit"},
-		{"slowly", []decision.UsageSample{{MS: -120_000, Used: []int64{victim - 300<<20}}}, "it was still growing by 2600Ki/s: find the growth, or give it a limit"},
+		{"by 150 MiB/s", []decision.UsageSample{{MS: -120_000, Used: []int64{100}}, {MS: -4000, Used: []int64{victim - 603<<20}}, {MS: -10, Used: []int64{victim}}}, "it was still growing by 150Mi/s: find what grows, or give the pod a limit"},
+		{"slowly", []decision.UsageSample{{MS: -120_000, Used: []int64{victim - 300<<20}}}, "it was still growing by 2600Ki/s: find what grows, or give the pod a limit"},
 		{"no longer", []decision.UsageSample{{MS: -60_000, Used: []int64{100}}, {MS: -20_000, Used: []int64{victim - 1000}}}, "a request of 3Gi would have spared it"},
 		{"noise", []decision.UsageSample{{MS: -4000, Used: []int64{victim - 100<<20}}}, "a request of 3Gi would have spared it"},
 		{"unknown", []decision.UsageSample{{MS: -4000, Used: []int64{-1}}}, "a request of 3Gi would have spared it"},

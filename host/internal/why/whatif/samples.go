@@ -2,7 +2,7 @@ package whatif
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -21,24 +21,29 @@ type Earlier struct {
 	// sample on.
 	Seconds        int64
 	AtLeast, Exact bool
+	// Doubt is why it is an estimate, empty if it is exact.
+	Doubt string
 	// First is the pod that would have been evicted first then, empty if unknown. The figures that say
 	// so are of FirstSeconds after that, negative before it. FirstExact: of that second.
 	First        string
 	FirstSeconds int64
 	FirstExact   bool
+	// SameVictim: First is the evicted pod.
+	SameVictim bool
 	// LaterSeconds is for an empty Threshold: an estimate of how long after the decision the first one
 	// asks, at the rate of the last ten seconds, negative if it does not.
 	LaterSeconds float64
+	// Running: the threshold was met, and LaterSeconds is the rest of its grace period.
+	Running bool
 	// Unknown lists the signals of thresholds that the record has no samples of.
 	Unknown []eviction.Signal
 }
 
-var errNoSamples = errors.New("the record has no samples of the thresholds' signals")
-
-// rateOver is the time over which the rate of a signal is estimated, firstWithin bounds the time to the
-// figures that say who was first.
+// rateOver is the time over which the rate of a signal that fell in the last stillOver seconds is
+// estimated, firstWithin bounds the time to the figures that say who was first.
 const (
 	rateOver    = 10
+	stillOver   = 3
 	firstWithin = 60
 )
 
@@ -51,21 +56,25 @@ func Met(r *decision.Decision, thresholds []policy.Threshold) (Earlier, error) {
 	}
 	lines, unknown := linesOf(r, other)
 	if len(lines) == 0 && len(unknown) > 0 {
-		return Earlier{}, errNoSamples
+		return Earlier{}, fmt.Errorf("the record has no samples of %s", unknown[0])
 	}
 	low, high := run(r, other, lines, false), run(r, other, lines, true)
-	out := Earlier{Unknown: unknown, Exact: len(unknown) == 0, LaterSeconds: -1}
+	out := Earlier{Unknown: unknown, LaterSeconds: -1}
 	if low.at != high.at || low.acted != high.acted {
-		low, out.Exact = high, false
+		low, out.Doubt = high, "between two steps of the samples"
 	}
-	for _, l := range lines {
-		out.Exact = out.Exact && !l.gapBefore(low.at)
+	if slices.ContainsFunc(lines, func(l line) bool { return l.gapBefore(low.at) }) {
+		out.Doubt = "a second without a sample"
 	}
-	for _, m := range r.Marks { // without its victim the samples would be others
-		out.Exact = out.Exact && (m.What != decision.MarkWait || unix(r, m.MS) >= low.at)
+	if slices.ContainsFunc(r.Marks, func(m decision.Mark) bool { return m.What == decision.MarkWait && unix(r, m.MS) < low.at }) {
+		out.Doubt = "after another victim" // without which the samples would be others
 	}
+	if len(unknown) > 0 {
+		out.Doubt = "signals without samples"
+	}
+	out.Exact = out.Doubt == ""
 	if low.acted == "" {
-		out.LaterSeconds = later(r, other, lines, low.state)
+		out.LaterSeconds, out.Running = later(r, other, lines, low.state)
 		return out, nil
 	}
 	out.Threshold, out.Seconds, out.AtLeast = low.acted, r.Time.Unix()-low.at, low.fromStart
@@ -196,6 +205,7 @@ func (e *Earlier) first(r *decision.Decision, at int64) {
 	take := func(pod string, ms float64) {
 		if away := unix(r, ms) - at; pod != "" && max(away, -away) < nearest {
 			nearest, e.First, e.FirstSeconds = max(away, -away), pod, away
+			e.SameVictim = r.Victim != nil && pod == r.Victim.Pod
 		}
 	}
 	if len(r.Order) > 0 {
@@ -207,29 +217,31 @@ func (e *Earlier) first(r *decision.Decision, at int64) {
 	e.FirstExact = e.Exact && !e.AtLeast && nearest == 0
 }
 
-// later estimates how long after the decision the first of thresholds asks, negative if none does.
-func later(r *decision.Decision, thresholds []policy.Threshold, lines []line, state policy.State) float64 {
-	soonest := -1.0
+// later estimates how long after the decision the first of thresholds asks, negative if none does, and
+// whether it is met.
+func later(r *decision.Decision, thresholds []policy.Threshold, lines []line, state policy.State) (soonest float64, running bool) {
+	soonest = -1
 	_, a := policy.Assess(state, policy.Input{Now: r.Time, Thresholds: thresholds}) // nothing is new
 	for _, t := range thresholds {
 		at := slices.IndexFunc(lines, func(l line) bool { return l.signal == t.Signal })
 		if at < 0 {
 			continue
 		}
-		l, wait := &lines[at], math.Inf(1)
+		l, wait, met := &lines[at], math.Inf(1), false
 		last, amount := len(l.values)-1, t.Amount(l.capacity)
 		for _, o := range a.Observed {
 			if o.Key() == t.Key() {
-				wait = math.Max(0, (t.GracePeriod - r.Time.Sub(o.FirstObservedAt)).Seconds())
+				wait, met = math.Max(0, (t.GracePeriod-r.Time.Sub(o.FirstObservedAt)).Seconds()), true
 			}
 		}
-		if fall := l.values[max(0, last-rateOver)] - l.values[last]; fall > 0 && math.IsInf(wait, 1) {
+		still := l.values[max(0, last-stillOver)] > l.values[last]
+		if fall := l.values[max(0, last-rateOver)] - l.values[last]; fall > 0 && still && !met {
 			missing := max(0, l.values[last]-amount.Value())
 			wait = float64(missing)/float64(fall)*float64(min(last, rateOver)) + t.GracePeriod.Seconds()
 		}
 		if !math.IsInf(wait, 1) && (soonest < 0 || wait < soonest) {
-			soonest = wait
+			soonest, running = wait, met
 		}
 	}
-	return soonest
+	return soonest, running
 }
