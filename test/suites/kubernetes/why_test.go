@@ -69,7 +69,7 @@ func TestAGrowingDeploymentIsExplained(t *testing.T) {
 	value, err := strconv.Atoi(strings.TrimSuffix(hard["memory.available"].(string), "Mi"))
 	must(t, err)
 	for threshold, want := range map[string]string{
-		fmt.Sprintf("allocatableMemory.available<%dMi", value+300): `would have been met [1-9]s earlier \((exact to the second|estimated: .*)\).* default/report-`,
+		fmt.Sprintf("allocatableMemory.available<%dMi", value+300): `would have been met [1-9]s earlier \((exact to the second|estimated: .*)\).* the same pod was first`,
 		fmt.Sprintf("allocatableMemory.available<%dMi", value-300): `not met by then \((exact to the second|estimated: .*)\); at the rate of the last ten seconds [0-9]+s later \(estimated\)`,
 	} {
 		said := ask("explain", first.ID, "--if", threshold)
