@@ -93,12 +93,18 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := write("record.json", string(data))
+	again := r
+	again.ID = "r2"
+	state := recorded(t, &r, &again)
 	bad := write("bad.json", `{"`+evil+`":1,"steps":[{"`+evil+`":1}]}`)
 	for _, args := range [][]string{
 		{"explain", file},
 		{"explain", "--svg", file},
 		{"explain", "--json", file},
 		{"explain", "--state-dir", dir, "shop/" + evil},
+		{"explain", "--state-dir", state, "shop/a"},
+		{"explain", file, "--if", "memory.available<" + evil},
+		{"evictions", "--state-dir", state},
 		{"replay", "--plugin-dir", n.plugins, bad},
 		{"replay", "--plugin-dir", n.plugins, filepath.Join(dir, evil+".json")},
 		{"evictions", "--state-dir", recorded(t, &r), "--json"},
@@ -111,8 +117,8 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 			t.Errorf("%q: %d %s%s, want a text with the name", args, got.Code, got.Out, got.Errors)
 		}
 	}
-	var again decision.Decision
-	if err := json.Unmarshal([]byte(evictd(t, "explain", "--json", file).Out), &again); err != nil || again.Victim.Pod != r.Victim.Pod {
-		t.Errorf("JSON has the pod %q, %v, want %q", again.Victim.Pod, err, r.Victim.Pod)
+	var printed decision.Decision
+	if err := json.Unmarshal([]byte(evictd(t, "explain", "--json", file).Out), &printed); err != nil || printed.Victim.Pod != r.Victim.Pod {
+		t.Errorf("JSON has the pod %q, %v, want %q", printed.Victim.Pod, err, r.Victim.Pod)
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -172,12 +175,21 @@ func FuzzRecord(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(`{"version":1,"id":"x","victim":{"signal":"pid.available"},"signals":[{"signal":"pid.available","unit":1,"available":[1,-2]}]}`))
 	f.Add([]byte(`{"version":1,"id":"x","thresholds":[{"acted":true,"percentage":"NaN","graceSeconds":1e300}],"candidates":[{}],"order":[0]}`))
+	f.Add([]byte(`{"version":1,"id":"x","now":"2026-01-01T12:00:50Z","time":"2026-01-01T12:00:50Z","thresholds":[{"signal":"memory.available","value":"1Gi","acted":true,"since":"2026-01-01T12:00:20Z","inForce":"2026-01-01T12:00:20Z"}],
+		"observations":[{"signal":"memory.available","state":"observed","available":1,"capacity":8589934592}],"signals":[{"signal":"memory.available","unit":1048576,"untilMS":1e300,"available":[900,-3,9],"repeated":[-1,2]}],
+		"candidates":[{"pod":"a/b","usage":5},{"pod":"a/c"}],"order":[0,1],"curves":["a/b"],"usage":[{"ms":-1e300,"first":"a/b","used":[1,2]}],"marks":[{"what":"wait","ms":-1e9,"untilMS":1e9}],
+		"outcome":{"goneMS":1,"released":9,"after":{"signal":"memory.available","unit":1,"untilMS":-1e300,"available":[1]}}}`))
+	other := []policy.Threshold{{Signal: eviction.MemoryAvailable, Value: policy.Value{Percentage: 0.5, IsPercentage: true}, GracePeriod: time.Second}}
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		r, err := decision.Decode(data)
 		if err != nil {
 			return
 		}
 		Text(r)
+		Episode([]*decision.Decision{r, r}, time.Unix(0, 0))
+		if e, err := whatif.Met(r, other); err == nil {
+			If("x", &e)
+		}
 		_ = r.Head()
 		_, _ = SVG(r) // an error says that there are no samples
 	})

@@ -44,6 +44,8 @@ type Earlier struct {
 const (
 	rateOver    = 10
 	stillOver   = 3
+	// maxDistanceMS bounds the time from the last sample to the decision: a file may be wrong.
+	maxDistanceMS = 3.6e6
 	firstWithin = 60
 )
 
@@ -127,7 +129,7 @@ func linesOf(r *decision.Decision, thresholds []policy.Threshold) (lines []line,
 		}
 		at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == t.Signal && len(s.Available) > 0 && s.Unit > 0 })
 		o := r.Observation(t.Signal)
-		if at < 0 || o == nil || o.State != decision.StateObserved {
+		if at < 0 || o == nil || o.State != decision.StateObserved || !(math.Abs(r.Signals[at].UntilMS) <= maxDistanceMS) {
 			unknown = append(unknown, t.Signal)
 			continue
 		}
