@@ -59,7 +59,7 @@ func night(at time.Time) (all []*decision.Decision) {
 
 // Five evictions of one ReplicaSet were five rows without a connection, and why each had waited was not said.
 func TestANightIsUnderstood(t *testing.T) {
-	at := time.Date(2026, 1, 1, 2, 0, 0, 0, time.UTC)
+	at := time.Date(2026, 1, 1, 2, 0, 0, 123_456, time.UTC)
 	all := night(at)
 	dir := recorded(t, all...)
 	ask := func(args ...string) string {

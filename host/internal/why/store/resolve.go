@@ -64,7 +64,7 @@ func episode(dir, id string) (found []*decision.Decision, err error) {
 			until = h.Time
 		}
 	}
-	all, unread := find(dir, Filter{All: true, From: from, Until: until})
+	all, unread := find(dir, Filter{All: true, From: from, Until: until.Add(time.Millisecond)}) // names have no more digits
 	heads := make([]decision.Head, len(all))
 	for i := range all {
 		heads[i] = all[i].Head()

@@ -73,7 +73,7 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 	decision.Episodes(heads)
 	decided := slices.DeleteFunc(slices.Clone(all), func(d *decision.Decision) bool { return d.Acted() == nil })
 	w := &text{r: first}
-	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %d decisions, %d evictions until %s on %s", stamp(first.Time), len(all), evictions, stamp(last.Time), first.Node)) + "\n")
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s, %s until %s on %s", stamp(first.Time), counted(len(all), "decision"), counted(evictions, "eviction"), stamp(last.Time), first.Node)) + "\n")
 	if n := len(decided); n > 0 {
 		w.line("over", "%s", over(decided[n-1], now))
 		w.r = decided[0]

@@ -255,11 +255,7 @@ func (w *text) whyIt() {
 		if r.Ranker != nil {
 			by = strings.TrimSuffix(r.Ranker.Name+", version "+r.Ranker.Version, ", version ")
 		}
-		pods := "pods"
-		if len(r.Candidates) == 1 {
-			pods = "pod"
-		}
-		w.line("order", "of %d %s that could go, by %s", len(r.Candidates), pods, by)
+		w.line("order", "of %s that could go, by %s", counted(len(r.Candidates), "pod"), by)
 		for _, line := range Ranking(r) {
 			w.line("order", "%s", line)
 		}
@@ -280,6 +276,14 @@ func (w *text) whyIt() {
 		}
 		w.line("could not go", "%s: %s", p.Pod, p.Rule)
 	}
+}
+
+// counted returns a number of things: "1 pod", "2 pods".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprint(n, " ", thing)
 }
 
 // leftOut returns the candidates that are not in the order.

@@ -1,0 +1,51 @@
+package process
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evictd/evictd/test/harness/daemon"
+)
+
+// After a reload that raised the threshold it was said that no pod had taken what was missing, and nothing of the
+// reload, nor of the plugin that had been restarted.
+func TestAReloadIsTheReason(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory")
+	d := w.startReady()
+	w.node.SetAvailable(3 * gib)
+	time.Sleep(2500 * time.Millisecond) // samples before the reload
+	if err := syscall.Kill(d.Plugins()["memory"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.AwaitMsg("plugin exited", 10*time.Second)
+	raised := d.Config()
+	raised["evictionHard"] = map[string]string{"memory.available": "4Gi"}
+	d.WriteConfig(raised)
+	d.Signal(syscall.SIGHUP)
+	d.AwaitMsg("pod finished", 10*time.Second)
+	ask := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), append(args, "--config", d.ConfigFile)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	var text string
+	daemon.Eventually(t, 5*time.Second, func() error {
+		text = ask("explain", "default/big")
+		return saysAll(text, "what followed")
+	})
+	wantAll(t, "explain", text,
+		"default/big was evicted for memory.available, whose threshold a reload put in force at ",
+		"not earlier: a reload put the threshold in force at ",
+		"reload: memory.available<4Gi, ", "before: memory.available<1Gi", " plugin memory ended\n", " plugin memory started\n")
+	wantAll(t, "explain --if", ask("explain", "default/big", "--if", "memory.available<5Gi"), "memory.available<5Gi would have been met ", "s earlier")
+	list := ask("evictions")
+	episode, _, _ := strings.Cut(strings.Split(list, "\n")[1], " ")
+	wantAll(t, "explain EPISODE", ask("explain", episode), "was evicted for memory.available, whose threshold a reload")
+}
