@@ -183,9 +183,7 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {
 		o.Conditions = d.mode.cluster.conditions.Set
-		if c.NodeConditions == config.NodeConditionsNone {
-			o.TellConditions = policy.SeenEvent
-		}
+		o.TellConditions = policy.SeenEvent // the node's conditions are the kubelet's
 		d.mode.cluster.source.Follow(func(all []*decision.Decision) { d.records.Others(all, d.mode.cluster.killer.Wrote) })
 	}
 	return nil
