@@ -10,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/harness/testos"
 )
@@ -120,5 +121,39 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 	var printed decision.Decision
 	if err := json.Unmarshal([]byte(evictd(t, "explain", "--json", file).Out), &printed); err != nil || printed.Victim.Pod != r.Victim.Pod {
 		t.Errorf("JSON has the pod %q, %v, want %q", printed.Victim.Pod, err, r.Victim.Pod)
+	}
+}
+
+// The annotation said "a request of 585Mi would have spared it", and explain "at least 348Mi".
+func TestTheAdviceIsTheSameEverywhere(t *testing.T) {
+	r, err := store.InFile("../../internal/core/decision/testdata/soft.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		use, former int64
+		want        string
+	}{
+		"that has grown":     {3 << 30, 3<<30 - 1, "a request of 3Gi would have spared it"},
+		"that is growing":    {3 << 30, 2 << 30, "it was still growing by 260Mi/s: find what grows, or give the pod a limit"},
+		"between two steps":  {3<<30 - 5<<19, 3<<30 - 5<<19, "a request of 3070Mi would have spared it"},
+		"that began at once": {3 << 30, -1, "a request of 3Gi would have spared it"},
+	} {
+		r.Candidates[1].Usage, r.Curves, r.Usage = c.use, []string{"shop/report"}, []decision.UsageSample{{MS: -4000, Used: []int64{c.former}}}
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "r.json")
+		testos.WriteFile(t, file, data, 0o600)
+		if why := tell.Why(r, 0, 0); !strings.HasSuffix(why, "; "+c.want) {
+			t.Errorf("a use %s: annotation %q, want %q", name, why, c.want)
+		}
+		if text := evictd(t, "explain", file).Out; !strings.Contains(text, "\n  advice        "+c.want) {
+			t.Errorf("a use %s: want %q in\n%s", name, c.want, text)
+		}
+		if printed := evictd(t, "explain", "--json", file).Out; !strings.Contains(printed, c.want+`"`) {
+			t.Errorf("a use %s: want %q in\n%s", name, c.want, printed)
+		}
 	}
 }
