@@ -87,6 +87,10 @@ func TestANightIsUnderstood(t *testing.T) {
 	if strings.Count(list, "e20260101T020000") != 1 {
 		t.Errorf("want the episode once in\n%s", list)
 	}
+	// Of a filtered list the fifth was the first, in an episode of its own.
+	for _, filter := range []string{"shop/report-5f-e", "--namespace shop", "--signal memory.available"} {
+		contains("evictions "+filter, ask(append([]string{"evictions"}, strings.Fields(filter)...)...), "5th of ReplicaSet/report-5f", "e20260101T020000")
+	}
 	episode := ask("explain", "e20260101T020000")
 	contains("explain EPISODE", episode,
 		"2026-01-01 02:00:00 UTC 5 decisions, 5 evictions until 2026-01-01 02:00:44 UTC on n1",

@@ -91,8 +91,35 @@ func Heads(dir string, f Filter) (heads []decision.Head, err error) {
 		}
 		heads = append(heads, h)
 	})
-	decision.Episodes(heads)
+	if len(heads) == 0 {
+		return nil, err
+	}
+	if f.What+f.Signal+f.Namespace == "" && f.Since == 0 {
+		decision.Episodes(heads)
+		return heads, err
+	}
+	placed := episodes(dir, f.All, heads[0].Time, heads[len(heads)-1].Time)
+	for i := range heads {
+		heads[i].Episode, heads[i].Again = placed[heads[i].ID].Episode, placed[heads[i].ID].Again
+	}
 	return heads, err
+}
+
+// episodes returns the heads of a time by id, with the episodes that they belong to, which may have begun
+// before it.
+func episodes(dir string, all bool, from, until time.Time) map[string]decision.Head {
+	names, _ := fileNames(dir) // an error is the reader's
+	for _, name := range slices.Backward(names) {
+		if h, ok := parse(name); ok && h.Time.Before(from) && from.Sub(h.Time) <= decision.Quiet {
+			from = h.Time
+		}
+	}
+	heads, _ := Heads(dir, Filter{All: all, From: from, Until: until}) // those that can be read
+	byID := make(map[string]decision.Head, len(heads))
+	for _, h := range heads {
+		byID[h.ID] = h
+	}
+	return byID
 }
 
 func find(dir string, f Filter) (found []*decision.Decision, err error) {

@@ -242,6 +242,28 @@ func TestADiskThatIsFullOfOtherThings(t *testing.T) {
 	}
 }
 
+// What is not known of pods is not said to be no pod's.
+func TestADiskOfPodsThatAreNotKnown(t *testing.T) {
+	for _, c := range []struct {
+		change func(*decision.Decision)
+		want   string
+	}{
+		{func(*decision.Decision) {}, "nodefs.available, most of which no pod and no image has\n"},
+		{func(d *decision.Decision) { d.Protected = []decision.Protected{{Pod: "kube-system/registry"}} }, "nodefs.available, most of which no image and no pod that could go has\n"},
+		{func(d *decision.Decision) { d.Candidates[0].State = decision.StateUnknown }, "nodefs.available\n"},
+		{func(d *decision.Decision) { d.Candidates[0].AtMost = 90 << 30 }, "nodefs.available\n"},
+		{func(d *decision.Decision) { d.Observations[1].Components["images"] = 80 << 30 }, "nodefs.available\n"},
+	} {
+		r := softEviction()
+		r.Growth, r.Thresholds[1].Signal, r.Victim.Signal = nil, eviction.NodeFsAvailable, "nodefs.available"
+		r.Observations = append(r.Observations, decision.Observation{Signal: eviction.NodeFsAvailable, State: decision.StateObserved, Available: 900 << 20, Capacity: 100 << 30, Components: map[string]int64{"used": 90 << 30, "images": 4 << 30}})
+		c.change(r)
+		if text := string(Text(r)); !strings.Contains(text, "shop/report was evicted for "+c.want) {
+			t.Errorf("want %q in\n%s", c.want, text)
+		}
+	}
+}
+
 // The signal that was about to be acted on stood behind those that were far away.
 func TestNowBeginsWithWhatIsNear(t *testing.T) {
 	at := func(s eviction.Signal, available int64) *decision.Decision {

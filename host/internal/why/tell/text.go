@@ -108,8 +108,8 @@ func (w *text) cause() string {
 	if t := w.r.Acted(); t != nil && t.InForce != nil && t.Since != nil && !w.metFrom(t).After(*t.InForce) {
 		return ", whose threshold a reload put in force at " + Clock(*t.InForce)
 	}
-	if used, pods, images, ok := w.books(); ok && used-pods-images > used/2 {
-		return ", most of which no pod and no image has"
+	if others := w.mostOf(); others != "" {
+		return others
 	}
 	if g == nil {
 		return ""
@@ -311,6 +311,24 @@ func (w *text) books() (used, pods, images int64, ok bool) {
 		pods += w.r.Candidates[i].Usage
 	}
 	return o.Components[figures.Used], pods, o.Components[figures.Images], true
+}
+
+// mostOf says that more than half of what is in use on a filesystem belongs neither to pods nor to images,
+// as far as pods are known.
+func (w *text) mostOf() string {
+	used, pods, images, ok := w.books()
+	for i := range w.r.Candidates {
+		c := &w.r.Candidates[i]
+		pods, ok = pods+max(0, c.AtMost-c.Usage), ok && c.State == ""
+	}
+	switch {
+	case !ok || used-pods-images <= used/2:
+		return ""
+	case len(w.r.Protected) > 0:
+		return ", most of which no image and no pod that could go has"
+	default:
+		return ", most of which no pod and no image has"
+	}
 }
 
 func (w *text) inUse() {

@@ -22,7 +22,8 @@ type Advice struct {
 	Request    int64  `json:"request,omitempty"`
 	Resource   string `json:"resource,omitempty"`
 	NextVictim string `json:"instead,omitempty"`
-	// GrowingPerSecond is by how many bytes a second its use was growing, 0 if it was not.
+	// GrowingPerSecond is by how many bytes a second its use grew in the last two minutes or less, 0 if it
+	// did not.
 	GrowingPerSecond int64 `json:"growingPerSecond,omitempty"`
 	// Text is the advice in words, which name no other pod. YAML goes into a pod's manifest.
 	Text string `json:"text,omitempty"`
@@ -31,9 +32,11 @@ type Advice struct {
 
 const (
 	mebibyte = 1 << 20
-	// A use that grew by one part in growingPart since a sample at most grewWithin old is growing.
+	// A use that grew by one part in growingPart since a sample at most grewWithin old is growing, and
+	// still growing if the sample is at most stillWithin old.
 	growingPart = 20
 	grewWithin  = 130 * time.Second
+	stillWithin = 15 * time.Second
 )
 
 // Advise returns the advice on the victim of a decision: of the first pod in the kubelet's order for
@@ -49,9 +52,12 @@ func Advise(d *decision.Decision) (a Advice) {
 	if !builtin || b.Unit != eviction.UnitBytes || victim.State != "" || victim.AtMost > 0 {
 		return Advice{}
 	}
-	if rate := growing(d, &victim); rate > 0 {
-		text := fmt.Sprintf("it was still growing by %s/s: find what grows, or give the pod a limit", resource.NewQuantity(rate, resource.BinarySI))
-		return Advice{GrowingPerSecond: rate, Text: text}
+	if rate, ago := growing(d, &victim); rate > 0 {
+		text := fmt.Sprintf("it was still growing by %s/s", resource.NewQuantity(rate, resource.BinarySI))
+		if ago > stillWithin {
+			text = fmt.Sprintf("it grew by %s/s in the last %v", resource.NewQuantity(rate, resource.BinarySI), ago.Round(time.Second))
+		}
+		return Advice{GrowingPerSecond: rate, Text: text + ": find what grows, or give the pod a limit"}
 	}
 	spared := func(request int64) bool {
 		victim.MemoryRequest, victim.StorageRequest = request, request
@@ -76,11 +82,11 @@ func Advise(d *decision.Decision) (a Advice) {
 	return a
 }
 
-// growing returns by how many bytes a second the use of a decision's victim was growing when the node
-// was observed, in two digits; 0 if it was not, or if that is unknown.
-func growing(d *decision.Decision, victim *decision.Candidate) int64 {
+// growing returns by how many bytes a second the use of a decision's victim grew in a time before the
+// node was observed, in two digits; 0 if it did not, or if that is unknown.
+func growing(d *decision.Decision, victim *decision.Candidate) (rate int64, in time.Duration) {
 	if len(d.Curves) == 0 || d.Curves[0] != victim.Pod {
-		return 0
+		return 0, 0
 	}
 	for _, s := range slices.Backward(d.Usage) {
 		ago := (d.Timeline.ObservedMS - s.MS) / 1000
@@ -89,11 +95,11 @@ func growing(d *decision.Decision, victim *decision.Candidate) int64 {
 		}
 		by := victim.Usage - s.Used[0]
 		if s.Used[0] < 0 || ago > grewWithin.Seconds() || by < max(mebibyte, victim.Usage/growingPart) {
-			return 0
+			return 0, 0
 		}
-		return twoDigits(float64(by) / ago)
+		return twoDigits(float64(by) / ago), time.Duration(ago * float64(time.Second))
 	}
-	return 0
+	return 0, 0
 }
 
 // twoDigits rounds a number of bytes to two digits of Ki or Mi.

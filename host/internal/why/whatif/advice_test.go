@@ -35,7 +35,7 @@ func TestAPodThatGrowsIsNotSparedByARequest(t *testing.T) {
 		want    string
 	}{
 		{"by 150 MiB/s", []decision.UsageSample{{MS: -120_000, Used: []int64{100}}, {MS: -4000, Used: []int64{victim - 603<<20}}, {MS: -10, Used: []int64{victim}}}, "it was still growing by 150Mi/s: find what grows, or give the pod a limit"},
-		{"slowly", []decision.UsageSample{{MS: -120_000, Used: []int64{victim - 300<<20}}}, "it was still growing by 2600Ki/s: find what grows, or give the pod a limit"},
+		{"slowly", []decision.UsageSample{{MS: -120_000, Used: []int64{victim - 300<<20}}}, "it grew by 2600Ki/s in the last 2m0s: find what grows, or give the pod a limit"},
 		{"no longer", []decision.UsageSample{{MS: -60_000, Used: []int64{100}}, {MS: -20_000, Used: []int64{victim - 1000}}}, "a request of 3Gi would have spared it"},
 		{"noise", []decision.UsageSample{{MS: -4000, Used: []int64{victim - 100<<20}}}, "a request of 3Gi would have spared it"},
 		{"unknown", []decision.UsageSample{{MS: -4000, Used: []int64{-1}}}, "a request of 3Gi would have spared it"},

@@ -42,11 +42,11 @@ type Earlier struct {
 // rateOver is the time over which the rate of a signal that fell in the last stillOver seconds is
 // estimated, firstWithin bounds the time to the figures that say who was first.
 const (
-	rateOver    = 10
-	stillOver   = 3
+	rateOver  = 10
+	stillOver = 3
 	// maxDistanceMS bounds the time from the last sample to the decision: a file may be wrong.
 	maxDistanceMS = 3.6e6
-	firstWithin = 60
+	firstWithin   = 60
 )
 
 // Met returns when thresholds other than the recorded ones would have asked for an eviction. Recorded
