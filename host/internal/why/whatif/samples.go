@@ -79,7 +79,7 @@ func Met(r *decision.Decision, thresholds []policy.Threshold) (Earlier, error) {
 		out.LaterSeconds, out.Running = later(r, other, lines, low.state)
 		return out, nil
 	}
-	out.Threshold, out.Seconds, out.AtLeast = low.acted, r.Time.Unix()-low.at, low.fromStart
+	out.Threshold, out.Seconds, out.AtLeast = low.acted, unix(r, r.Timeline.ObservedMS)-low.at, low.fromStart
 	out.first(r, low.at)
 	return out, nil
 }

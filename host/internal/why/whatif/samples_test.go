@@ -130,6 +130,9 @@ func (w *world) record(thresholds []policy.Threshold) *decision.Decision {
 		return nil
 	}
 	r := &decision.Decision{Time: time.Unix(begin+int64(end), 300_000_000), Timeline: decision.Timeline{ObservedMS: -w.random.Float64() * 300}}
+	if w.random.IntN(4) == 0 { // decided in the next second
+		r.Time, r.Timeline.ObservedMS = r.Time.Add(800*time.Millisecond), -150-w.random.Float64()*700
+	}
 	for _, t := range thresholds {
 		row := decision.Threshold{Signal: t.Signal, Value: t.Value.String(), Acted: t.String() == acted}
 		if !t.Hard() {
@@ -200,7 +203,7 @@ func (w *world) compare(r *decision.Decision, other []policy.Threshold) (out sta
 	}
 	out = statement{said: e, exact: e.Exact, met: e.Exact && e.Threshold != "", first: e.FirstExact}
 	acted, second := w.asks(other)
-	end := int(r.Time.Unix() - begin)
+	end := int(unix(r, r.Timeline.ObservedMS) - begin)
 	if second > end {
 		acted = ""
 	}
