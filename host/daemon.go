@@ -148,7 +148,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 // openMode opens the ways to find and kill pods, with what a former host left in the run directory.
 func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *loop.Options) error {
 	c := d.config()
-	o.TellConditions = policy.StatusEvent
+	o.TellConditions = loop.StatusEvent
 	if err := d.dir.Leftovers(); err != nil {
 		d.log.Warn("something of former plugins is left, it is removed while evictd runs", "error", err)
 	}
@@ -183,7 +183,7 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {
 		o.Conditions = d.mode.cluster.conditions.Set
-		o.TellConditions = policy.SeenEvent // the node's conditions are the kubelet's
+		o.TellConditions = loop.SeenEvent // the node's conditions are the kubelet's
 		d.mode.cluster.source.Follow(func(all []*decision.Decision) { d.records.Others(all, d.mode.cluster.killer.Wrote) })
 	}
 	return nil

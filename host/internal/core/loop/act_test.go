@@ -50,7 +50,7 @@ func TestAWakeEvictsTheTopOfTheRankingAtOnce(t *testing.T) {
 // The event said that the node has insufficient memory, while the kubelet's condition was False.
 func TestWhereConditionsAreAKubeletsTheEventSaysWhatEvictdSees(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		n.options.TellConditions = policy.SeenEvent
+		n.options.TellConditions = SeenEvent
 		n.start(settings(t, hard("1Gi")))
 		n.memory.falls(gi - 1)
 		n.after(time.Second)

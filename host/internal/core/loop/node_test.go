@@ -73,7 +73,7 @@ func (n *node) run(s Settings) {
 	o.Settings, o.Pin, o.Changed, o.Pods, o.Killer, o.Recorder, o.Journal = s, n.plugins.pin, n.plugins.changed, n.runtime, n.runtime, n.did, n.journal
 	o.After, o.BootNanos, o.Explain = time.After, func() int64 { return 0 }, true
 	if o.TellConditions == nil {
-		o.TellConditions = policy.StatusEvent
+		o.TellConditions = StatusEvent
 	}
 	o.Holder = func(eviction.Signal) string { return `process 7 "db" with 6Gi` }
 	o.Metrics, o.Now = metrics.New("test", ""), time.Now

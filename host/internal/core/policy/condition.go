@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -32,9 +30,9 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	texts, ok := conditionTexts[c]
 	switch {
 	case !ok && status:
-		return Text{"EvictionThresholdMet", "an eviction threshold of " + string(c) + " is met", "NodeHas" + word(c)}
+		return Text{"EvictionThresholdMet", "an eviction threshold of " + string(c) + " is met", "NodeHas" + Word(c)}
 	case !ok:
-		return Text{"EvictionThresholdNotMet", "no eviction threshold of " + string(c) + " is met", "NodeHasNo" + word(c)}
+		return Text{"EvictionThresholdNotMet", "no eviction threshold of " + string(c) + " is met", "NodeHasNo" + Word(c)}
 	case status:
 		return texts.pressure
 	default:
@@ -42,28 +40,8 @@ func ConditionText(c eviction.Condition, status bool) Text {
 	}
 }
 
-// StatusEvent returns reason and message of the event, of type Normal, about a change of condition c.
-func StatusEvent(c eviction.Condition, status bool, _ Assessment, _ map[eviction.Signal]eviction.Observation) (reason, message string) {
-	reason = ConditionText(c, status).EventReason
-	return reason, "Node status is now: " + reason
-}
-
-// SeenEvent is StatusEvent for a node whose conditions are a kubelet's: it says what evictd sees.
-func SeenEvent(c eviction.Condition, status bool, a Assessment, observed map[eviction.Signal]eviction.Observation) (reason, message string) {
-	if !status {
-		return word(c) + "NotObserved", "evictd does not see " + string(c) + " any more"
-	}
-	message = "evictd sees " + string(c)
-	if i := slices.IndexFunc(a.Observed, func(t Observed) bool { return t.Definition().Condition == c }); i >= 0 {
-		t := a.Observed[i]
-		available := figure(observed[t.Signal].Available, t.Definition().Format)
-		message += fmt.Sprintf(": %s %s, below %s", t.Signal, &available, t.Value)
-	}
-	return word(c) + "Observed", message
-}
-
-// word returns a custom condition's name without its domain, as one word like all event reasons.
-func word(c eviction.Condition) string {
+// Word returns a custom condition's name without its domain, as one word like all event reasons.
+func Word(c eviction.Condition) string {
 	name := string(c[strings.Index(string(c), "/")+1:])
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool {

@@ -201,26 +201,6 @@ func TestConditionText(t *testing.T) {
 	}
 }
 
-// Beside a kubelet the event said that the node has insufficient memory, while its condition was False.
-func TestSeenEvent(t *testing.T) {
-	threshold := gib(eviction.MemoryAvailable, 1, 0)
-	a := Assessment{Observed: []Observed{{Threshold: gib(eviction.NodeFsAvailable, 1, 0)}, {Threshold: threshold}}}
-	seen := map[eviction.Signal]eviction.Observation{eviction.MemoryAvailable: {Available: 900 << 20}}
-	for _, c := range []struct {
-		condition       eviction.Condition
-		status          bool
-		reason, message string
-	}{
-		{eviction.MemoryPressure, true, "MemoryPressureObserved", "evictd sees MemoryPressure: memory.available 900Mi, below 1Gi"},
-		{eviction.MemoryPressure, false, "MemoryPressureNotObserved", "evictd does not see MemoryPressure any more"},
-		{"acme.example/NVMePressure", true, "NVMePressureObserved", "evictd sees acme.example/NVMePressure"},
-	} {
-		if reason, message := SeenEvent(c.condition, c.status, a, seen); reason != c.reason || message != c.message {
-			t.Errorf("event is %s %q, want %s %q", reason, message, c.reason, c.message)
-		}
-	}
-}
-
 func TestNodeEvent(t *testing.T) {
 	reason, message := NodeEvent(gib(eviction.NodeFsAvailable, 1, 0))
 	if reason != "EvictionThresholdMet" || message != "Attempting to reclaim ephemeral-storage" {
