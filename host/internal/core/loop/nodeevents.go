@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -24,7 +22,8 @@ func SeenEvent(c eviction.Condition, status bool, a policy.Assessment, observed 
 	message = "evictd sees " + string(c)
 	if i := slices.IndexFunc(a.Observed, func(t policy.Observed) bool { return t.Definition().Condition == c }); i >= 0 {
 		t := a.Observed[i]
-		message += fmt.Sprintf(": %s %s, below %s", t.Signal, resource.NewQuantity(observed[t.Signal].Available, resource.Format(t.Definition().Format)), t.Value)
+		available := policy.Figure(observed[t.Signal].Available, t.Definition().Format)
+		message += fmt.Sprintf(": %s %s, below %s", t.Signal, &available, t.Value)
 	}
 	return policy.Word(c) + "Observed", message
 }

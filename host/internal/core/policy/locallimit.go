@@ -134,9 +134,9 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 		}
 	}
 	for _, c := range containers {
-		used := figure(c.LogsUsedBytes.Value, eviction.FormatBinarySI)
+		used := Figure(c.LogsUsedBytes.Value, eviction.FormatBinarySI)
 		if layout == eviction.LayoutShared {
-			used.Add(figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI))
+			used.Add(Figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI))
 		}
 		if limit, ok := limits[c.Name]; ok && limit.Cmp(used) < 0 {
 			message := fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)

@@ -32,7 +32,7 @@ const lowOn = "The node was low on resource: "
 func Message(podLevelResources bool, pod *v1.Pod, t Threshold, o eviction.Observation, m eviction.Measurement) (string, map[string]string) {
 	var text strings.Builder
 	definition := t.Definition()
-	threshold, available := t.Amount(o.Capacity), figure(o.Available, definition.Format)
+	threshold, available := t.Amount(o.Capacity), Figure(o.Available, definition.Format)
 	fmt.Fprintf(&text, lowOn+"%s. Threshold quantity: %s, available: %s. ", definition.Resource, &threshold, &available)
 	annotations := map[string]string{}
 	if m.State != eviction.Measured {
@@ -74,7 +74,7 @@ func podPart(text *strings.Builder, annotations map[string]string, pod *v1.Pod, 
 	if !ok {
 		return
 	}
-	usage := figure(m.WorkingSetBytes.Value, eviction.FormatBinarySI)
+	usage := Figure(m.WorkingSetBytes.Value, eviction.FormatBinarySI)
 	fmt.Fprintf(text, "Pod %s was using %s, request is %s, has larger consumption of %s. ", pod.Name, &usage, &request, name)
 	annotations[annotationPod] = pod.Name
 	annotations[annotationPodUsage] = usage.String()
@@ -85,16 +85,17 @@ func podPart(text *strings.Builder, annotations map[string]string, pod *v1.Pod, 
 func containerUsage(name v1.ResourceName, c eviction.ContainerMeasurement) (resource.Quantity, bool) {
 	switch name {
 	case v1.ResourceMemory:
-		return figure(c.WorkingSetBytes.Value, eviction.FormatBinarySI), c.WorkingSetBytes.OK
+		return Figure(c.WorkingSetBytes.Value, eviction.FormatBinarySI), c.WorkingSetBytes.OK
 	case v1.ResourceEphemeralStorage:
-		usage := figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI)
-		usage.Add(figure(c.LogsUsedBytes.Value, eviction.FormatBinarySI))
+		usage := Figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI)
+		usage.Add(Figure(c.LogsUsedBytes.Value, eviction.FormatBinarySI))
 		return usage, c.RootfsUsedBytes.OK && c.LogsUsedBytes.OK
 	default:
 		return resource.Quantity{}, false
 	}
 }
 
-func figure(v int64, f eviction.Format) resource.Quantity {
+// Figure returns an amount as it stands in messages, in the format of its signal.
+func Figure(v int64, f eviction.Format) resource.Quantity {
 	return *resource.NewQuantity(v, resource.Format(f))
 }
