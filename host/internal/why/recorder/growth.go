@@ -105,7 +105,7 @@ func (u *usageSampler) decided(d *decision.Decision) {
 	if o := d.Observation(t.Signal); b.Condition == eviction.DiskPressure && o != nil && o.State == decision.StateObserved {
 		used := map[string]int64{}
 		for i := range d.Candidates {
-			if c := &d.Candidates[i]; c.State == "" {
+			if c := &d.Candidates[i]; c.State == "" && c.AtMost == 0 {
 				used[c.UID] = c.Usage
 			}
 		}
@@ -231,7 +231,7 @@ func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision
 	}
 	for i := range d.Candidates {
 		pod := &d.Candidates[i]
-		if _, sampled := was[pod.UID]; pod.State != "" || !sampled && pod.Started <= since.Unix() {
+		if _, sampled := was[pod.UID]; pod.State != "" || pod.AtMost > 0 || !sampled && pod.Started <= since.Unix() {
 			return nil // its growth is unknown
 		}
 		grow(pod.UID, pod.Pod, pod.Usage)

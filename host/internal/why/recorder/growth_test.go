@@ -194,6 +194,16 @@ func TestWhatGrewOnADiskComesFromTheDecisionBefore(t *testing.T) {
 	if len(m.records) != 2 || m.records[0].Growth != nil {
 		t.Fatalf("%d records, the first with %+v", len(m.records), m.records[0].Growth)
 	}
+	if used := m.records[1].Victim.Used; used == nil || *used != 3*gibibyte {
+		t.Errorf("used %v, want 3Gi", used)
+	}
+	var walked memory // not to the end
+	before, partly := pass(now.Add(-time.Minute), 3*gibibyte, gibibyte), pass(now, gibibyte, 3*gibibyte)
+	partly.Decision.Candidates[1].AtMost = 4 * gibibyte
+	run(t, &walked, before, partly)
+	if r := walked.records[1]; r.Growth != nil || r.Victim.Used != nil {
+		t.Errorf("of a use that is a lower bound: grew %+v, used %v", r.Growth, r.Victim.Used)
+	}
 	want := decision.Grown{UID: "report", Pod: "shop/report", By: 2 * gibibyte}
 	if g := m.records[1].Growth; g == nil || g.Lost != 2*gibibyte || len(g.Most) != 1 || g.Most[0] != want || g.Protected {
 		t.Errorf("what grew: %+v, want %+v", g, want)

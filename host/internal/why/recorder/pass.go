@@ -84,7 +84,7 @@ func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decisio
 	r.ID, r.DryRun = v.Record, v.DryRun
 	r.Victim = recordedVictim(v)
 	if len(r.Order) > 0 && !v.Limit {
-		if first := r.Candidates[r.Order[0]]; first.UID == v.UID && first.State == "" {
+		if first := r.Candidates[r.Order[0]]; first.UID == v.UID && first.State == "" && first.AtMost == 0 {
 			r.Victim.Used = &first.Usage
 		}
 	}

@@ -105,7 +105,11 @@ func over(d *decision.Decision, now time.Time) string {
 	if t == nil || o == nil || o.After == nil || len(o.After.Available) == 0 {
 		return "no later decision is on record"
 	}
-	at, amount := time.Duration(o.After.UntilMS)*time.Millisecond, amountOf(d, t)
+	amount, known := amountOf(d, t)
+	if !known {
+		return "not known: the record has no figure of " + string(t.Signal)
+	}
+	at := time.Duration(o.After.UntilMS) * time.Millisecond
 	values := o.After.Values()
 	left := values[len(values)-1]
 	if left < amount {
@@ -114,15 +118,15 @@ func over(d *decision.Decision, now time.Time) string {
 	return fmt.Sprintf("yes: %s was available %v after the last decision", AmountIn(d, t.Signal, left), at.Round(time.Second))
 }
 
-// amountOf returns the amount of a threshold of d in its signal's unit, 0 if unknown.
-func amountOf(d *decision.Decision, t *decision.Threshold) int64 {
+// amountOf returns the amount of a threshold of d in its signal's unit, if it is known.
+func amountOf(d *decision.Decision, t *decision.Threshold) (amount int64, known bool) {
 	p, err := t.Policy()
 	o := d.Observation(t.Signal)
-	if err != nil || o == nil {
-		return 0
+	if err != nil || o == nil || o.State != decision.StateObserved {
+		return 0, false
 	}
-	amount := p.Amount(o.Capacity)
-	return amount.Value()
+	q := p.Amount(o.Capacity)
+	return q.Value(), true
 }
 
 // changed lists what happened before the decision that its signals do not show.
@@ -175,10 +179,11 @@ func (w *text) notEarlier() string {
 
 // metFrom returns the time from which on the samples have a threshold met without a break.
 func (w *text) metFrom(t *decision.Threshold) time.Time {
-	from, amount := *t.Since, amountOf(w.r, t)
+	from := *t.Since
+	amount, known := amountOf(w.r, t)
 	for i := range w.r.Signals {
 		s := &w.r.Signals[i]
-		if s.Signal != t.Signal {
+		if s.Signal != t.Signal || !known {
 			continue
 		}
 		values := s.Values()
@@ -198,7 +203,8 @@ func needed(d *decision.Decision) string {
 		return ""
 	}
 	p, err := t.Policy()
-	if err != nil {
+	amount, observed := amountOf(d, t)
+	if err != nil || !observed {
 		return ""
 	}
 	values, least, known := o.After.Values(), int64(0), false
@@ -207,12 +213,9 @@ func needed(d *decision.Decision) string {
 			least, known = v, true
 		}
 	}
-	amount := amountOf(d, t)
 	if p.MinReclaim != nil {
-		if o := d.Observation(t.Signal); o != nil {
-			more := p.MinReclaim.Of(o.Capacity)
-			amount += more.Value()
-		}
+		more := p.MinReclaim.Of(d.Observation(t.Signal).Capacity)
+		amount += more.Value()
 	}
 	switch without := least - *o.Released; {
 	case !known:

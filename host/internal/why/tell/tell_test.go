@@ -264,6 +264,20 @@ func TestADiskOfPodsThatAreNotKnown(t *testing.T) {
 	}
 }
 
+// A shortage of which the record has no figure was over, and its eviction not needed.
+func TestAnEpisodeWithoutAFigureIsNotOver(t *testing.T) {
+	r := softEviction()
+	r.Outcome.After = &decision.Series{Signal: eviction.MemoryAvailable, Unit: 1 << 20, UntilMS: 60_000, Available: []int64{5000, 0, 0}}
+	later := r.Time.Add(time.Hour)
+	if text := string(Episode([]*decision.Decision{r, r}, later)); !strings.Contains(text, "over          yes: 4.88Gi") || !strings.Contains(text, "not needed") {
+		t.Errorf("with a figure:\n%s", text)
+	}
+	r.Observations[0].State = decision.StateUnknown
+	if text := string(Episode([]*decision.Decision{r, r}, later)); !strings.Contains(text, "over          not known: ") || strings.Contains(text, "needed") {
+		t.Errorf("without a figure:\n%s", text)
+	}
+}
+
 // The signal that was about to be acted on stood behind those that were far away.
 func TestNowBeginsWithWhatIsNear(t *testing.T) {
 	at := func(s eviction.Signal, available int64) *decision.Decision {

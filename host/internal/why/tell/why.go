@@ -114,11 +114,12 @@ func distance(r *decision.Decision) float64 {
 	if t == nil {
 		return math.Inf(1)
 	}
+	amount, known := amountOf(r, t)
 	o := r.Observation(t.Signal)
-	if o == nil || o.State != decision.StateObserved || o.Capacity <= 0 {
+	if !known || o.Capacity <= 0 {
 		return math.Inf(1)
 	}
-	return float64(o.Available-amountOf(r, t)) / float64(o.Capacity)
+	return float64(o.Available-amount) / float64(o.Capacity)
 }
 
 func (w *text) wouldGo() string {

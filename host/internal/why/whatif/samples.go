@@ -15,7 +15,7 @@ import (
 // An Earlier says when other thresholds would have asked for an eviction, as far back as the samples of
 // a record go. It is exact to a second if Exact is set, else an estimate.
 type Earlier struct {
-	// Threshold is the one that asks first, empty if none does by the time of the decision.
+	// Threshold asks first. It is empty if none does by the time of the decision.
 	Threshold string
 	// Seconds counts from when it asks to the decision, AtLeast: or more, as it was met from the first
 	// sample on.
