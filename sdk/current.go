@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 )
@@ -49,6 +50,33 @@ func (c *Current[T]) Hold() (*Held[T], error) {
 		}
 		// The value was replaced and released meanwhile: try the new one.
 	}
+}
+
+// Watch calls watch with the current value, and again with each one that replaces it, until ctx ends. The
+// context of watch ends when its value is replaced. It helps to implement eviction.Watcher.
+func (c *Current[T]) Watch(ctx context.Context, watch func(context.Context, T)) error {
+	for ctx.Err() == nil {
+		h, err := c.Hold()
+		if err != nil {
+			return err
+		}
+		h.watch(ctx, watch)
+	}
+	return nil
+}
+
+func (h *Held[T]) watch(ctx context.Context, watch func(context.Context, T)) {
+	defer h.Release()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-h.replaced:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	watch(ctx, h.Value)
 }
 
 // Hold holds the value once more, for work that continues after the call has ended.

@@ -31,7 +31,7 @@ func TestPluginKeepsTheContract(t *testing.T) {
 		t.Error("the layout has no owner")
 	}
 	for _, s := range all {
-		if got, want := p.For(s), eviction.CanObserve|eviction.CanMeasure|eviction.CanRank|eviction.CanReclaim; got != want {
+		if got, want := p.For(s), eviction.CanObserve|eviction.CanMeasure|eviction.CanWatch|eviction.CanRank|eviction.CanReclaim; got != want {
 			t.Errorf("%s: capabilities %b, want %b", s, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/pace"
 )
 
 // An observer observes some signals instead of this plugin.
@@ -41,6 +42,31 @@ func (p *plugin) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 	}
 	reply.Observations = p.together(req.Signals, slices.Concat(others...), reply)
 	return reply, nil
+}
+
+// The fastest rates at which a filesystem is expected to fill: of an NVMe disk.
+const (
+	bytesPerSecond  = 4e9
+	inodesPerSecond = 100_000
+)
+
+// Watch implements eviction.Watcher: it looks at the filesystems, since the kernel does not notify. It
+// ignores thresholds of other signals, and those of observers.
+func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	rate := func(s eviction.Signal) float64 {
+		b, _ := eviction.Builtin(s)
+		switch {
+		case b.Condition != eviction.DiskPressure || p.isOthers(s):
+			return 0
+		case b.Unit == eviction.UnitInodes:
+			return inodesPerSecond
+		default:
+			return bytesPerSecond
+		}
+	}
+	return p.current.Watch(ctx, func(ctx context.Context, n *node) {
+		pace.Watch(ctx, req, rate, n.filesystems.Watcher(ctx), wake)
+	})
 }
 
 // together adds the figures of observers to the plugin's own. If the threshold of a containerfs

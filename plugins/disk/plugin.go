@@ -37,6 +37,7 @@ func New(options ...Option) sdk.Plugin {
 		Configurer: sdk.ConfigureChecked(validate, p.configure),
 		Observer:   p,
 		Measurer:   p,
+		Watcher:    p,
 		Ranker:     sdk.RankAsKubelet(),
 		Reclaimer:  p,
 	}

@@ -65,15 +65,5 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 // Watch implements eviction.Watcher. It returns nil when ctx ends. It ignores thresholds of
 // other signals.
 func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
-	for {
-		h, err := p.current.Hold()
-		if err != nil {
-			return err
-		}
-		h.Value.watch(ctx, req, h.Replaced(), wake)
-		h.Release()
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the caller ended the watch: that is how a watch ends
-		}
-	}
+	return p.current.Watch(ctx, func(ctx context.Context, n *node) { n.watch(ctx, req, wake) })
 }

@@ -2,26 +2,34 @@ package memory
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/pace"
 )
 
-// Causes of wakes.
+// causeKernel is the cause of a wake for a notification of the memory cgroup.
+const causeKernel = "memcg"
+
 const (
-	causeKernel = "memcg"
-	causePoll   = "poll"
+	// fillRate is the fastest rate at which memory is expected to fill, in bytes per second.
+	//
+	// It applies with a level set too. On a node full of page cache the kernel drops as much
+	// cache as is allocated: the usage does not change, the available memory falls at the
+	// full rate, and no level is ever crossed.
+	fillRate = 4e9
+	// armedInterval is the maximum time between looks with a level set.
+	armedInterval = time.Second
+	// minGap is the minimum time between two looks, however often the kernel notifies.
+	minGap = time.Millisecond
 )
 
-// minGap is the minimum time between two looks, however often the kernel notifies.
-const minGap = time.Millisecond
-
-// watch watches the machine until ctx ends or the node is replaced. It does so even if another plugin
-// is assigned to observe it.
-func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-chan struct{}, wake func(eviction.Wake)) {
+// watch watches the machine until ctx ends. It does so even if another plugin is assigned to observe it.
+func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) {
 	ctx, stop := context.WithCancel(ctx)
 	var running hang.Group
 	defer running.Wait()
@@ -44,8 +52,6 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, replaced <-
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-replaced:
 			return
 		case w := <-wakes:
 			wake(w) // from this goroutine only
@@ -98,34 +104,64 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 		watchSigns(ctx, func() []sign { return n.signs(s) }, rings)
 	})
 	var b nodefs.Buffer
-	p := newPace(thresholds, n.pollInterval)
-	cause := causePoll
+	w := watcher{Pace: pace.Pace{Thresholds: thresholds, PerSecond: fillRate, Repeat: true}, interval: n.pollInterval, alarm: a}
+	cause := pace.CausePoll
 	for ctx.Err() == nil {
-		v := lookOnce(p, gauge, a, &b)
-		if v.wake {
+		v := w.look(gauge, &b)
+		if v.Wake {
 			select {
 			case wakes <- eviction.Wake{Signal: s, Cause: cause}:
 			case <-ctx.Done():
 			}
 		}
-		cause = waitForNext(ctx, v.again, rings)
+		cause = waitForNext(ctx, v.Again, rings)
 	}
 }
 
-func lookOnce(p *pace, gauge *nodefs.MemoryGauge, a *alarm, b *nodefs.Buffer) verdict {
-	sample, err := gauge.Read(b)
+// A watcher looks at one signal.
+type watcher struct {
+	pace.Pace
+
+	// interval is the maximum time between looks while the kernel does not notify.
+	interval time.Duration
+	alarm    *alarm // nil if the kernel notifies of no level
+}
+
+// look reads the memory once and sets the alarm's level.
+func (w *watcher) look(gauge *nodefs.MemoryGauge, b *nodefs.Buffer) pace.Verdict {
+	s, err := gauge.Read(b)
 	now := time.Now()
-	var v verdict
-	if err == nil {
-		v = p.look(now, sample, a != nil && a.ready())
-	} else {
-		v = p.lost()
+	if err != nil {
+		s.Limited = false
 	}
-	if a != nil {
-		a.follow(now, sample.LimitOf, v.level, sample.UsageBytes)
+	v, level := w.see(now, s)
+	if w.alarm != nil {
+		w.alarm.follow(now, s.LimitOf, level, s.UsageBytes)
 	}
 	return v
 }
+
+// see processes a sample. It returns the usage, in bytes, at which the next threshold is crossed if the
+// page cache stays as it is; 0 when there is no threshold left to cross.
+func (w *watcher) see(now time.Time, s nodefs.MemorySample) (v pace.Verdict, level int64) {
+	if !s.Limited {
+		return w.Lost(w.interval), 0
+	}
+	longest := w.interval
+	if w.alarm != nil && w.alarm.ready() {
+		longest = armedInterval
+	}
+	if v = w.Look(now, s.AvailableBytes, s.CapacityBytes, longest); v.Left >= 0 {
+		level = pageAbove(s.UsageBytes + v.Left)
+	}
+	return v, level
+}
+
+var pageSize = int64(os.Getpagesize())
+
+// pageAbove returns the least multiple of the page size above v. The usage counts whole pages and
+// a threshold is met only beyond it, so the kernel must notify there.
+func pageAbove(v int64) int64 { return (v/pageSize + 1) * pageSize }
 
 // waitForNext waits until it is time to look again and returns the cause.
 func waitForNext(ctx context.Context, again time.Duration, rings <-chan string) (cause string) {
@@ -134,9 +170,9 @@ func waitForNext(ctx context.Context, again time.Duration, rings <-chan string) 
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return causePoll
+		return pace.CausePoll
 	case <-timer.C:
-		return causePoll
+		return pace.CausePoll
 	case cause = <-rings:
 	}
 	timer.Reset(minGap - time.Since(looked))

@@ -15,6 +15,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/pace"
 )
 
 // onePoll is the default poll interval and a little more.
@@ -122,9 +123,9 @@ func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
 			t.Errorf("woke %v after it was over", got)
 		}
 		n.use(801)
-		pass(patientInterval + time.Millisecond)
+		pass(pace.PatientInterval + time.Millisecond)
 		if got := wakes(); len(got) != 1 {
-			t.Errorf("wakes within %v of a crossing from near: %v, want one", patientInterval, got)
+			t.Errorf("wakes within %v of a crossing from near: %v, want one", pace.PatientInterval, got)
 		}
 		cancel()
 		done.Wait()
@@ -200,7 +201,7 @@ func TestAWatchThatPanicsEnds(t *testing.T) {
 			n := &node{pollInterval: defaultPollInterval} // without gauges
 			n.hierarchy.Version = version
 			req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: mib}}}}
-			if p := hang.Catch(func() { n.watch(t.Context(), req, nil, func(eviction.Wake) {}) }); p == nil || !strings.Contains(string(p.Stack), "lookOnce") {
+			if p := hang.Catch(func() { n.watch(t.Context(), req, func(eviction.Wake) {}) }); p == nil || !strings.Contains(string(p.Stack), "watcher).look") {
 				t.Errorf("version %v: ended with %v, want the panic of the look", version, p)
 			}
 		})

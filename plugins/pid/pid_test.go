@@ -21,7 +21,7 @@ func TestPluginKeepsTheContract(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	if got, want := p.For(eviction.PIDAvailable), eviction.CanObserve|eviction.CanMeasure|eviction.CanRank; got != want {
+	if got, want := p.For(eviction.PIDAvailable), eviction.CanObserve|eviction.CanMeasure|eviction.CanWatch|eviction.CanRank; got != want {
 		t.Errorf("capabilities %b, want %b", got, want)
 	}
 	err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Config: []byte(`{"nested":true}`)})

@@ -1,5 +1,5 @@
-// Package pid is the plugin for pid.available: it observes the signal, measures the tasks of pods
-// and ranks by the kubelet's rule. Its figures come from /proc, by the kubelet's formula, and from
+// Package pid is the plugin for pid.available: it observes the signal and watches for crossings,
+// measures the tasks of pods and ranks by the kubelet's rule. Its figures come from /proc, by the kubelet's formula, and from
 // the pids controller of cgroup version 1 and 2. pid.available is the number of tasks that pods can
 // still start: below the machine's limit, or below that of the cgroup of all pods or of one above it
 // if that is closer.
@@ -23,6 +23,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/pace"
 )
 
 // New returns the pid plugin.
@@ -35,6 +36,7 @@ func New() sdk.Plugin {
 		Configurer: sdk.Configure(p.configure),
 		Observer:   p,
 		Measurer:   p,
+		Watcher:    p,
 		Ranker:     sdk.RankAsKubelet(),
 	}
 }
@@ -94,6 +96,27 @@ func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (evicti
 	}
 	n.pods.Probe(nodefs.ProbesPerPass, b)
 	return reply, nil
+}
+
+// forksPerSecond is the fastest rate at which tasks are expected to start: some 50,000 on large machines.
+const forksPerSecond = 50_000
+
+// Watch implements eviction.Watcher: it looks at the tasks, since the kernel does not notify. It ignores
+// thresholds of other signals.
+func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	rate := func(s eviction.Signal) float64 {
+		if s == eviction.PIDAvailable {
+			return forksPerSecond
+		}
+		return 0
+	}
+	return p.current.Watch(ctx, func(ctx context.Context, n *node) {
+		var b nodefs.Buffer
+		pace.Watch(ctx, req, rate, func([]eviction.Signal) []eviction.Observation {
+			sample, err := n.gauge.Read(&b)
+			return []eviction.Observation{figures.PIDs(eviction.Observation{Signal: eviction.PIDAvailable}, sample, err)}
+		}, wake)
+	})
 }
 
 // Measure implements eviction.Measurer. It has no figures of containers, since the
