@@ -21,6 +21,9 @@ const (
 	// growing intervals up to maxRepeat.
 	firstRepeat = 200 * time.Millisecond
 	maxRepeat   = 500 * time.Millisecond
+	// underInterval is the maximum time between looks at one that is not reported again: it may rise
+	// and fall once more.
+	underInterval = 100 * time.Millisecond
 	// A signal is reported at most wakeBurst times in a row, and once per wakeInterval in the
 	// long run: fewer than 10 times in any second.
 	wakeBurst    = 4
@@ -85,6 +88,8 @@ func (p *Pace) Look(now time.Time, available, capacity int64, longest time.Durat
 		v.Again = min(v.Again, p.wakeDebt.Add(-(wakeBurst-1)*wakeInterval).Sub(now))
 	case p.Repeat && under:
 		v.Again = min(v.Again, p.nextRepeat.Sub(now))
+	case under:
+		v.Again = min(v.Again, underInterval)
 	}
 	return v
 }

@@ -171,7 +171,6 @@ func TestAFigureThatVanishesMeetsNothing(t *testing.T) {
 	s.wants(s.look(time.Second, 50*mib), true, "below again, which is a new crossing")
 }
 
-
 // The host acts on a disk for as long as that takes, and looks again when it has ended.
 func TestStayingUnderIsNotRepeatedIfNotAskedFor(t *testing.T) {
 	s := tell(t, 100*mib, 50*mib)

@@ -73,6 +73,12 @@ func TestAFallAtTheFastestRateIsSeenWithinMilliseconds(t *testing.T) {
 		if got := n.after(time.Minute); got != nil {
 			t.Errorf("woken again by %v, want once", got)
 		}
+		n.available[eviction.NodeFsAvailable] = 5e11
+		n.after(underInterval)
+		n.available[eviction.NodeFsAvailable] = 0
+		if got := n.after(longest); !slices.Equal(got, []string{"nodefs.available poll"}) {
+			t.Errorf("woken by %v at the next crossing, want once", got)
+		}
 	})
 }
 

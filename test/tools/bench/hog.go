@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -129,6 +132,9 @@ func runHog(setting string) error {
 	if err := os.WriteFile(filepath.Join(f[0], "cgroup.procs"), []byte("0"), 0); err != nil {
 		return err
 	}
+	if strings.HasPrefix(f[1], tasksDir("")) {
+		return runStorm(filepath.Join(f[1], "pids.current"), level)
+	}
 	w := working{}
 	if w.usage, err = os.Open(filepath.Join(f[1], "memory.usage_in_bytes")); err != nil {
 		return err
@@ -204,4 +210,43 @@ func (w *working) over(level int64) (bool, error) {
 		return false, err
 	}
 	return usage-field(w.buf[:n], "total_inactive_file") > level, nil
+}
+
+// runStorm starts threads until the tasks of a cgroup exceed level, and ends them.
+func runStorm(current string, level int64) error {
+	debug.SetMaxThreads(2 * tasksMost)
+	file, err := os.Open(current)
+	if err != nil {
+		return err
+	}
+	var gate chan struct{}
+	started := make(chan struct{})
+	var threads sync.WaitGroup
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() != "fill" {
+			close(gate)
+			threads.Wait()
+			fmt.Println("drained")
+			continue
+		}
+		gate = make(chan struct{})
+		for tasks := int64(0); tasks <= level; {
+			threads.Go(func() {
+				runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+				started <- struct{}{}
+				<-gate
+			})
+			<-started
+			var text [32]byte
+			n, err := file.ReadAt(text[:], 0)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			if tasks, err = strconv.ParseInt(strings.TrimSpace(string(text[:n])), 10, 64); err != nil {
+				return err
+			}
+		}
+		fmt.Println(int64(monotonic()))
+	}
+	return nil
 }

@@ -46,6 +46,7 @@ var parts = []struct {
 	{"modes", modes},
 	{"quiet", quiet},
 	{"crossing", crossings},
+	{"fills", fills},
 }
 
 func main() {
@@ -61,7 +62,7 @@ func run() error {
 	bin := flag.String("bin", "", "measure evictd and plugins/* in this directory, where make build puts them (default: build them anew)")
 	jsonFile := flag.String("json", "", "also write the figures to this file")
 	markdown := flag.String("markdown", "", "also write the figures to this document, with a picture beside it")
-	only := flag.String("only", "", "comma-separated parts to run: roundtrips, start, idle, modes, quiet, crossing (default: all)")
+	only := flag.String("only", "", "comma-separated parts to run: roundtrips, start, idle, modes, quiet, crossing, fills (default: all)")
 	flag.DurationVar(&b.roundBudget, "round-trips", 2*time.Second, "time for each call at each number of pods")
 	flag.DurationVar(&b.idle, "idle", 30*time.Second, "how long to look at idle processes")
 	flag.DurationVar(&b.quiet, "quiet", 20*time.Second, "how long to look at passes every 100 ms")
