@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/observe"
@@ -45,8 +46,9 @@ type Options struct {
 type Chooser struct {
 	Options
 	// Began is when the host started: plugins may still be starting for a while.
-	Began time.Time
-	usage lastUsage
+	Began  time.Time
+	usage  lastUsage
+	listed atomic.Pointer[pods.Snapshot] // last
 }
 
 // New returns a Chooser without figures.
@@ -58,7 +60,11 @@ func New(o Options) *Chooser {
 func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, c.MinDeadline))
 	defer cancel()
-	return c.Pods.Active(ctx)
+	s, err := c.Pods.Active(ctx)
+	if err == nil {
+		c.listed.Store(&pods.Snapshot{Pods: s.Pods})
+	}
+	return s, err
 }
 
 // Forget drops the last figures of a signal whose unit has changed.
@@ -112,6 +118,8 @@ type Request struct {
 	Veto bool
 	// MeasureOn measures pods again that may use more than the first one. It takes time.
 	MeasureOn bool
+	// Early measures the pods of the last listing while the present one is under way.
+	Early bool
 	// Budget bounds the wait for custom plugins.
 	Budget *observe.Budget
 	// List lists the pods.
@@ -143,15 +151,18 @@ type Choice struct {
 
 // Choose lists, measures and ranks the pods.
 func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out Choice) {
-	if out.Snapshot, out.Err = r.List(ctx); out.Err != nil {
+	early := c.measureEarly(ctx, pin, r)
+	out.Snapshot, out.Err = r.List(ctx)
+	former := early()
+	if out.Err != nil {
 		return out
 	}
 	out.Candidates = candidates(out.Snapshot, r.Ending)
-	c.rank(ctx, pin, r, &out)
+	c.rank(ctx, pin, r, former, &out)
 	if out.Snapshot.Recheck != nil {
 		if corrected, differs := out.Snapshot.Recheck(ctx); differs {
 			out = Choice{Snapshot: corrected, Candidates: candidates(corrected, r.Ending)}
-			c.rank(ctx, pin, r, &out)
+			c.rank(ctx, pin, r, nil, &out)
 		}
 	}
 	out.TooSoon = c.tooSoon(pin, r.Threshold.Signal, &out)
@@ -212,12 +223,12 @@ func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 
 // rank measures the candidates and asks the ranker in charge for an order, then the fallbacks, then
 // sorts them itself.
-func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *Choice) {
+func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early *measured, out *Choice) {
 	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
 	started := time.Now()
-	how := Measuring{pin.Serving(r.Layout, t.Signal, eviction.CanMeasure), r.At, t.Signal, eviction.DetailPod, r.Budget, c.whole(pin, &r)}
-	m, first := c.measure(ctx, how, out.Candidates, rankers, req)
+	how := c.measuring(pin, &r, eviction.DetailPod)
+	m, first := c.measure(ctx, how, out.Candidates, early, rankers, req)
 	c.byHost(ctx, m, t.Signal, out.Candidates)
 	if r.MeasureOn && c.measureOn(ctx, how, m, out.Candidates) {
 		first = eviction.Ranking{}
@@ -228,7 +239,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 	for _, i := range rankers {
 		out.labels, out.annotations = append(out.labels, i.Plugin.WantLabels...), append(out.annotations, i.Plugin.WantAnnotations...)
 	}
-	out.Ranker, out.Measured, out.Took = observe.HostItself, m.got, m.done.Sub(started)
+	out.Ranker, out.Measured, out.Took = observe.HostItself, m.got, max(0, m.done.Sub(started))
 	if len(out.Candidates) == 0 {
 		return
 	}
@@ -261,6 +272,10 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *C
 		return
 	}
 	out.Order = fallback()
+}
+
+func (c *Chooser) measuring(pin *registry.Pin, r *Request, detail eviction.Detail) Measuring {
+	return Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, detail, r.Budget, c.whole(pin, r)}
 }
 
 // errNoFigures is why no pod is chosen by disks while the source of all figures has none, which the
@@ -356,8 +371,7 @@ func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out 
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
 	defer cancel()
-	how := Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, eviction.DetailContainers, r.Budget, c.whole(pin, &r)}
-	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
+	detailed, ok := c.Measure(ctx, c.measuring(pin, &r, eviction.DetailContainers), []pods.Pod{pod})[pod.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known
 	}

@@ -78,13 +78,19 @@ type node struct {
 	plugins []*registry.Instance
 	chooser *choose.Chooser
 	ending  map[string]bool
+	early   bool
 	signal  eviction.Signal
+	// awaits is called by a listing.
+	awaits func()
 	// observed is the figure of the node that the choice is for.
 	observed eviction.Observation
 }
 
 // Active implements pods.Source.
 func (n *node) Active(context.Context) (pods.Snapshot, error) {
+	if n.awaits != nil {
+		n.awaits()
+	}
 	return pods.Snapshot{Pods: n.pods}, nil
 }
 
@@ -130,7 +136,7 @@ func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	defer pin.Release()
 	c := n.chooser.Choose(t.Context(), pin, choose.Request{
 		Threshold: thresholds[0], Observation: n.observed, At: eviction.PassView{Pass: 1, View: eviction.ViewBefore},
-		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true,
+		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Early: n.early,
 	})
 	var text []string
 	for _, r := range c.Order {

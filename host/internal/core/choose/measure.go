@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -31,8 +32,61 @@ type Measuring struct {
 
 // Measure measures pods and returns the results by uid.
 func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.Pod) map[string]eviction.Measurement {
-	m, _ := c.measure(ctx, how, candidates, nil, eviction.RankRequest{})
+	m, _ := c.measure(ctx, how, candidates, nil, nil, eviction.RankRequest{})
 	return m.got
+}
+
+// earlyLasts is the time after which figures of before the listing of pods are not used: a runtime that
+// takes so long is rare, and a pod may have grown.
+const earlyLasts = 500 * time.Millisecond
+
+// measureEarly begins to measure the pods of the last listing if r asks for it. The function that it
+// returns waits for the figures, nil for none.
+func (c *Chooser) measureEarly(ctx context.Context, pin *registry.Pin, r Request) func() *measured {
+	last := c.listed.Load()
+	if !r.Early || last == nil {
+		return func() *measured { return nil }
+	}
+	began, ready := time.Now(), make(chan *measured, 1)
+	go func() {
+		of := candidates(*last, r.Ending)
+		m, ranking := c.measure(ctx, c.measuring(pin, &r, eviction.DetailPod), of, nil, pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanRank), r.ranking())
+		m.of, m.ranking = of, ranking
+		ready <- m
+	}()
+	return func() *measured {
+		late := time.Since(began) > earlyLasts
+		if m := <-ready; !late {
+			return m
+		}
+		return nil
+	}
+}
+
+// from takes over the figures of pods that have not changed since early, and the ranking if none has.
+func (m *measured) from(early *measured, candidates []pods.Pod) (ranking eviction.Ranking) {
+	if early == nil {
+		return ranking
+	}
+	was := make(map[string]*eviction.Pod, len(early.of))
+	for i := range early.of {
+		was[early.of[i].Row.UID] = &early.of[i].Row
+	}
+	same := len(candidates) == len(early.of)
+	for i := range candidates {
+		row := &candidates[i].Row
+		same = same && early.of[i].Row.UID == row.UID
+		answer, ok := early.got[row.UID]
+		if !ok || !reflect.DeepEqual(was[row.UID], row) {
+			same = false
+			continue
+		}
+		m.got[row.UID] = answer
+	}
+	if m.answered = early.answered; same {
+		m.done, ranking = early.done, early.ranking
+	}
+	return ranking
 }
 
 // measured collects pods' figures as they arrive.
@@ -48,13 +102,17 @@ type measured struct {
 	done  time.Time
 	// answered: a plugin has answered.
 	answered bool
+	// of and ranking are the pods and the ranking of an early measurement.
+	of      []pods.Pod
+	ranking eviction.Ranking
 }
 
-// measure asks one measurer after the other until all pods are measured. If the first one is also
-// the ranker in charge, it may rank in the same call.
-func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
+// measure asks one measurer after the other until all pods are measured that early, which may be nil, has
+// not measured. If the first one is also the ranker in charge, it may rank in the same call.
+func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, early *measured, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
 	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
-	missing := candidates
+	ranked = m.from(early, candidates)
+	missing := m.missing(candidates)
 	for i, p := range how.Measurers {
 		if len(missing) == 0 {
 			break
@@ -75,7 +133,7 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
 			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
 			defer cancel()
-			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(rankers) > 0 && rankers[0] == p {
+			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(missing) == len(candidates) && len(rankers) > 0 && rankers[0] == p {
 				rank.Signal = p.As
 				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
 				return err
@@ -118,7 +176,7 @@ func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, can
 		if len(open) == 0 {
 			break
 		}
-		more, _ := c.measure(ctx, how, open, nil, eviction.RankRequest{})
+		more, _ := c.measure(ctx, how, open, nil, nil, eviction.RankRequest{})
 		m.mu.Lock()
 		maps.Copy(m.got, more.got)
 		m.done = more.done
