@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ func TestAForkStormWakes(t *testing.T) {
 	running("002500")
 	synctest.Test(t, func(t *testing.T) {
 		p := native(t, f)
+		var mu sync.Mutex
 		var wakes []string
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -35,7 +37,11 @@ func TestAForkStormWakes(t *testing.T) {
 			{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: 1 << 60}},
 		}}
 		go func() {
-			ended <- p.Watcher.Watch(ctx, req, func(w eviction.Wake) { wakes = append(wakes, string(w.Signal)+" "+w.Cause) })
+			ended <- p.Watcher.Watch(ctx, req, func(w eviction.Wake) {
+				mu.Lock()
+				defer mu.Unlock()
+				wakes = append(wakes, string(w.Signal)+" "+w.Cause)
+			})
 		}()
 		for _, c := range []struct{ tasks, want string }{
 			{"002500", ""},
@@ -46,10 +52,12 @@ func TestAForkStormWakes(t *testing.T) {
 			running(c.tasks)
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
+			mu.Lock()
 			if got := strings.Join(wakes, ", "); got != c.want {
 				t.Errorf("%s tasks: woken by %q, want %q", c.tasks, got, c.want)
 			}
 			wakes = nil
+			mu.Unlock()
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +14,17 @@ import (
 
 // A node has the figures of signals of a capacity of 1e12, and counts the looks at it.
 type node struct {
+	sync.Mutex
+
 	available map[eviction.Signal]int64
 	looks     map[eviction.Signal]int
 	wakes     []string
-	began     time.Time
 }
 
 // watched runs a story with a watch of some signals of 1e9 a second, each with a threshold of 1e11.
 func watched(t *testing.T, signals []eviction.Signal, story func(*node)) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{available: map[eviction.Signal]int64{}, looks: map[eviction.Signal]int{}, began: time.Now()}
+		n := &node{available: map[eviction.Signal]int64{}, looks: map[eviction.Signal]int{}}
 		var req eviction.WatchRequest
 		for _, s := range signals {
 			n.available[s] = 5e11
@@ -35,6 +37,8 @@ func watched(t *testing.T, signals []eviction.Signal, story func(*node)) {
 			return 1e9
 		}
 		look := func(signals []eviction.Signal) (all []eviction.Observation) {
+			n.Lock()
+			defer n.Unlock()
 			for _, s := range signals {
 				n.looks[s]++
 				if n.available[s] >= 0 {
@@ -45,14 +49,23 @@ func watched(t *testing.T, signals []eviction.Signal, story func(*node)) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go Watch(ctx, req, rate, look, func(w eviction.Wake) { n.wakes = append(n.wakes, fmt.Sprint(w.Signal, " ", w.Cause)) })
+		go Watch(ctx, req, rate, look, func(w eviction.Wake) {
+			n.Lock()
+			defer n.Unlock()
+			n.wakes = append(n.wakes, fmt.Sprint(w.Signal, " ", w.Cause))
+		})
+		n.Lock()
+		defer n.Unlock()
 		story(n)
 	})
 }
 
+// after returns the wakes in the next d.
 func (n *node) after(d time.Duration) []string {
+	n.Unlock()
 	time.Sleep(d)
 	synctest.Wait()
+	n.Lock()
 	wakes := n.wakes
 	n.wakes = nil
 	return wakes

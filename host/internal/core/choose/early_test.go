@@ -66,6 +66,25 @@ func TestPodsOfTheLastListingAreMeasuredDuringTheNext(t *testing.T) {
 	}
 }
 
+// A combined plugin measures and ranks in one call.
+type combined struct{ *plugin }
+
+// MeasureAndRank implements eviction.MeasureRanker.
+func (c combined) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
+	if err := c.Measure(ctx, req, func(m eviction.Measurement) {
+		for i := range req.Pods {
+			if req.Pods[i].UID == m.UID {
+				rank.Candidates = append(rank.Candidates, eviction.Candidate{Pod: req.Pods[i], Measurement: m})
+			}
+		}
+		emit(m)
+	}); err != nil || len(rank.Candidates) < len(req.Pods) {
+		return eviction.Ranking{}, err
+	}
+	order, err := c.Rank(ctx, rank)
+	return eviction.Ranking{Order: order, Err: err}, nil
+}
+
 // Whatever changes between two listings, the choice is that without the first of them.
 func TestTheChoiceIsThatOfTheListingItself(t *testing.T) {
 	for round := range rounds() {
@@ -76,7 +95,9 @@ func TestTheChoiceIsThatOfTheListingItself(t *testing.T) {
 			n.add(uid)
 			uses[uid] = r.Int64N(4)
 		}
-		n.start(&plugin{name: "memory", uses: uses}, eviction.CanMeasure|eviction.CanRank)
+		p := &plugin{name: "memory", uses: uses}
+		n.start(p, eviction.CanMeasure|eviction.CanRank)
+		n.plugins[0].Plugin.Measurer = combined{p}
 		if _, err := n.chooser.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -50,11 +50,7 @@ func (p *place) glance(ctx context.Context, hanging *hang.Left) *sample {
 	ctx, cancel := context.WithTimeout(ctx, watchWait)
 	defer cancel()
 	s, err := hang.DoAs(hanging, p.path, ctx.Done(), func() (*sample, error) {
-		select {
-		case p.slot <- struct{}{}:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		p.slot <- struct{}{}
 		defer func() { <-p.slot }()
 		return p.read(), nil
 	})
