@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -75,11 +74,7 @@ func (p *part) markdown(out *strings.Builder) {
 			}
 			rest.WriteString(" " + c.cell(r) + " |")
 		}
-		pods := "-"
-		if r.Pods > 0 {
-			pods = strconv.Itoa(r.Pods)
-		}
-		fmt.Fprintf(out, " %s |%s\n", pods, rest.String())
+		fmt.Fprintf(out, " %s |%s\n", r.pods(), rest.String())
 	}
 	for i, n := range p.Notes {
 		if i == 0 {

@@ -21,8 +21,10 @@ type bench struct {
 	// name begins with leftoverPrefix; dir is a directory of that name, memory one on a
 	// filesystem in memory.
 	name, dir, memory string
-	programs          programs
-	memTotal          int64
+	// programs are those that are measured now, of sets: the build's, and a former build's if there is one to compare with.
+	programs programs
+	sets     []programs
+	memTotal int64
 
 	sizes       []int
 	idlePods    int
@@ -30,7 +32,12 @@ type bench struct {
 	idle, quiet time.Duration
 	starts      int
 	crossings   int
+	// runs is how often each part runs.
+	runs int
 }
+
+// mostLoad is the load of the machine above which times say little.
+const mostLoad = 1.0
 
 // memoryDir is on a filesystem in memory.
 const memoryDir = "/dev/shm"
@@ -67,13 +74,35 @@ func run() error {
 	flag.DurationVar(&b.quiet, "quiet", 20*time.Second, "how long to look at passes every 100 ms")
 	flag.IntVar(&b.starts, "starts", 10, "how often to start evictd")
 	flag.IntVar(&b.crossings, "crossings", 40, "how often to cross a threshold")
+	flag.IntVar(&b.runs, "runs", 1, "how often to run each part; the figures are medians")
+	busy := flag.Bool("busy", false, fmt.Sprintf("run on a machine with a load above %.1f, too", mostLoad))
 	flag.Parse()
 	if os.Geteuid() != 0 {
 		return errors.New("real processes and cgroups need root: run this as root")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := checkLoad(*busy); err != nil {
+		return err
+	}
 	return b.run(ctx, *bin, *only, *jsonFile, *markdown)
+}
+
+// checkLoad prints the load of the last minute and returns an error if it is too high, unless busy.
+func checkLoad(busy bool) error {
+	var load float64
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(string(text), &load); err != nil {
+		return fmt.Errorf("/proc/loadavg: %w", err)
+	}
+	fmt.Printf("The machine's load is %.2f.\n", load)
+	if load > mostLoad && !busy {
+		return fmt.Errorf("the load of the last minute is %.2f, want at most %.1f: end other work and wait a minute, or give -busy", load, mostLoad)
+	}
+	return nil
 }
 
 func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (err error) {
@@ -95,9 +124,11 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.memory)) }()
-	if b.programs, err = getPrograms(ctx, b.dir, bin); err != nil {
+	own, err := getPrograms(ctx, b.dir, bin)
+	if err != nil {
 		return err
 	}
+	b.sets = []programs{own}
 	machine := fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), kernel(), runtime.Version())
 	fmt.Printf("evictd's benchmarks: %s. Trust medians and ratios more than times.\n", machine)
 	var done []*part
@@ -105,7 +136,7 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		if only != "" && !strings.Contains(","+only+",", ","+p.name+",") {
 			continue
 		}
-		table, err := p.run(ctx, b)
+		table, err := b.measure(ctx, p.run)
 		if err != nil {
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted: %w", err)
@@ -129,6 +160,22 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		err = errors.Join(err, save(jsonFile, done))
 	}
 	return err
+}
+
+// measure runs a part with each set of programs in turn, as often as asked, and returns the medians.
+func (b *bench) measure(ctx context.Context, run func(context.Context, *bench) (*part, error)) (*part, error) {
+	tables := make([][]*part, len(b.sets))
+	for range b.runs {
+		for i, set := range b.sets {
+			b.programs = set
+			table, err := run(ctx, b)
+			if err != nil {
+				return nil, err
+			}
+			tables[i] = append(tables[i], table)
+		}
+	}
+	return medians(tables[0]), nil
 }
 
 func kernel() string {

@@ -37,6 +37,33 @@ type row struct {
 	Values map[string]float64 `json:"values"`
 }
 
+// find returns the row of a name and a number of pods, nil if there is none.
+func (p *part) find(name string, pods int) *row {
+	if i := slices.IndexFunc(p.Rows, func(r row) bool { return r.Name == name && r.Pods == pods }); i >= 0 {
+		return &p.Rows[i]
+	}
+	return nil
+}
+
+// medians returns the first of several tables of one part, with each value the median of all.
+func medians(tables []*part) *part {
+	for _, r := range tables[0].Rows {
+		for key := range r.Values {
+			var all []float64
+			for _, t := range tables {
+				if same := t.find(r.Name, r.Pods); same != nil {
+					if v, has := same.Values[key]; has {
+						all = append(all, v)
+					}
+				}
+			}
+			slices.Sort(all)
+			r.Values[key] = all[len(all)/2]
+		}
+	}
+	return tables[0]
+}
+
 // print writes p as a table, with a dash for missing values. Names are left-aligned, figures
 // right-aligned.
 func (p *part) print(w io.Writer) error {
@@ -46,7 +73,7 @@ func (p *part) print(w io.Writer) error {
 	}
 	grid[0] = append(grid[0], "peer")
 	for _, r := range p.Rows {
-		cells := []string{r.Name, strconv.Itoa(r.Pods)}
+		cells := []string{r.Name, r.pods()}
 		for _, c := range p.Columns {
 			cells = append(cells, c.cell(r))
 		}
@@ -77,6 +104,14 @@ func (p *part) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// pods returns the number of pods as a cell.
+func (r row) pods() string {
+	if r.Pods == 0 {
+		return "-"
+	}
+	return strconv.Itoa(r.Pods)
 }
 
 func (c column) cell(r row) string {
