@@ -194,7 +194,7 @@ func TestADocumentHasRatiosFirst(t *testing.T) {
 		t.Errorf("got\n%s\nwant at its end\n%s", text, want)
 	}
 	picture, err := os.ReadFile(strings.TrimSuffix(file, ".md") + ".svg")
-	if err != nil || strings.Count(string(picture), "<rect x=") != 1 || !strings.Contains(string(picture), "a &lt; b, 110 pods / the floor") {
+	if err != nil || strings.Count(string(picture), "<rect x=") != 1 || !strings.Contains(string(picture), "a &lt; b, 110 pods : the floor<") {
 		t.Errorf("%v: %s, want one bar of a < b", err, picture)
 	}
 }

@@ -129,7 +129,7 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		return err
 	}
 	b.sets = []programs{own}
-	machine := fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), kernel(), runtime.Version())
+	machine := fmt.Sprintf("%d CPUs, %s, %s, medians of %d runs", runtime.NumCPU(), kernel(), runtime.Version(), b.runs)
 	fmt.Printf("evictd's benchmarks: %s. Trust medians and ratios more than times.\n", machine)
 	var done []*part
 	for _, p := range parts {
@@ -143,6 +143,7 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 			}
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		table.name = p.name
 		if err := table.print(os.Stdout); err != nil {
 			return err
 		}

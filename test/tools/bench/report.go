@@ -14,6 +14,9 @@ import (
 
 // A part is one table of figures.
 type part struct {
+	// name is that of the measurement.
+	name string
+
 	Title   string   `json:"title"`
 	Columns []column `json:"-"`
 	Rows    []row    `json:"rows"`
