@@ -261,7 +261,7 @@ BENCH_OUTPUT = $(if $(BENCH_SMALL)$(BENCH_AGAINST),$(if $(BENCH_AGAINST),-agains
 bench: build ## benchmarks beside their peers, as root, on an idle machine: writes docs/performance.md (BENCH=small: only whether they run; BENCH_AGAINST=DIR: beside a former build)
 	@$(GO) run ./test/tools/bench -bin bin $(BENCH_FLAGS) $(BENCH_OUTPUT)
 	$(if $(BENCH_AGAINST),,EVICTD_TEST_ROOT=1 $(GO) test -vet=off -run '^$$' -bench . -benchmem $(if $(BENCH_SMALL),-benchtime 1x) $(BENCH_PACKAGES))
-	$(if $(BENCH_AGAINST),,cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade $(if $(BENCH_SMALL),-budget 10ms -sizes 110))
+	$(if $(BENCH_AGAINST),,cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade $(if $(BENCH_SMALL),-budget 10ms -most 500))
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \

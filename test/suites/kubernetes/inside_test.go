@@ -194,13 +194,10 @@ func (of reactions) table(by ...string) string {
 // write writes the figures for the document of make bench.
 func (of reactions) write(t *testing.T) {
 	t.Helper()
-	type figures struct {
-		Name   string
-		Values map[string]float64
-	}
-	var rows []figures
+	var rows []any
 	for _, by := range slices.Sorted(maps.Keys(of)) {
-		rows = append(rows, figures{by, map[string]float64{"p50_ms": median(of[by]), "max_ms": quantile(of[by], 1), "evictions": float64(len(of[by]))}})
+		values := map[string]any{"p50_ms": median(of[by]), "max_ms": quantile(of[by], 1), "evictions": len(of[by])}
+		rows = append(rows, map[string]any{"name": by, "values": values})
 	}
 	text, err := json.Marshal(map[string]any{"title": "A kubelet in a cluster: from a crossing to SIGTERM at the process that grows, ms", "rows": rows})
 	must(t, err)

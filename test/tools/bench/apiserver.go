@@ -71,12 +71,6 @@ func (s *apiServer) kubeconfig(path string) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// podBytes returns the encoded size of a pod.
-func (s *apiServer) podBytes() int {
-	raw, _ := runtime.Encode(encoder, &s.pods[0]) // watch would have panicked
-	return len(raw)
-}
-
 // asked returns the number of requests and the timeout of the latest watch. It returns an error if
 // there were requests for anything but pods and the node, or no watch.
 func (s *apiServer) asked() (requests int, renewal time.Duration, err error) {

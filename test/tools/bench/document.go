@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -54,42 +53,4 @@ func document(path, machine string, parts []*part) error {
 		p.markdown(&out)
 	}
 	return errors.Join(os.WriteFile(path, []byte(out.String()), 0o644), os.WriteFile(picture, []byte(draw(parts)), 0o644))
-}
-
-// markdown writes p as a table, ratio and peer first.
-func (p *part) markdown(out *strings.Builder) {
-	head, first, pods := "", "| |", ""
-	if slices.ContainsFunc(p.Rows, func(r row) bool { return r.Pods > 0 }) {
-		pods = " pods |"
-	}
-	for _, c := range p.Columns {
-		if c.key == "ratio" {
-			first = "| | ratio | to |"
-			continue
-		}
-		head += " " + c.head + " |"
-	}
-	first += pods
-	fmt.Fprintf(out, "\n## %s\n\n%s%s\n%s\n", p.Title, first, head, strings.Repeat("|---", strings.Count(first+head, "|")-1)+"|")
-	for _, r := range p.Rows {
-		fmt.Fprintf(out, "| %s |", r.Name)
-		var rest strings.Builder
-		for _, c := range p.Columns {
-			if c.key == "ratio" {
-				fmt.Fprintf(out, " %s | %s |", c.cell(r), r.Peer)
-				continue
-			}
-			rest.WriteString(" " + c.cell(r) + " |")
-		}
-		if pods != "" {
-			fmt.Fprintf(out, " %s |", r.pods())
-		}
-		out.WriteString(rest.String() + "\n")
-	}
-	for i, n := range p.Notes {
-		if i == 0 {
-			out.WriteString("\n")
-		}
-		out.WriteString(n + "\n")
-	}
 }

@@ -47,7 +47,7 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 			{"ratio", "PSS ratio", 2},
 		},
 		Notes: []string{
-			fmt.Sprintf("The API server is a fake whose %d pods (%d KiB each) never change. Requests: %d until evictd counted as idle, %d since;", clusterPods, api.podBytes()>>10, requests-kubernetes.requests, kubernetes.requests),
+			fmt.Sprintf("The API server is a fake whose %d pods (%d KiB each) never change. Requests: %d until evictd counted as idle, %d since;", clusterPods, api.pods[0].Size()>>10, requests-kubernetes.requests, kubernetes.requests),
 			fmt.Sprintf("that the watch is to be renewed after %v is in the requests a minute. The budget is for evictd alone.", renewal),
 		},
 	}
@@ -59,7 +59,7 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 		r.Peer, r.Values["ratio"] = files[i].Name, r.Values["pss_mib"]/files[i].Values["pss_mib"]
 		p.Rows = append(p.Rows, files[i], r)
 	}
-	p.Rows = append(p.Rows, row{Name: "budget", Pods: clusterPods, Values: map[string]float64{"pss_mib": budgetHostMiB, "requests_per_min": budgetRequestsPerMinute}})
+	p.Rows = append(p.Rows, row{Name: budgetRow, Pods: clusterPods, Values: map[string]float64{"pss_mib": budgetHostMiB, "requests_per_min": budgetRequestsPerMinute}})
 	return p, nil
 }
 

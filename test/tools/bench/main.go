@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // bench is shared by all parts.
@@ -53,6 +51,7 @@ var parts = []struct {
 	{"modes", modes},
 	{"quiet", quiet},
 	{"crossing", crossings},
+	{"text", texts},
 }
 
 func main() {
@@ -65,10 +64,10 @@ func main() {
 
 func run() error {
 	b := &bench{name: leftoverPrefix + fmt.Sprint(os.Getpid()), sizes: []int{110, 500, 1000}, idlePods: 500}
-	bin := flag.String("bin", "", "measure evictd and plugins/* in this directory, where make build puts them (default: build them anew)")
-	jsonFile := flag.String("json", "", "also write the figures to this file")
+	former := flag.String("against", "", "run each part with the programs in this directory in turn, and compare")
+	bin := flag.String("bin", "bin", "measure the programs in this directory, where make build puts them")
 	markdown := flag.String("markdown", "", "also write the figures to this document, with a picture beside it")
-	only := flag.String("only", "", "comma-separated parts to run: roundtrips, start, idle, modes, quiet, crossing (default: all)")
+	only := flag.String("only", "", "comma-separated parts to run: roundtrips, start, idle, modes, quiet, crossing, text (default: all)")
 	flag.DurationVar(&b.roundBudget, "round-trips", 2*time.Second, "time for each call at each number of pods")
 	flag.DurationVar(&b.idle, "idle", 30*time.Second, "how long to look at idle processes")
 	flag.DurationVar(&b.quiet, "quiet", 20*time.Second, "how long to look at passes every 100 ms")
@@ -85,18 +84,15 @@ func run() error {
 	if err := checkLoad(*busy); err != nil {
 		return err
 	}
-	return b.run(ctx, *bin, *only, *jsonFile, *markdown)
+	return b.run(ctx, *bin, *former, *only, *markdown)
 }
 
 // checkLoad prints the load of the last minute and returns an error if it is too high, unless busy.
 func checkLoad(busy bool) error {
 	var load float64
 	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Sscan(string(text), &load); err != nil {
-		return fmt.Errorf("/proc/loadavg: %w", err)
+	if _, bad := fmt.Sscan(string(text), &load); err != nil || bad != nil {
+		return fmt.Errorf("/proc/loadavg: %w", errors.Join(err, bad))
 	}
 	fmt.Printf("The machine's load is %.2f.\n", load)
 	if load > mostLoad && !busy {
@@ -105,7 +101,7 @@ func checkLoad(busy bool) error {
 	return nil
 }
 
-func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (err error) {
+func (b *bench) run(ctx context.Context, bin, former, only, markdown string) (err error) {
 	if err := sweep(ctx); err != nil {
 		return fmt.Errorf("remove what a former run left behind: %w", err)
 	}
@@ -124,12 +120,15 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.memory)) }()
-	own, err := getPrograms(ctx, b.dir, bin)
-	if err != nil {
-		return err
+	for _, from := range append([]string{bin}, strings.Fields(former)...) {
+		set, err := getPrograms(filepath.Join(b.dir, fmt.Sprint(len(b.sets))), from)
+		if err != nil {
+			return err
+		}
+		b.sets = append(b.sets, set)
 	}
-	b.sets = []programs{own}
-	machine := fmt.Sprintf("%d CPUs, %s, %s, medians of %d runs", runtime.NumCPU(), kernel(), runtime.Version(), b.runs)
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // every Linux has it
+	machine := fmt.Sprintf("%d CPUs, Linux %s, %s, medians of %d runs", runtime.NumCPU(), strings.TrimSpace(string(kernel)), runtime.Version(), b.runs)
 	fmt.Printf("evictd's benchmarks: %s. Trust medians and ratios more than times.\n", machine)
 	var done []*part
 	for _, p := range parts {
@@ -138,10 +137,7 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		}
 		table, err := b.measure(ctx, p.run)
 		if err != nil {
-			if ctx.Err() != nil {
-				return fmt.Errorf("interrupted: %w", err)
-			}
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", p.name, errors.Join(ctx.Err(), err))
 		}
 		table.name = p.name
 		if err := table.print(os.Stdout); err != nil {
@@ -150,17 +146,10 @@ func (b *bench) run(ctx context.Context, bin, only, jsonFile, markdown string) (
 		done = append(done, table)
 	}
 	guests, err := guestParts(bin)
-	if err != nil {
+	if err != nil || markdown == "" {
 		return err
 	}
-	done = append(done, guests...)
-	if markdown != "" {
-		err = document(markdown, machine, done)
-	}
-	if jsonFile != "" {
-		err = errors.Join(err, save(jsonFile, done))
-	}
-	return err
+	return document(markdown, machine, append(done, guests...))
 }
 
 // measure runs a part with each set of programs in turn, as often as asked, and returns the medians.
@@ -176,13 +165,9 @@ func (b *bench) measure(ctx context.Context, run func(context.Context, *bench) (
 			tables[i] = append(tables[i], table)
 		}
 	}
-	return medians(tables[0]), nil
-}
-
-func kernel() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return "unknown kernel"
+	own := medians(tables[0])
+	if len(tables) > 1 {
+		own.against(medians(tables[1]))
 	}
-	return "Linux " + unix.ByteSliceToString(u.Release[:])
+	return own, nil
 }

@@ -48,21 +48,14 @@ func draw(parts []*part) string {
 <text x="8" y="60">Each row: the measured : its peer. The axis is logarithmic.</text>
 `, axisRight+80, y+lineUp, lessFill, moreFill, beyondFill)
 	for power := -decades; power <= decades; power++ {
-		x, stroke := axisOne+power*decade, "#d8d8d8"
-		if power == 0 {
-			stroke = "#404040"
-		}
-		fmt.Fprintf(&out, `<path d="M%d %dV%d" stroke="%s"/><text x="%d" y="%d" text-anchor="middle">%g×</text>`+"\n", x, pictureTop, y, stroke, x, pictureTop-6, math.Pow10(power))
+		fmt.Fprintf(&out, `<path d="M%[1]d %[2]dV%[3]d" stroke="#c8c8c8"/><text x="%[1]d" y="60" text-anchor="middle">%[4]g×</text>`+"\n", axisOne+power*decade, pictureTop, y, math.Pow10(power))
 	}
 	return out.String() + bars.String() + "</svg>\n"
 }
 
 // bar draws one ratio from 1 on; one beyond the axis ends in an arrow.
 func bar(r row, ratio float64, y int) string {
-	label := r.Name
-	if r.Pods > 0 {
-		label = fmt.Sprintf("%s, %d pods", r.Name, r.Pods)
-	}
+	label := strings.TrimSuffix(fmt.Sprintf("%s, %d pods", r.Name, r.Pods), ", 0 pods")
 	length, fill, arrow := decade*math.Log10(ratio), moreFill, ""
 	if length < 0 {
 		fill = lessFill

@@ -1,18 +1,11 @@
 package main
 
-import "strings"
+import (
+	"cmp"
+	"path"
+)
 
-// summaryRows are the evictors of the summary, each with the rows of the node that thrashes that are its own.
-var summaryRows = []struct{ name, thrash string }{
-	{"kubelet's poll", ""},
-	{"kubelet's notification", ""},
-	{"earlyoom", "earlyoom at "},
-	{"systemd-oomd", "oomd at "},
-	{"evictd", "evictd 100Mi at "},
-	{"evictd inside a kubelet", ""},
-}
-
-// summarized are the values of other parts that are in the summary.
+// summarized are the values of other parts that are in the summary, by evictor, from the rows that match.
 var summarized = []struct {
 	name, key       string
 	part, row, from string
@@ -20,16 +13,19 @@ var summarized = []struct {
 }{
 	{"kubelet's poll", "acts_v1_ms", "kubelet", "unmodified", "p50_ms", 1},
 	{"kubelet's notification", "acts_v1_ms", "kubelet", "unmodified, notified", "p50_ms", 1},
-	{"evictd inside a kubelet", "acts_v1_ms", "kubelet", "evictd inside, notified", "p50_ms", 1},
 	{"earlyoom", "acts_v2_ms", "guest", "earlyoom", "term_ms", 1},
 	{"earlyoom", "back_v2_ms", "guest", "earlyoom", "back_ms", 1},
 	{"earlyoom", "pss_v2_mib", "guest", "earlyoom", "pss_kib", 1.0 / 1024},
-	{"evictd", "acts_v1_ms", "crossing", "StopContainer called", "p50_us", 1e-3},
+	{"earlyoom", "first_percent", "thrash", "earlyoom at *", "first", 100},
+	{"systemd-oomd", "first_percent", "thrash", "oomd at *", "first", 100},
+	{"evictd", "acts_v1_ms", "crossing", "StopContainer called", "p50_us", 1.0 / 1000},
 	{"evictd", "acts_v2_ms", "guest", "evictd", "term_ms", 1},
 	{"evictd", "back_v2_ms", "guest", "evictd", "back_ms", 1},
 	{"evictd", "pss_v1_mib", "idle", "all", "pss_mib", 1},
 	{"evictd", "pss_v2_mib", "guest", "evictd", "pss_kib", 1.0 / 1024},
 	{"evictd", "cpu_v1_percent", "idle", "all", "cpu_percent", 1},
+	{"evictd", "first_percent", "thrash", "evictd 100Mi at *", "first", 100},
+	{"evictd inside a kubelet", "acts_v1_ms", "kubelet", "evictd inside, notified", "p50_ms", 1},
 }
 
 // summary has what the parts say of a crossing and of its price, by evictor.
@@ -37,9 +33,13 @@ func summary(parts []*part) *part {
 	s := &part{
 		Title: "From a crossing to memory, and its price",
 		Columns: []column{
-			{"acts_v1_ms", "acts, v1, ms", 1}, {"acts_v2_ms", "acts, v2, ms", 0},
-			{"back_v1_ms", "memory back, v1, ms", 0}, {"back_v2_ms", "memory back, v2, ms", 0},
-			{"pss_v1_mib", "at rest, v1, PSS MiB", 1}, {"pss_v2_mib", "at rest, v2, PSS MiB", 1}, {"cpu_v1_percent", "at rest, v1, CPU %", 3},
+			{"acts_v1_ms", "acts, v1, ms", 1},
+			{"acts_v2_ms", "acts, v2, ms", 0},
+			{"back_v1_ms", "memory back, v1, ms", 0},
+			{"back_v2_ms", "memory back, v2, ms", 0},
+			{"pss_v1_mib", "at rest, v1, PSS MiB", 1},
+			{"pss_v2_mib", "at rest, v2, PSS MiB", 1},
+			{"cpu_v1_percent", "at rest, v1, CPU %", 3},
 			{"first_percent", "before the OOM killer, v2, %", 0},
 		},
 		Notes: []string{
@@ -48,35 +48,21 @@ func summary(parts []*part) *part {
 			"Before the OOM killer: of the runs on the node that thrashes below, evictd with 100Mi. Figures of v2 are of a slow guest of one CPU.",
 		},
 	}
-	for _, r := range summaryRows {
-		s.Rows = append(s.Rows, row{Name: r.name, Values: map[string]float64{}})
-	}
-	for _, p := range parts {
-		for _, v := range summarized {
+	for _, v := range summarized {
+		sum, times := 0.0, 0.0
+		for _, p := range parts {
 			for _, r := range p.Rows {
-				if value, has := r.Values[v.from]; has && p.name == v.part && r.Name == v.row {
-					s.find(v.name, 0).Values[v.key] = value * v.scale
+				if matches, _ := path.Match(v.row, r.Name); matches && p.name == v.part {
+					sum, times = sum+r.Values[v.from]*v.scale, times+cmp.Or(r.Values["runs"], 1)
 				}
 			}
 		}
-		if p.name == "thrash" {
-			s.countFirst(p)
+		if s.values(v.name, 0) == nil {
+			s.Rows = append(s.Rows, row{Name: v.name, Values: map[string]float64{}})
+		}
+		if times > 0 && (sum > 0 || v.key == "first_percent") {
+			s.values(v.name, 0)[v.key] = sum / times
 		}
 	}
 	return s
-}
-
-// countFirst adds in how many of the runs of thrash each evictor came before the kernel.
-func (p *part) countFirst(thrash *part) {
-	for i, of := range summaryRows {
-		var runs, first float64
-		for _, r := range thrash.Rows {
-			if of.thrash != "" && strings.HasPrefix(r.Name, of.thrash) {
-				runs, first = runs+r.Values["runs"], first+r.Values["first"]
-			}
-		}
-		if runs > 0 {
-			p.Rows[i].Values["first_percent"] = 100 * first / runs
-		}
-	}
 }
