@@ -260,7 +260,7 @@ BENCH_FLAGS  = $(if $(BENCH_SMALL),-busy -round-trips 10ms -idle 2s -quiet 2s -s
 BENCH_OUTPUT = $(if $(BENCH_SMALL)$(BENCH_AGAINST),$(if $(BENCH_AGAINST),-against $(BENCH_AGAINST)),-markdown docs/performance.md)
 bench: build ## benchmarks beside their peers, as root, on an idle machine: writes docs/performance.md (BENCH=small: only whether they run; BENCH_AGAINST=DIR: beside a former build)
 	@$(GO) run ./test/tools/bench -bin bin $(BENCH_FLAGS) $(BENCH_OUTPUT)
-	$(if $(BENCH_AGAINST),,EVICTD_TEST_ROOT=1 $(GO) test -vet=off -run '^$$' -bench . -benchmem $(if $(BENCH_SMALL),-benchtime 1x) $(BENCH_PACKAGES))
+	$(if $(BENCH_AGAINST),,EVICTD_TEST_ROOT=1 $(GO) test -vet=off -run '^$$' -bench . -benchmem $(if $(BENCH_SMALL),-benchtime 1x -short) $(BENCH_PACKAGES))
 	$(if $(BENCH_AGAINST),,cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade $(if $(BENCH_SMALL),-budget 10ms -most 500))
 
 fuzz: ## each fuzz target for FUZZTIME (10s)

@@ -55,12 +55,6 @@ func newAPIServer(pods int) *apiServer {
 	return s
 }
 
-// close ends all connections.
-func (s *apiServer) close() {
-	s.CloseClientConnections()
-	s.Close()
-}
-
 func (s *apiServer) kubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})

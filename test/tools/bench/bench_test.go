@@ -178,7 +178,7 @@ func TestAFormerBuildStandsBesideEachRow(t *testing.T) {
 	table := func(p50 float64) *part {
 		return &part{Columns: []column{{"p50_us", "p50", 1}, {"ratio", "ratio", 2}}, Rows: []row{
 			{Name: "call", Pods: 5, Peer: "the floor", Values: map[string]float64{"p50_us": p50, "ratio": 7}},
-			{Name: budgetRow, Values: map[string]float64{"p50_us": 1}},
+			{Name: "budget", Values: map[string]float64{"p50_us": 1}},
 		}}
 	}
 	own := medians([]*part{table(90), table(10), table(30)})

@@ -84,7 +84,7 @@ func idle(ctx context.Context, b *bench) (_ *part, err error) {
 		},
 	}
 	p.Rows = append(w.rows("", b.idlePods),
-		row{Name: budgetRow, Pods: b.idlePods, Values: map[string]float64{"pss_mib": budgetPSSMiB, "cpu_percent": budgetIdlePercent}})
+		row{Name: "budget", Pods: b.idlePods, Values: map[string]float64{"pss_mib": budgetPSSMiB, "cpu_percent": budgetIdlePercent}})
 	return p, nil
 }
 

@@ -27,7 +27,8 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 		return nil, err
 	}
 	api := newAPIServer(clusterPods)
-	defer api.close()
+	defer api.Close()
+	defer api.CloseClientConnections()
 	kubernetes, err := idleIn(ctx, b, api)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 		r.Peer, r.Values["ratio"] = files[i].Name, r.Values["pss_mib"]/files[i].Values["pss_mib"]
 		p.Rows = append(p.Rows, files[i], r)
 	}
-	p.Rows = append(p.Rows, row{Name: budgetRow, Pods: clusterPods, Values: map[string]float64{"pss_mib": budgetHostMiB, "requests_per_min": budgetRequestsPerMinute}})
+	p.Rows = append(p.Rows, row{Name: "budget", Pods: clusterPods, Values: map[string]float64{"pss_mib": budgetHostMiB, "requests_per_min": budgetRequestsPerMinute}})
 	return p, nil
 }
 

@@ -10,9 +10,6 @@ import (
 	"text/tabwriter"
 )
 
-// budgetRow is the name of rows with budgets.
-const budgetRow = "budget"
-
 // A part is one table of figures.
 type part struct {
 	// name is that of the measurement.
@@ -78,7 +75,7 @@ func (p *part) against(former *part) {
 		was := former.values(r.Name, r.Pods)
 		delete(r.Values, "ratio")
 		delete(was, "ratio")
-		if r.Peer = ""; was == nil || r.Name == budgetRow {
+		if r.Peer = ""; was == nil || r.Name == "budget" {
 			rows = append(rows, r)
 			continue
 		}

@@ -14,7 +14,6 @@ import (
 
 // texts counts the KiB of functions in the programs by module: those of the largest, and of the rest.
 func texts(_ context.Context, b *bench) (*part, error) {
-	const largest = 12
 	p := &part{
 		Title: "Functions in the programs by module, KiB", Columns: []column{{"kib", "KiB", 0}},
 		Notes: []string{"Machine code alone, without tables, constants and names of types. All plugins are the program builtin."},
@@ -29,7 +28,7 @@ func texts(_ context.Context, b *bench) (*part, error) {
 		}
 		rest := 0.0
 		for i, module := range slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Compare(sums[b], sums[a]) }) {
-			if i < largest {
+			if i < 12 {
 				add(module, sums[module])
 			} else {
 				rest += sums[module]
