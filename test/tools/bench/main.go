@@ -30,7 +30,7 @@ type bench struct {
 	idle, quiet time.Duration
 	starts      int
 	crossings   int
-	// runs is how often each part runs.
+	// runs counts the runs of each part.
 	runs int
 }
 

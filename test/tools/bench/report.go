@@ -12,7 +12,7 @@ import (
 
 // A part is one table of figures.
 type part struct {
-	// name is that of the measurement.
+	// name names the measurement.
 	name string
 
 	Title   string
