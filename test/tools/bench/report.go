@@ -12,9 +12,7 @@ import (
 
 // A part is one table of figures.
 type part struct {
-	// name names the measurement.
-	name string
-
+	name    string // of the measurement
 	Title   string
 	Columns []column `json:"-"`
 	Rows    []row
