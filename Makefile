@@ -254,10 +254,14 @@ kubelet-e2e: $(GOTESTSUM) build kubelet $(PARTS) $(CONTAINERD)/containerd ## tha
 	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_KUBELET=$(CURDIR)/$(OUT)/kubelet EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
 	EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,.,-timeout 60m -run '^TestInside')
 
-bench: build ## benchmarks, as root, one run each
-	EVICTD_TEST_ROOT=1 $(GO) test -run '^$$' -bench . -benchmem $(BENCH_PACKAGES)
-	@$(GO) run ./test/tools/bench -bin bin -markdown docs/performance.md
-	@cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade
+# The former build is another clone's bin/: then only the programs are measured, and no document is written.
+BENCH_SMALL  = $(filter small,$(BENCH))
+BENCH_FLAGS  = $(if $(BENCH_SMALL),-busy -round-trips 10ms -idle 2s -quiet 2s -starts 1 -crossings 3,-runs 3)
+BENCH_OUTPUT = $(if $(BENCH_SMALL)$(BENCH_AGAINST),$(if $(BENCH_AGAINST),-against $(BENCH_AGAINST)),-markdown docs/performance.md)
+bench: build ## benchmarks beside their peers, as root, on an idle machine: writes docs/performance.md (BENCH=small: only whether they run; BENCH_AGAINST=DIR: beside a former build)
+	@$(GO) run ./test/tools/bench -bin bin $(BENCH_FLAGS) $(BENCH_OUTPUT)
+	$(if $(BENCH_AGAINST),,EVICTD_TEST_ROOT=1 $(GO) test -vet=off -run '^$$' -bench . -benchmem $(if $(BENCH_SMALL),-benchtime 1x -short) $(BENCH_PACKAGES))
+	$(if $(BENCH_AGAINST),,cd host/paritytest && $(GO) build -o $(CURDIR)/bin/readymade ./readymade && $(GO) run ./bench -plugins $(CURDIR)/bin/plugins -readymade $(CURDIR)/bin/readymade $(if $(BENCH_SMALL),-budget 10ms -most 500))
 
 fuzz: ## each fuzz target for FUZZTIME (10s)
 	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . >/dev/null || { echo "no fuzz targets"; exit 0; }; \

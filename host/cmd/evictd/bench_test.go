@@ -78,7 +78,10 @@ func text(r *rand.Rand, n int) string {
 
 // The time of evictd explain and evictd evictions with so many records, beside that of evictd version.
 func BenchmarkCommands(b *testing.B) {
-	const records = 10_000
+	records := 10_000
+	if testing.Short() {
+		records /= 10
+	}
 	dir, err := os.MkdirTemp("/dev/shm", "evictd") // each record is synced, which is not measured
 	if err != nil {
 		b.Skip(err)

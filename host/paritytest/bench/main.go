@@ -31,7 +31,9 @@ func main() {
 	as := flag.String("side", "", "internal: be this side of the comparison")
 	of := flag.String("family", "", "internal: the family of -side")
 	pods := flag.Int("pods", 0, "internal: the pods of -side")
+	most := flag.Int("most", slices.Max(sizes), "the largest number of pods")
 	flag.Parse()
+	sizes = slices.DeleteFunc(sizes, func(n int) bool { return n > *most })
 	work := func(ctx context.Context) error { return run(ctx, *plugins, *ready, *budget) }
 	if *as != "" {
 		work = func(ctx context.Context) error { return serve(ctx, *as, familyNamed(*of), *pods, *plugins) }
@@ -81,7 +83,7 @@ func (b *bench) passes(ctx context.Context) error {
 			theirs, ours = append(theirs, k), append(ours, e)
 			fmt.Printf("%-8s %6d %10s %10s %7.1fx %10s\n", f.name, n, ms(k), ms(e), float64(k)/float64(e), ms(m))
 		}
-		const from, to = 1, 3 // 500 to 5000 pods
+		from, to := len(sizes)/3, len(sizes)-1 // 500 to 5000 pods
 		fmt.Printf("%-8s from %d to %d pods: kubelet %.1f times, evictd %.1f times as long\n", f.name, sizes[from], sizes[to],
 			float64(theirs[to])/float64(theirs[from]), float64(ours[to])/float64(ours[from]))
 	}

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -108,6 +109,7 @@ func TestInsideAKubeletHogsAreEvicted(t *testing.T) {
 	before, already := r.evictedBy(t, c), len(r.victims)
 	of.measure(t, c, r, "evictd inside, notified", times)
 	t.Logf("  threshold crossed -> SIGTERM at the hog, ms\n%s", of.table("unmodified", "unmodified, notified", "evictd inside, notified"))
+	of.write(t)
 
 	for _, victim := range r.victims[already:] {
 		l := r.pods.await(t, "hog", "was evicted", is(victim, func(life) bool { return true }))
@@ -187,6 +189,20 @@ func (of reactions) table(by ...string) string {
 	}
 	_ = w.Flush() // into memory
 	return out.String()
+}
+
+// write writes the figures for the document of make bench.
+func (of reactions) write(t *testing.T) {
+	t.Helper()
+	var rows []any
+	for _, by := range slices.Sorted(maps.Keys(of)) {
+		values := map[string]any{"p50_ms": median(of[by]), "max_ms": quantile(of[by], 1), "evictions": len(of[by])}
+		rows = append(rows, map[string]any{"name": by, "values": values})
+	}
+	text, err := json.Marshal(map[string]any{"title": "A kubelet in a cluster: from a crossing to SIGTERM at the process that grows, ms", "rows": rows})
+	must(t, err)
+	must(t, os.MkdirAll("../../../bin/test", 0o755))
+	must(t, os.WriteFile("../../../bin/test/kubelet.json", text, 0o644))
 }
 
 // decision is a line of the kubelet's log in which evictd says whom it evicts.

@@ -28,8 +28,8 @@ const resourceVersion = "1000"
 // bookmarkEvery is the interval of a real API server's bookmarks in an idle watch.
 const bookmarkEvery = time.Minute
 
-// apiServer is a fake API server whose pods do not change: it lists and watches them like
-// Kubernetes 1.36, over HTTP/2 and in protobuf, and counts the requests. A real one would need
+// apiServer is a fake API server whose pods and node do not change: it lists and watches the pods
+// like Kubernetes 1.36, over HTTP/2 and in protobuf, and counts the requests. A real one would need
 // etcd and minutes to build.
 type apiServer struct {
 	*httptest.Server
@@ -55,12 +55,6 @@ func newAPIServer(pods int) *apiServer {
 	return s
 }
 
-// close ends all connections.
-func (s *apiServer) close() {
-	s.CloseClientConnections()
-	s.Close()
-}
-
 func (s *apiServer) kubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -71,19 +65,13 @@ func (s *apiServer) kubeconfig(path string) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// podBytes returns the encoded size of a pod.
-func (s *apiServer) podBytes() int {
-	raw, _ := runtime.Encode(encoder, &s.pods[0]) // watch would have panicked
-	return len(raw)
-}
-
 // asked returns the number of requests and the timeout of the latest watch. It returns an error if
-// there were requests for anything but pods, or no watch.
+// there were requests for anything but pods and the node, or no watch.
 func (s *apiServer) asked() (requests int, renewal time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unknown) > 0 {
-		err = fmt.Errorf("evictd asked the API server for %q, want pods only", s.unknown)
+		err = fmt.Errorf("evictd asked the API server for %q, want pods and its node only", s.unknown)
 	}
 	if s.renewal == 0 {
 		err = errors.Join(err, errors.New("evictd does not watch the pods"))
@@ -96,7 +84,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	timeout, _ := strconv.Atoi(query.Get("timeoutSeconds"))
 	watches := query.Get("watch") != ""
-	known := r.Method == http.MethodGet && r.URL.Path == "/api/v1/pods"
+	node := r.URL.Path == "/api/v1/nodes/"+clusterNode
+	known := r.Method == http.MethodGet && (node || r.URL.Path == "/api/v1/pods")
 	s.mu.Lock()
 	s.requests++
 	if watches {
@@ -109,6 +98,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !known:
 		http.NotFound(w, r)
+	case node:
+		w.Header().Set("Content-Type", protobuf.MediaType)
+		_ = encoder.Encode(&v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: clusterNode, ResourceVersion: resourceVersion},
+			Status:     v1.NodeStatus{NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.36.3"}},
+		}, w) // an error means that the client has gone
 	case watches:
 		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(timeout)*time.Second)
 		defer cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,32 +15,6 @@ import (
 func TestMain(m *testing.M) {
 	runIfHog()
 	os.Exit(m.Run())
-}
-
-func TestATableShowsWhatARowLacks(t *testing.T) {
-	p := &part{
-		Title:   "Title, µs",
-		Columns: []column{{"p50_us", "p50", 1}, {"ratio", "ratio", 2}},
-		Rows: []row{
-			{Name: "long name", Pods: 110, Peer: "the floor", Values: map[string]float64{"p50_us": 1234.56, "ratio": 2}},
-			{Name: "short", Pods: 5, Values: map[string]float64{"p50_us": 7}},
-		},
-		Notes: []string{"a note"},
-	}
-	var b strings.Builder
-	if err := p.print(&b); err != nil {
-		t.Fatal(err)
-	}
-	want := `
-Title, µs
-             pods     p50  ratio  peer
-  long name   110  1234.6   2.00  the floor
-  short         5     7.0      -
-  a note
-`
-	if b.String() != want {
-		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
-	}
 }
 
 func TestQuantile(t *testing.T) {
@@ -180,7 +155,7 @@ func TestADocumentHasRatiosFirst(t *testing.T) {
 		Columns: []column{{"p50_us", "p50", 1}, {"ratio", "ratio", 2}},
 		Rows: []row{
 			{Name: "a < b", Pods: 110, Peer: "the floor", Values: map[string]float64{"p50_us": 1234.56, "ratio": 2}},
-			{Name: "short", Pods: 5, Values: map[string]float64{"p50_us": 7}},
+			{Name: "short", Values: map[string]float64{"p50_us": 7, "ratio": 1000}},
 		},
 		Notes: []string{"a note"},
 	}
@@ -189,12 +164,56 @@ func TestADocumentHasRatiosFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := testos.ReadFile(t, file)
-	const want = "\n## Title, µs\n\n| | ratio | to | pods | p50 |\n|---|---|---|---|---|\n| a < b | 2.00 | the floor | 110 | 1234.6 |\n| short | - |  | 5 | 7.0 |\n\na note\n"
+	const want = "\n## Title, µs\n\n|  | ratio | to | pods | p50 |\n|---|---|---|---|---|\n| a < b | 2.00 | the floor | 110 | 1234.6 |\n| short | 1000.00 |  | - | 7.0 |\n\na note\n"
 	if !strings.HasSuffix(string(text), want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", text, want)
 	}
 	picture, err := os.ReadFile(strings.TrimSuffix(file, ".md") + ".svg")
-	if err != nil || strings.Count(string(picture), "<rect x=") != 1 || !strings.Contains(string(picture), "a &lt; b, 110 pods / the floor") {
-		t.Errorf("%v: %s, want one bar of a < b", err, picture)
+	if err != nil || strings.Count(string(picture), "<rect x=") != 2 || strings.Count(string(picture), beyondFill) != 2 || !strings.Contains(string(picture), "a &lt; b, 110 pods : the floor<") {
+		t.Errorf("%v: %s, want bars of a < b and short, and a mark on the latter and in the legend", err, picture)
+	}
+}
+
+func TestAFormerBuildStandsBesideEachRow(t *testing.T) {
+	table := func(p50 float64) *part {
+		return &part{Columns: []column{{"p50_us", "p50", 1}, {"ratio", "ratio", 2}}, Rows: []row{
+			{Name: "call", Pods: 5, Peer: "the floor", Values: map[string]float64{"p50_us": p50, "ratio": 7}},
+			{Name: "budget", Values: map[string]float64{"p50_us": 1}},
+		}}
+	}
+	own := medians([]*part{table(90), table(10), table(30)})
+	own.against(table(20))
+	var b strings.Builder
+	if err := own.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n\n                p50 ratio      to  pods   p50\n          call       1.50  former     5  30.0\n  call, former          -             5  20.0\n        budget          -             -   1.0\n\n"
+	if b.String() != want {
+		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
+	}
+}
+
+func TestTheSummaryTakesFiguresOfParts(t *testing.T) {
+	s := summary([]*part{
+		{name: "crossing", Rows: []row{{Name: "StopContainer called", Pods: 110, Values: map[string]float64{"p50_us": 8000}}}},
+		{name: "thrash", Rows: []row{{Name: "evictd 100Mi at 5", Values: map[string]float64{"runs": 3, "first": 3}}, {Name: "evictd 100Mi at 9", Values: map[string]float64{"runs": 1}}}},
+	})
+	if got := s.values("evictd", 0); !maps.Equal(got, map[string]float64{"acts_v1_ms": 8, "first_percent": 75}) {
+		t.Errorf("evictd has %v, want acts_v1_ms 8 and first_percent 75", got)
+	}
+	if got := s.values("systemd-oomd", 0); got == nil || len(got) > 0 {
+		t.Errorf("systemd-oomd without figures has %v, want a row of dashes", got)
+	}
+}
+
+func TestASymbolBelongsToTheLongestModule(t *testing.T) {
+	modules := []string{"k8s.io/api", "k8s.io/apimachinery", "go.yaml.in/yaml", "go.yaml.in/yaml/v3", "gopkg.in/yaml.v3"}
+	for symbol, want := range map[string]string{
+		"k8s.io/apimachinery/pkg/types.X": "k8s.io/apimachinery", "k8s.io/apix.X": "standard library", "type:.eq.go.yaml.in/yaml/v3.T": "go.yaml.in/yaml/v3",
+		"gopkg.in/yaml%2ev3.Unmarshal": "gopkg.in/yaml.v3", "runtime.mallocgc": "standard library",
+	} {
+		if got := moduleOf(symbol, modules); got != want {
+			t.Errorf("module of %s = %s, want %s", symbol, got, want)
+		}
 	}
 }

@@ -24,6 +24,8 @@ const (
 	// missedAfter is the time after which an eviction counts as missed: the interval is so long
 	// that only a notification can cause it.
 	missedAfter = 5 * time.Second
+	// stuckAfter is the time after which an eviction that has begun does not end.
+	stuckAfter = time.Minute
 	// longerThanTheBench is an interval in which no regular pass begins.
 	longerThanTheBench = "1h"
 )
@@ -80,6 +82,9 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 			return nil, err
 		}
 	}
+	if len(all.chosen) == 0 {
+		return nil, fmt.Errorf("evictd missed each of %d crossings", b.crossings)
+	}
 	return all.part(first), nil
 }
 
@@ -127,7 +132,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 	r.chosen = append(r.chosen, time.Duration(chosen.At)-crossed)
 	// The first listing precedes the choice: with it a pass begins to look for a victim.
 	r.listed = append(r.listed, callTime(runtime.Calls(fakecri.ListPodSandbox)[lists])-crossed)
-	inTime, cancel := context.WithTimeoutCause(ctx, missedAfter, errors.New("evictd chose a victim and did not stop its container"))
+	inTime, cancel := context.WithTimeoutCause(ctx, stuckAfter, errors.New("evictd chose a victim and did not stop its container"))
 	defer cancel()
 	if err := runtime.Await(inTime, fakecri.StopContainer, stops+1); err != nil {
 		return context.Cause(inTime)
@@ -144,7 +149,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		return err
 	}
 	close(drained)
-	if _, err := x.daemon.await(ctx, "pod finished", missedAfter); err != nil {
+	if _, err := x.daemon.await(ctx, "pod finished", stuckAfter); err != nil {
 		return err
 	}
 	runtime.Remove(podUID(0))

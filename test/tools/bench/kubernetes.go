@@ -27,7 +27,8 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 		return nil, err
 	}
 	api := newAPIServer(clusterPods)
-	defer api.close()
+	defer api.Close()
+	defer api.CloseClientConnections()
 	kubernetes, err := idleIn(ctx, b, api)
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func modes(ctx context.Context, b *bench) (*part, error) {
 			{"ratio", "PSS ratio", 2},
 		},
 		Notes: []string{
-			fmt.Sprintf("The API server is a fake whose %d pods (%d KiB each) never change. Requests: %d until evictd counted as idle, %d since;", clusterPods, api.podBytes()>>10, requests-kubernetes.requests, kubernetes.requests),
+			fmt.Sprintf("The API server is a fake whose %d pods (%d KiB each) never change. Requests: %d until evictd counted as idle, %d since;", clusterPods, api.pods[0].Size()>>10, requests-kubernetes.requests, kubernetes.requests),
 			fmt.Sprintf("that the watch is to be renewed after %v is in the requests a minute. The budget is for evictd alone.", renewal),
 		},
 	}

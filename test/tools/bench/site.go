@@ -52,6 +52,12 @@ func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
 	s.runtime.SetImageDir(s.dir)
 	for i := range pods {
 		s.runtime.Add(runtimePod(i))
+		dirs := []string{filepath.Join(s.dir, "pods", podUID(i)), filepath.Join(s.podLogs(), namespace+"_"+podName(i)+"_"+podUID(i))}
+		for _, dir := range dirs { // as the kubelet makes them
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := s.runtime.Listen(s.socket()); err != nil {
 		return nil, err
@@ -64,6 +70,7 @@ func newSite(b *bench, pods int, limitBytes int64) (_ *site, err error) {
 
 func (s *site) manifests() string { return filepath.Join(s.dir, "manifests") }
 func (s *site) socket() string    { return filepath.Join(s.dir, "cri.sock") }
+func (s *site) podLogs() string   { return filepath.Join(s.dir, "logs") }
 
 // start starts evictd on the site with notifications on.
 func (s *site) start(config map[string]any) (*daemon, error) {
@@ -71,7 +78,7 @@ func (s *site) start(config map[string]any) (*daemon, error) {
 		"pluginDir":       s.b.programs.pluginDir,
 		"runtimeEndpoint": "unix://" + s.socket(), "podManifestDir": s.manifests(),
 		"cgroupRoot": s.cgroups.root, "cgroupDriver": "cgroupfs", "kernelMemcgNotification": true,
-		"runDir": filepath.Join(s.runDir, "run"), "kubeletRootDir": s.dir, "podLogsDir": filepath.Join(s.dir, "logs"), "evictionHard": farAway,
+		"runDir": filepath.Join(s.runDir, "run"), "kubeletRootDir": s.dir, "podLogsDir": s.podLogs(), "evictionHard": farAway,
 	}
 	maps.Copy(full, config)
 	file, err := evictd.Configure(s.dir, full)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ type comparison struct {
 func compare(ctx context.Context, budget time.Duration, subject, peer operation) (comparison, error) {
 	var c comparison
 	for range warmUp {
-		if err := inTurn(ctx, subject, peer); err != nil {
+		if err := errors.Join(subject(ctx), peer(ctx)); err != nil {
 			return c, err
 		}
 	}
@@ -59,15 +60,6 @@ func compare(ctx context.Context, budget time.Duration, subject, peer operation)
 	c.allocs = float64(after.Mallocs-before.Mallocs) / allocRounds
 	c.bytes = float64(after.TotalAlloc-before.TotalAlloc) / allocRounds
 	return c, nil
-}
-
-func inTurn(ctx context.Context, ops ...operation) error {
-	for _, op := range ops {
-		if err := op(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // quantile returns the q-quantile of a sorted list; 1 is the maximum.

@@ -29,7 +29,11 @@ const (
 // one would write first (filepath.WalkDir). Two walks at once, of a tree each,
 // show what a second core is good for.
 func BenchmarkWalk(b *testing.B) {
-	dirs := []string{makeFiles(b, benchFiles), makeFiles(b, benchFiles)}
+	files := benchFiles
+	if testing.Short() {
+		files /= 10
+	}
+	dirs := []string{makeFiles(b, files), makeFiles(b, files)}
 	var used walk.Usage
 	ways := []struct {
 		name string
@@ -58,8 +62,8 @@ func BenchmarkWalk(b *testing.B) {
 			ways[i].took = append(ways[i].took, time.Since(start))
 		}
 	}
-	if used.Inodes <= benchFiles {
-		b.Errorf("the walk counted %d inodes of %d files", used.Inodes, benchFiles)
+	if used.Inodes <= int64(files) {
+		b.Errorf("the walk counted %d inodes of %d files", used.Inodes, files)
 	}
 	var median [4]float64
 	for i := range ways {
@@ -67,7 +71,7 @@ func BenchmarkWalk(b *testing.B) {
 		median[i] = float64(ways[i].took[len(ways[i].took)/2])
 		b.ReportMetric(median[i]/1e6, ways[i].name+"-ms")
 	}
-	allocs := testing.AllocsPerRun(3, func() { _ = ways[1].run() }) / (benchFiles / 1000)
+	allocs := testing.AllocsPerRun(3, func() { _ = ways[1].run() }) / float64(files/1000)
 	b.ReportMetric(0, "ns/op") // the four together mean nothing
 	b.ReportMetric(median[1]/median[0], "x-du")
 	b.ReportMetric(maxOverDu, "x-du-budget")
