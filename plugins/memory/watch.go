@@ -24,7 +24,7 @@ const (
 	fillRate = 4e9
 	// armedInterval is the maximum time between looks with a level set.
 	armedInterval = time.Second
-	// minGap is the minimum time between two looks, however often the kernel notifies.
+	// minGap is the minimum time between looks if the kernel keeps notifying.
 	minGap = time.Millisecond
 )
 
@@ -114,7 +114,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 			case <-ctx.Done():
 			}
 		}
-		cause = waitForNext(ctx, v.Again, rings)
+		cause = waitForNext(ctx, v.Again, rings, cause)
 	}
 }
 
@@ -163,8 +163,9 @@ var pageSize = int64(os.Getpagesize())
 // a threshold is met only beyond it, so the kernel must notify there.
 func pageAbove(v int64) int64 { return (v/pageSize + 1) * pageSize }
 
-// waitForNext waits until it is time to look again and returns the cause.
-func waitForNext(ctx context.Context, again time.Duration, rings <-chan string) (cause string) {
+// waitForNext waits until it is time to look again and returns the cause. After a look that was not for a
+// notification the next one is processed at once.
+func waitForNext(ctx context.Context, again time.Duration, rings <-chan string, last string) (cause string) {
 	looked := time.Now()
 	timer := time.NewTimer(max(again, minGap))
 	defer timer.Stop()
@@ -174,6 +175,9 @@ func waitForNext(ctx context.Context, again time.Duration, rings <-chan string) 
 	case <-timer.C:
 		return pace.CausePoll
 	case cause = <-rings:
+	}
+	if last == pace.CausePoll {
+		return cause
 	}
 	timer.Reset(minGap - time.Since(looked))
 	select {
