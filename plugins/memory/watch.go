@@ -108,12 +108,12 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 	cause := pace.CausePoll
 	for ctx.Err() == nil {
 		v := w.look(gauge, &b)
-		if v.Wake {
+		v.Report(s, cause, func(w eviction.Wake) {
 			select {
-			case wakes <- eviction.Wake{Signal: s, Cause: cause}:
+			case wakes <- w:
 			case <-ctx.Done():
 			}
-		}
+		})
 		cause = waitForNext(ctx, v.Again, rings, cause)
 	}
 }

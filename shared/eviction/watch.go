@@ -21,9 +21,13 @@ type WatchThreshold struct {
 	Threshold Threshold
 }
 
+// CauseNear is the cause of a wake that reports no crossing: a threshold may be crossed within moments. The
+// host does not look; it prepares the choice of a pod, which then takes some milliseconds less.
+const CauseNear = "near"
+
 // Wake is one notification.
 type Wake struct {
 	Signal Signal
-	// Cause explains the wake in logs: "memcg", "poll", "psi".
+	// Cause explains the wake in logs: "memcg", "poll", "psi"; or it is CauseNear.
 	Cause string
 }

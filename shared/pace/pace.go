@@ -24,6 +24,11 @@ const (
 	// underInterval is the maximum time between looks at one that is not reported again: it may rise
 	// and fall once more.
 	underInterval = 100 * time.Millisecond
+	// The host is told that a threshold is near while it can be crossed within nearTime, every
+	// nearInterval but mostNear times in a row: what it prepares costs it some ms.
+	nearTime     = 150 * time.Millisecond
+	nearInterval = 250 * time.Millisecond
+	mostNear     = 20
 	// A signal is reported at most wakeBurst times in a row, and once per wakeInterval in the
 	// long run: fewer than 10 times in any second.
 	wakeBurst    = 4
@@ -47,11 +52,14 @@ type Pace struct {
 	repeatAfter time.Duration
 	wakeDebt    time.Time // when all wakes so far are paid for, at one per wakeInterval
 	looksNear   int       // in a row within closeInterval of a threshold
+	nears       int       // verdicts Near in a row
+	nextNear    time.Time
 }
 
 // A Verdict is the result of one look at a signal.
 type Verdict struct {
-	Wake bool
+	// Wake: the host is to be woken, Near: with eviction.CauseNear.
+	Wake, Near bool
 	// Left is the fall of the signal, in its unit, until the next threshold is met beyond that; -1 when
 	// there is no threshold left to cross.
 	Left int64
@@ -74,6 +82,7 @@ func (p *Pace) Look(now time.Time, available, capacity int64, longest time.Durat
 	if left >= 0 {
 		v.Again = p.approach(left, longest)
 	}
+	v.Near = p.near(now, left)
 	if v.Wake = p.pending && p.wakeDebt.Sub(now) <= (wakeBurst-1)*wakeInterval; v.Wake {
 		p.pending = false
 		if p.wakeDebt.Before(now) {
@@ -82,6 +91,7 @@ func (p *Pace) Look(now time.Time, available, capacity int64, longest time.Durat
 		p.wakeDebt = p.wakeDebt.Add(wakeInterval)
 		p.nextRepeat = now.Add(p.repeatAfter)
 		p.repeatAfter = min(2*p.repeatAfter, maxRepeat)
+		v.Near = false
 	}
 	switch {
 	case p.pending:
@@ -94,11 +104,33 @@ func (p *Pace) Look(now time.Time, available, capacity int64, longest time.Durat
 	return v
 }
 
+// Report calls wake with what v says of signal s. cause is that of the look.
+func (v Verdict) Report(s eviction.Signal, cause string, wake func(eviction.Wake)) {
+	if v.Near {
+		cause = eviction.CauseNear
+	}
+	if v.Wake || v.Near {
+		wake(eviction.Wake{Signal: s, Cause: cause})
+	}
+}
+
 // Lost processes a look without a figure: no threshold is met.
 func (p *Pace) Lost(longest time.Duration) Verdict {
 	clear(p.met)
 	p.pending = false
 	return Verdict{Left: -1, Again: longest}
+}
+
+func (p *Pace) near(now time.Time, left int64) bool {
+	switch {
+	case left < 0 || float64(left) > p.PerSecond*nearTime.Seconds():
+		p.nears = 0
+		return false
+	case p.nears >= mostNear || now.Before(p.nextNear):
+		return false
+	}
+	p.nears, p.nextNear = p.nears+1, now.Add(nearInterval)
+	return true
 }
 
 // compare reports whether a threshold is newly met and whether any is met, and returns what is

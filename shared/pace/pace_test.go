@@ -188,3 +188,25 @@ func TestStayingUnderIsNotRepeatedIfNotAskedFor(t *testing.T) {
 		t.Errorf("%d wakes in 10 s under the threshold, want one", wakes)
 	}
 }
+
+func TestTheHostPreparesNearAThreshold(t *testing.T) {
+	s := tell(t, 100*mib)
+	if s.look(0, 1000*mib).Near {
+		t.Error("near at a distance that memory needs 200 ms for")
+	}
+	nears := 0
+	for range 1000 { // 10 s
+		if v := s.look(10*time.Millisecond, 200*mib); v.Near && !v.Wake {
+			nears++
+		}
+	}
+	if nears != mostNear {
+		t.Errorf("near %d times in a row, want %d, a listing each %v", nears, mostNear, nearInterval)
+	}
+	if v := s.look(time.Second, 99*mib); v.Near || !v.Wake {
+		t.Errorf("%+v at the crossing, want a wake", v)
+	}
+	if s.look(time.Second, 1000*mib).Near || !s.look(time.Second, 200*mib).Near {
+		t.Error("not near on coming back, want it once more")
+	}
+}

@@ -53,9 +53,7 @@ func Watch(
 		figures, now, next := look(signals), time.Now(), longest
 		for _, s := range signals {
 			v := paces[s].observed(now, figures, s)
-			if v.Wake {
-				wake(eviction.Wake{Signal: s, Cause: CausePoll})
-			}
+			v.Report(s, CausePoll, wake)
 			due[s] = now.Add(v.Again)
 		}
 		for _, at := range due {

@@ -49,6 +49,8 @@ type Chooser struct {
 	Began  time.Time
 	usage  lastUsage
 	listed atomic.Pointer[pods.Snapshot] // last
+	// preparing is held while a listing is prepared.
+	preparing sync.Mutex
 }
 
 // New returns a Chooser without figures.
@@ -65,6 +67,18 @@ func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
 		c.listed.Store(&pods.Snapshot{Pods: s.Pods})
 	}
 	return s, err
+}
+
+// Prepare has the pods listed in advance, since a pod may soon be chosen for a condition.
+func (c *Chooser) Prepare(ctx context.Context, condition eviction.Condition) {
+	source, can := c.Pods.(pods.Preparer)
+	if !can || !condition.CheapToMeasure() || !c.preparing.TryLock() {
+		return
+	}
+	defer c.preparing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, listDeadline)
+	defer cancel()
+	source.Prepare(ctx)
 }
 
 // Forget drops the last figures of a signal whose unit has changed.

@@ -96,7 +96,7 @@ func New(o Options) *Loop {
 		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Holder: o.Holder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
 		Moment: l.moment, Recorded: o.Records != nil, Restored: o.Restored.Kills,
 	})
-	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed)
+	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed, l.chooser.Prepare)
 	l.configure(o.Settings)
 	return l
 }

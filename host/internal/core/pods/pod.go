@@ -39,6 +39,10 @@ type Source interface {
 	Active(ctx context.Context) (Snapshot, error)
 }
 
+// A Preparer is a Source that can list in advance: what Prepare has asked for is used by a listing that
+// follows within moments.
+type Preparer interface{ Prepare(ctx context.Context) }
+
 // A Snapshot holds the active pods at one time, in the order of their creation, and the problems of
 // manifests.
 type Snapshot struct {

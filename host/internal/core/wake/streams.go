@@ -35,6 +35,7 @@ type stream struct {
 // that raise the same one together. Update and Stop are for one goroutine.
 type Streams struct {
 	log    *slog.Logger
+	near   func(context.Context, eviction.Condition)
 	failed func(plugin, call string, err error)
 
 	notify chan struct{}
@@ -45,9 +46,10 @@ type Streams struct {
 	woken map[eviction.Condition]string // with the cause of the first wake
 }
 
-// NewStreams returns streams of which none is open. failed counts a call of a plugin.
-func NewStreams(log *slog.Logger, failed func(plugin, call string, err error)) *Streams {
-	return &Streams{log: log, failed: failed, notify: make(chan struct{}, 1), open: map[*registry.Instance]stream{}, woken: map[eviction.Condition]string{}}
+// NewStreams returns streams of which none is open. failed counts a call of a plugin. near is called, in a
+// goroutine of its own, when a plugin says that a threshold of a condition is near.
+func NewStreams(log *slog.Logger, failed func(plugin, call string, err error), near func(context.Context, eviction.Condition)) *Streams {
+	return &Streams{log: log, failed: failed, near: near, notify: make(chan struct{}, 1), open: map[*registry.Instance]stream{}, woken: map[eviction.Condition]string{}}
 }
 
 // Notify delivers a value when something was woken.
@@ -110,7 +112,11 @@ func (w *Streams) follow(ctx context.Context, p *registry.Instance, watched []Wa
 		request.Thresholds = append(request.Thresholds, t.WatchThreshold)
 	}
 	wake := func(k eviction.Wake) {
-		if c, watched := conditions[k.Signal]; watched {
+		switch c, watched := conditions[k.Signal]; {
+		case !watched:
+		case k.Cause == eviction.CauseNear:
+			w.wg.Go(func() { w.near(ctx, c) })
+		default:
 			w.put(c, k.Cause)
 		}
 	}

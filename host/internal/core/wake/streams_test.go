@@ -19,6 +19,7 @@ type watcher struct {
 	open  []string
 	ended int
 	err   error
+	near  []eviction.Condition
 }
 
 func (w *watcher) Watch(ctx context.Context, r eviction.WatchRequest, wake func(eviction.Wake)) error {
@@ -46,8 +47,8 @@ func watched(s eviction.Signal, c eviction.Condition, amount int64) Watched {
 // follow runs a story with streams of one plugin.
 func follow(t *testing.T, err error, story func(t *testing.T, s *Streams, w *watcher, update func(p *registry.Instance, thresholds ...Watched))) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewStreams(slog.New(slog.NewTextHandler(t.Output(), nil)), func(string, string, error) {})
 		w := &watcher{wakes: make(chan eviction.Wake), err: err}
+		s := NewStreams(slog.New(slog.NewTextHandler(t.Output(), nil)), func(string, string, error) {}, func(_ context.Context, c eviction.Condition) { w.near = append(w.near, c) })
 		story(t, s, w, func(p *registry.Instance, thresholds ...Watched) {
 			s.Update(t.Context(), func(eviction.Signal) []*registry.Instance { return []*registry.Instance{p} }, thresholds)
 			synctest.Wait()
@@ -74,6 +75,11 @@ func TestWakesOfACondition(t *testing.T) {
 		<-s.Notify()
 		if got := s.Take(); len(got) != 1 || got[spent] != "first" {
 			t.Errorf("%v, want one wake with the cause of the first", got)
+		}
+		w.wakes <- eviction.Wake{Signal: spare, Cause: eviction.CauseNear}
+		synctest.Wait()
+		if got := s.Take(); len(got) != 0 || !slices.Equal(w.near, []eviction.Condition{spent}) {
+			t.Errorf("%v woken and %v near, want no wake for a threshold that is near", got, w.near)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,8 @@ const (
 	// freshWait is the time that Pods waits for new lists if it can do without. A busy runtime takes
 	// some 100 ms.
 	freshWait = 500 * time.Millisecond
+	// preparedFor is the time for which lists that were asked for in advance are new.
+	preparedFor = 500 * time.Millisecond
 )
 
 // ErrIncomplete is why new lists count as old.
@@ -38,6 +41,8 @@ type Listing struct {
 	// Check compares new lists with the cgroups, which are being read, and corrects them if they
 	// differ. It is nil if that is done.
 	Check func(ctx context.Context) (corrected Listing, differs bool)
+	// Asked is when the lists were asked for, if they are new.
+	Asked time.Time
 
 	ended int // pods whose cgroup is gone
 }
@@ -57,6 +62,8 @@ type Lister struct {
 	containers *answers.Input[[]*runtimeapi.Container]
 	// found holds the pods whose cgroup was found.
 	found found
+	// prepared is when lists were asked for in advance that no Pods has used, nil for none.
+	prepared atomic.Pointer[time.Time]
 }
 
 // Cgroups returns the pods that have a cgroup, by uid, each with a function that looks for its
@@ -116,6 +123,17 @@ func missing(err error) error {
 	return err
 }
 
+// Prepare asks for new lists. Pods uses them once if it is called in the moments after: it finds pods that
+// have started since by their cgroups. Without cgroups nothing is prepared.
+func (l *Lister) Prepare(ctx context.Context) {
+	if l.found.cgroups == nil {
+		return
+	}
+	now := time.Now()
+	l.get(ctx, now)
+	l.prepared.Store(&now)
+}
+
 // Pods returns the pods in new lists, for which Check adds pods that are not listed and whose cgroup
 // has processes, and leaves out those whose cgroup is gone. If new lists do not come soon or not at
 // all, it returns those of the last ones, corrected so. The error says why nothing is known.
@@ -123,12 +141,15 @@ func (l *Lister) Pods(ctx context.Context) (Listing, error) {
 	ctx, over := context.WithTimeout(ctx, listTimeout)
 	defer over()
 	now := time.Now()
+	if p := l.prepared.Swap(nil); p != nil && now.Sub(*p) < preparedFor {
+		now = *p
+	}
 	soon, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
 	sandboxes, containers := l.get(soon, now)
 	names := l.found.names(context.WithoutCancel(ctx))
 	if sandboxes.Err == nil && containers.Err == nil && l.found.cgroups != nil {
-		return Listing{Pods: byPod(sandboxes.Value, containers.Value), Check: func(ctx context.Context) (Listing, bool) {
+		return Listing{Pods: byPod(sandboxes.Value, containers.Value), Asked: now, Check: func(ctx context.Context) (Listing, bool) {
 			corrected := l.join(ctx, sandboxes, containers, names)
 			return corrected, corrected.Stale != nil || corrected.ended > 0
 		}}, nil
@@ -142,6 +163,7 @@ func (l *Lister) Pods(ctx context.Context) (Listing, error) {
 	if len(listing.Pods) == 0 && (!sandboxes.Known() || !containers.Known()) {
 		return Listing{}, listing.Partial()
 	}
+	listing.Asked = now
 	return listing, nil
 }
 

@@ -281,3 +281,35 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 		t.Errorf("%v, want no answer in time", err)
 	}
 }
+
+// The runtime's lists took most of the time from a crossing to the choice of a pod.
+func TestListsOfBeforeTheCrossingAreUsedOnce(t *testing.T) {
+	s := fakecri.Start(t)
+	s.Add(fakecri.Pod{UID: "old", Containers: []fakecri.Container{{ID: "c-old", Name: "c"}}})
+	conn, err := Dial(s.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	alive := map[string][]string{"old": {"c-old"}}
+	l := NewLister(runtimeapi.NewRuntimeServiceClient(conn), processesIn(alive))
+	listed := func(calls int, what string, want ...string) {
+		t.Helper()
+		got, err := checked(t, l)
+		if n := len(s.Calls(fakecri.ListContainers)); err != nil || !slices.Equal(named(got), want) || n != calls {
+			t.Errorf("%s: %q, %v, after %d calls, want %q after %d", what, named(got), err, n, want, calls)
+		}
+	}
+	l.Prepare(t.Context())
+	s.Add(fakecri.Pod{UID: "new", Containers: []fakecri.Container{{ID: "c-new", Name: "c"}}})
+	alive["new"] = []string{"c-new"}
+	listed(1, "prepared, with a pod that has started since", "new 0 1", "old 1 1")
+	listed(2, "the next listing", "new 1 1", "old 1 1")
+	l.Prepare(t.Context())
+	long := time.Now().Add(-preparedFor)
+	l.prepared.Store(&long)
+	listed(4, "prepared long ago", "new 1 1", "old 1 1")
+	l.found.cgroups = nil
+	l.Prepare(t.Context())
+	listed(5, "without cgroups", "new 1 1", "old 1 1")
+}

@@ -96,6 +96,9 @@ func (s *Source) Listed() (all []*v1.Pod, listed bool, err error) {
 	return nil, false, err
 }
 
+// Prepare implements pods.Preparer.
+func (s *Source) Prepare(ctx context.Context) { s.runtime.Prepare(ctx) }
+
 // Active returns the running pods: those with a ready sandbox or a running container, ordered by
 // creation time, namespace and name.
 func (s *Source) Active(ctx context.Context) (pods.Snapshot, error) {

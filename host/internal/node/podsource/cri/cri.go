@@ -38,6 +38,9 @@ func New(runtime *criclient.Lister, m *Manifests) *Source {
 // Problems returns the problems of manifests. It does not call the container runtime.
 func (c *Source) Problems() []pods.Problem { return c.manifests.Problems() }
 
+// Prepare implements pods.Preparer.
+func (c *Source) Prepare(ctx context.Context) { c.runtime.Prepare(ctx) }
+
 // Active returns the running pods: those with a ready sandbox or a running container, ordered by
 // creation time, namespace and name.
 func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
@@ -46,7 +49,6 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		listed     criclient.Listing
 		errListing error
 	)
-	asked := time.Now()
 	listing.Go(func() { listed, errListing = c.runtime.Pods(ctx) })
 	c.manifests.refresh()
 	listing.Wait()
@@ -54,7 +56,7 @@ func (c *Source) Active(ctx context.Context) (pods.Snapshot, error) {
 		_, problems := c.manifests.last()
 		return pods.Snapshot{Problems: c.manifests.reported(problems)}, errListing
 	}
-	return c.snapshot(listed, asked), nil
+	return c.snapshot(listed, listed.Asked), nil
 }
 
 // snapshot joins pods, listed at asked, with their manifests.

@@ -25,6 +25,7 @@ const firstRetry = time.Second
 // A PodSource lists the pods of the node, and reports problems with their origin.
 type PodSource interface {
 	pods.Source
+	pods.Preparer
 	Problems() []pods.Problem
 }
 
