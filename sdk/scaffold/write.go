@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/template"
 
 	"golang.org/x/mod/modfile"
 
@@ -73,23 +72,49 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// values are the data of the templates.
-type values struct {
-	Options
-	// SDK is the required module, in version SDKVersion. Checkout, if set, is a directory in its place.
-	SDK, SDKVersion string
-	Checkout        checkout
-	Go              string
+// A text fills in templates. The library's would have the linker keep each method of each type in the program.
+type text struct {
+	// values replaces [[.NAME]].
+	values *strings.Replacer
+	// holds has what the lines after [[if NAME]] are for, up to the next such line or [[end]].
+	holds map[string]bool
 }
 
-// Domain returns the domain for names that are visible to others.
-func (v values) Domain() string { return domain(v.Module) }
+func newText(o Options, c checkout) text {
+	host, requires := domain(o.Module), ""
+	for _, r := range c.Requires {
+		requires += "\t" + r + " // indirect\n"
+	}
+	version := o.Version
+	if !releaseForm.MatchString(version) {
+		version = "v0.0.0" // a replaced module needs some version
+	}
+	return text{
+		values: strings.NewReplacer("[[.Name]]", o.Name, "[[.Module]]", o.Module, "[[.Domain]]", host, "[[.Go]]", cmp.Or(c.Go, goVersion),
+			"[[.SDK]]", SDK, "[[.SDKVersion]]", version, "[[.Dir]]", modfile.AutoQuote(c.Dir), "[[.Requires]]", requires),
+		holds: map[string]bool{
+			string(o.Kind): true, "plain": o.Kind == Rank || o.Kind == Python, "placeholder": host == placeholder, "domain": host != placeholder,
+			"checkout": o.SDKDir != "", "release": o.SDKDir == "",
+		},
+	}
+}
 
-// Placeholder returns the domain that is used if the author has given none.
-func (v values) Placeholder() string { return placeholder }
-
-// Quoted returns the checkout's directory, quoted for go.mod.
-func (v values) Quoted() string { return modfile.AutoQuote(v.Checkout.Dir) }
+func (t text) fill(template string) []byte {
+	var out bytes.Buffer
+	shown := true
+	for line := range strings.Lines(template) {
+		condition, is := strings.CutPrefix(line, "[[if ")
+		switch {
+		case is:
+			shown = t.holds[strings.TrimSuffix(condition, "]]\n")]
+		case line == "[[end]]\n":
+			shown = true
+		case shown:
+			out.WriteString(t.values.Replace(line))
+		}
+	}
+	return out.Bytes()
+}
 
 // expand returns the content of a module's files by their names.
 func expand(o Options) (map[string][]byte, error) {
@@ -97,25 +122,16 @@ func expand(o Options) (map[string][]byte, error) {
 		return expandPython(o)
 	}
 	o.Module = cmp.Or(o.Module, placeholder+"/"+o.Name)
-	v := values{Options: o, SDK: SDK, SDKVersion: o.Version, Go: goVersion}
 	files := map[string][]byte{}
+	var c checkout
 	if o.SDKDir != "" {
 		var err error
-		if v.Checkout, err = readCheckout(o.SDKDir); err != nil {
+		if c, err = readCheckout(o.SDKDir); err != nil {
 			return nil, fmt.Errorf("--sdk: %w", err)
 		}
-		v.Go = cmp.Or(v.Checkout.Go, v.Go)
-		files["go.sum"] = v.Checkout.Sum
+		files["go.sum"] = c.Sum
 	}
-	if !releaseForm.MatchString(o.Version) {
-		v.SDKVersion = "v0.0.0" // a replaced module needs some version
-	}
-	return files, errors.Join(v.expand(files, "", "templates/module/*"+suffix, "templates/"+string(o.Kind)+"/*"+suffix), v.chart(files))
-}
-
-// chart adds the files of a Helm chart that runs the plugin in pods of its own.
-func (v values) chart(files map[string][]byte) error {
-	return errors.Join(v.expand(files, "chart/", "templates/chart/*"+suffix), v.expand(files, "chart/templates/", "templates/chart/templates/*"+suffix))
+	return files, newText(o, c).expand(files, "module", string(o.Kind))
 }
 
 // expandPython returns the content of the files of a plugin in Python: the example's under another
@@ -133,27 +149,27 @@ func expandPython(o Options) (map[string][]byte, error) {
 		}
 		files[f.Name()] = bytes.ReplaceAll(content, []byte("python-rank"), []byte(o.Name))
 	}
-	v := values{Options: o}
-	return files, errors.Join(v.expand(files, "", "templates/python/*"+suffix), v.chart(files))
+	return files, newText(o, checkout{}).expand(files, "python")
 }
 
-// expand adds the files of templates to a directory, "" or one with a slash.
-func (v values) expand(files map[string][]byte, dir string, patterns ...string) error {
-	// The usual delimiters, two braces, occur in Go code.
-	all, err := template.New("").Delims("[[", "]]").ParseFS(templates, patterns...)
-	if err != nil {
-		return fmt.Errorf("read templates: %w", err)
-	}
-	for _, t := range all.Templates() {
-		name, ok := strings.CutSuffix(t.Name(), suffix)
-		if !ok {
-			continue // the empty root template
+// expand adds the files of the templates in directories, and of a Helm chart that runs the plugin in pods of its own.
+func (t text) expand(files map[string][]byte, dirs ...string) error {
+	for _, dir := range append(dirs, "chart", "chart/templates") {
+		all, err := fs.Glob(templates, "templates/"+dir+"/*"+suffix)
+		if err != nil {
+			return err
 		}
-		var content bytes.Buffer
-		if err := t.Execute(&content, v); err != nil {
-			return fmt.Errorf("expand %s: %w", name, err)
+		for _, file := range all {
+			content, err := templates.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			name := hidden(strings.TrimSuffix(path.Base(file), suffix))
+			if strings.HasPrefix(dir, "chart") {
+				name = dir + "/" + name
+			}
+			files[name] = t.fill(string(content))
 		}
-		files[dir+hidden(name)] = content.Bytes()
 	}
 	return nil
 }
