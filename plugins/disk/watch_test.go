@@ -24,7 +24,13 @@ func woken(t *testing.T, p sdk.Plugin, thresholds map[eviction.Signal]int64) <-c
 	}
 	wakes, ended := make(chan eviction.Wake, 100), make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { ended <- p.Watcher.Watch(ctx, req, func(w eviction.Wake) { wakes <- w }) }()
+	go func() {
+		ended <- p.Watcher.Watch(ctx, req, func(w eviction.Wake) {
+			if w.Cause != eviction.CauseNear {
+				wakes <- w
+			}
+		})
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

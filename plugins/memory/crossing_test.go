@@ -46,7 +46,10 @@ func newStation(t *testing.T) *station {
 			Signal:    eviction.AllocatableMemoryAvailable,
 			Threshold: eviction.Threshold{Amount: (limitMiB - crossMiB) * mib},
 		}}}
-		err := s.plugin.Watcher.Watch(ctx, req, func(eviction.Wake) {
+		err := s.plugin.Watcher.Watch(ctx, req, func(w eviction.Wake) {
+			if w.Cause == eviction.CauseNear {
+				return
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.wakes = append(s.wakes, time.Now())

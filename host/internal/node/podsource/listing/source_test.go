@@ -24,6 +24,7 @@ type given struct {
 }
 
 func (g *given) Active(context.Context) (pods.Snapshot, error) { return g.snapshot, g.err }
+func (g *given) Prepare(context.Context)                       {}
 func (g *given) Problems() []pods.Problem                      { return nil }
 
 // Pods could not be listed, no pod was evicted, and /healthz said ok.
