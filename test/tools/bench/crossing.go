@@ -38,8 +38,8 @@ const (
 
 // reactions holds the times from crossings to the reactions.
 type reactions struct {
-	kernel, listed, chosen, stopped []time.Duration
-	missed                          int
+	kernel, chosen, stopped []time.Duration
+	missed                  int
 }
 
 // crossings lets a hog cross allocatableMemory.available of the bench's own cgroup repeatedly and
@@ -109,7 +109,7 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		x.kernel.drain()
 	}
 	runtime := x.site.runtime
-	lists, stops := len(runtime.Calls(fakecri.ListPodSandbox)), len(runtime.Calls(fakecri.StopContainer))
+	stops := len(runtime.Calls(fakecri.StopContainer))
 	// Like a killed container, this one ends only after the hog's memory is free again.
 	drained := make(chan struct{})
 	runtime.Inject(fakecri.StopContainer, fakecri.Fault{Until: drained, Times: 1})
@@ -130,8 +130,6 @@ func (x *crosser) cross(ctx context.Context, r *reactions) error {
 		return fmt.Errorf("evictd chose %s (uid %s), want the pod that fills memory, uid %s", chosen.String("pod"), uid, podUID(0))
 	}
 	r.chosen = append(r.chosen, time.Duration(chosen.At)-crossed)
-	// The first listing precedes the choice: with it a pass begins to look for a victim.
-	r.listed = append(r.listed, callTime(runtime.Calls(fakecri.ListPodSandbox)[lists])-crossed)
 	inTime, cancel := context.WithTimeoutCause(ctx, stuckAfter, errors.New("evictd chose a victim and did not stop its container"))
 	defer cancel()
 	if err := runtime.Await(inTime, fakecri.StopContainer, stops+1); err != nil {
@@ -195,7 +193,6 @@ func (r *reactions) part(first reactions) *part {
 	}
 	missed := float64(r.missed)
 	add("kernel's notification", r.kernel, first.kernel, nil)
-	add("runtime asked for pods", r.listed, first.listed, map[string]float64{})
 	add("victim chosen (logged)", r.chosen, first.chosen, map[string]float64{"missed": missed, "budget_p50_us": budgetCrossingP50, "budget_p99_us": budgetCrossingP99})
 	add("StopContainer called", r.stopped, first.stopped, map[string]float64{"missed": missed})
 	return p

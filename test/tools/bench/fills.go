@@ -49,7 +49,7 @@ func fills(ctx context.Context, b *bench) (*part, error) {
 			return nil, fmt.Errorf("%s: %w", c.signal, err)
 		}
 		rows := all.part(first).Rows
-		r := rows[2] // chosen
+		r := rows[1] // chosen
 		r.Name, r.Peer, r.Values["ratio"] = c.signal+": victim chosen", "the mean wait for a poll", r.Values["p50_us"]/5e6
 		p.Rows = append(p.Rows, r)
 	}
