@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evictd/evictd/host/internal/core/choose"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
@@ -15,19 +17,83 @@ import (
 
 const (
 	// limitPause is the pause before the next check of limits, in multiples of the last check's
-	// duration: checks take at most a twentieth of the time, however many files there are.
+	// duration: checks of all pods take at most a twentieth of the time, however many files there are,
+	// and so do checks of pods that may have grown.
 	limitPause = 19
 	// mostLimitPause bounds that pause, and is the pause if no pod has a limit, so that quiet
 	// passes do not cost more with more pods. The kubelet's volume figures are as old
 	// (volumeStatsAggPeriod).
 	mostLimitPause = time.Minute
+	// newPodsAfter is what the disks have to lose, in bytes, until pods are looked for that have started
+	// since the last check.
+	newPodsAfter = 16 << 20
 )
 
 // limits schedules the checks of pods against their local storage limits.
 type limits struct {
-	// checking: a check runs in the background. The next one does not start before next.
-	checking bool
-	next     time.Time
+	// checking: a check runs in the background. The next one of all pods does not start before next,
+	// one of pods that may have grown not before again.
+	checking    bool
+	next, again time.Time
+	// known holds the last check of each pod with limits, observed what was available at the last check.
+	known    map[string]limited
+	observed map[eviction.Signal]eviction.Observation
+}
+
+// A limited pod was measured after the observations.
+type limited struct {
+	api      *v1.Pod
+	measured eviction.Measurement
+	observed map[eviction.Signal]eviction.Observation
+}
+
+// grown returns which pods to check before it is time for all: those that would exceed a limit if they had
+// taken all that the disks have lost since they were measured, and new ones; nil if there is no sign of any.
+func (s *limits) grown(now map[eviction.Signal]eviction.Observation, layout eviction.Layout, rules policy.LocalRules) func(uid string) bool {
+	grown := map[string]bool{}
+	for uid, p := range s.known {
+		if _, over := policy.CheckLocalLimits(p.api, grownBy(p.measured, lost(p.observed, now)), layout, rules); over {
+			grown[uid] = true
+		}
+	}
+	if len(grown) == 0 && lost(s.observed, now) < newPodsAfter {
+		return nil
+	}
+	known := s.known
+	return func(uid string) bool { _, was := known[uid]; return grown[uid] || !was }
+}
+
+// lost returns by how many bytes less is available on one of the disks.
+func lost(before, now map[eviction.Signal]eviction.Observation) (bytes int64) {
+	for _, s := range []eviction.Signal{eviction.NodeFsAvailable, eviction.ImageFsAvailable, eviction.ContainerFsAvailable} {
+		if before[s].State == eviction.Observed && now[s].State == eviction.Observed {
+			bytes = max(bytes, before[s].Available-now[s].Available)
+		}
+	}
+	return bytes
+}
+
+// grownBy returns m as it is if each part that it measures has grown by some bytes.
+func grownBy(m eviction.Measurement, bytes int64) eviction.Measurement {
+	m.Volumes, m.Containers = slices.Clone(m.Volumes), slices.Clone(m.Containers)
+	m.EphemeralStorageUsedBytes.Value += bytes
+	for i := range m.Volumes {
+		m.Volumes[i].UsedBytes.Value += bytes
+	}
+	for i := range m.Containers {
+		m.Containers[i].LogsUsedBytes.Value += bytes
+	}
+	return m
+}
+
+// checked records a check.
+func (s *limits) checked(c *limitCheck) {
+	if s.observed = c.observed; c.only == nil {
+		s.known = map[string]limited{}
+	}
+	for _, p := range c.pods {
+		s.known[p.Row.UID] = limited{p.API, c.measured[p.Row.UID], c.observed}
+	}
 }
 
 // checkLimits evicts pods that exceed a local storage limit. It reports whether it evicted one,
@@ -40,8 +106,15 @@ func checkLimits(ctx context.Context, l *Loop, p *pass) bool {
 	c := &limitCheck{view: p.view, at: p.at, chooser: l.chooser, list: l.chooser.List}
 	if p.synchronous {
 		c.list = func(context.Context) (pods.Snapshot, error) { return p.list() }
-	} else if l.limits.checking || time.Now().Before(l.limits.next) {
+	} else if now := time.Now(); l.limits.checking {
 		return false
+	} else if now.Before(l.limits.next) {
+		if now.Before(l.limits.again) {
+			return false
+		}
+		if c.only = l.limits.grown(c.observed, l.observer.Thresholds.Layout, l.settings.LocalRules); c.only == nil {
+			return false
+		}
 	}
 	l.limits.checking = true
 	l.do(ctx, p, c)
@@ -56,6 +129,7 @@ type limitCheck struct {
 	at      eviction.PassView
 	chooser *choose.Chooser
 	list    func(context.Context) (pods.Snapshot, error)
+	only    func(uid string) bool // nil means all pods
 
 	began    time.Time
 	took     time.Duration
@@ -83,7 +157,7 @@ func (c *limitCheck) run(ctx context.Context, pin *registry.Pin) {
 	listed = listed.Rechecked(ctx)
 	c.stale = listed.Stale
 	for i := range listed.Pods {
-		if p := &listed.Pods[i]; p.HasManifest && policy.HasLocalLimits(p.API) {
+		if p := &listed.Pods[i]; p.HasManifest && policy.HasLocalLimits(p.API) && (c.only == nil || c.only(p.Row.UID)) {
 			c.pods = append(c.pods, *p)
 		}
 	}
@@ -105,7 +179,15 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		l.options.Log.Error("pods are not known, their limits on local storage are not checked", "error", c.err)
 	}
 	if !p.synchronous {
-		l.limits.next = time.Now().Add(l.settings.pacer().limitPause(c, l.settings.MonitoringInterval))
+		now := time.Now()
+		if c.only == nil {
+			l.limits.next = now.Add(l.settings.pacer().limitPause(c, l.settings.MonitoringInterval))
+		} else {
+			l.limits.again = now.Add(min(limitPause*c.took, mostLimitPause))
+		}
+		if c.err == nil {
+			l.limits.checked(c)
+		}
 	}
 	if !l.settings.LocalStorageLimits {
 		return nil // a reload has disabled them

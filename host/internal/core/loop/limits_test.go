@@ -182,3 +182,46 @@ func TestMemoryDoesNotWaitForAPodThatGoesForItsOwnLimit(t *testing.T) {
 		n.wantKills("0s kill big grace 1")
 	})
 }
+
+// A pod with a limit filled its volume for up to a minute, since others on the node have many files.
+func TestAPodThatGrowsOverItsLimitGoesWithinAPass(t *testing.T) {
+	const takes = 3 * time.Second // and so all pods are measured again after 57 s
+	for name, c := range map[string]struct {
+		late  bool  // it has started since
+		used  int64 // by small of its 100 MiB, 20 s after the start
+		loss  int64 // of the disk until then
+		gone  time.Duration
+		walks int // in the first minute; one is the check of all pods
+	}{
+		"the disk has lost what it may have taken":    {false, 101 * mi, 100 * mi, 33 * time.Second, 2},
+		"the disk has lost less":                      {false, 101 * mi, 80 * mi, 63 * time.Second, 1},
+		"the loss is another's":                       {false, 10 * mi, 100 * mi, 0, 2},
+		"it is new":                                   {true, 101 * mi, 16 * mi, 33 * time.Second, 2},
+		"it is new, and the disk has lost too little": {true, 101 * mi, 15 * mi, 63 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.measures = takes
+				d.limit("big", 100*gi, mi)
+				if !c.late {
+					d.limit("small", 100*mi, 10*mi)
+				}
+				n.run(diskSettings(t, hardDisk("10Gi")))
+				n.after(25 * time.Second)
+				d.set(d.available - c.loss)
+				d.limit("small", 100*mi, c.used)
+				n.after(30 * time.Second)
+				if d.measured != c.walks {
+					t.Errorf("measured %d times within a minute, want %d", d.measured, c.walks)
+				}
+				n.after(30 * time.Second)
+				var want []string
+				if c.gone > 0 {
+					want = append(want, fmt.Sprintf("%v kill small grace 1", c.gone))
+				}
+				n.wantKills(want...)
+			})
+		})
+	}
+}
