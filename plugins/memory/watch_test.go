@@ -15,11 +15,13 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/shared/pace"
 )
 
 // onePoll is the default poll interval and a little more.
 const onePoll = defaultPollInterval + time.Millisecond
+
+// nearPoll is the longest time between looks near a threshold, and a little more.
+const nearPoll = 26 * time.Millisecond
 
 // pass lets time pass on the clock of a synctest bubble.
 func pass(d time.Duration) { time.Sleep(d) }
@@ -125,9 +127,9 @@ func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
 			t.Errorf("woke %v after it was over", got)
 		}
 		n.use(801)
-		pass(pace.PatientInterval + time.Millisecond)
+		pass(nearPoll)
 		if got := wakes(); len(got) != 1 {
-			t.Errorf("wakes within %v of a crossing from near: %v, want one", pace.PatientInterval, got)
+			t.Errorf("wakes within %v of a crossing from near: %v, want one", nearPoll, got)
 		}
 		cancel()
 		done.Wait()

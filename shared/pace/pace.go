@@ -10,11 +10,11 @@ import (
 
 const (
 	// Near a threshold the watcher looks every tightInterval, after tightLooks such looks every
-	// closeInterval, and after closeLooks every PatientInterval: a look costs up to 0.2 ms of CPU,
+	// closeInterval, and after closeLooks every patientInterval: a look costs up to 0.2 ms of CPU,
 	// and a node may stay there for days.
 	tightInterval   = 2 * time.Millisecond
 	closeInterval   = 10 * time.Millisecond
-	PatientInterval = 25 * time.Millisecond
+	patientInterval = 25 * time.Millisecond
 	tightLooks      = 100
 	closeLooks      = 1000
 	// A signal that stays under a threshold is reported again after firstRepeat, then at
@@ -172,7 +172,7 @@ func (p *Pace) approach(left int64, longest time.Duration) time.Duration {
 	case p.looksNear <= closeLooks:
 		d = closeInterval
 	default:
-		d = PatientInterval
+		d = patientInterval
 	}
 	return min(d, longest)
 }

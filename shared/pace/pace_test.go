@@ -146,8 +146,8 @@ func TestStayingCloseIsNotPolledTightlyForEver(t *testing.T) {
 	for range closeLooks {
 		v = s.look(closeInterval, 101*mib)
 	}
-	if v.Again != PatientInterval {
-		t.Errorf("again in %v, want %v after a long while", v.Again, PatientInterval)
+	if v.Again != patientInterval {
+		t.Errorf("again in %v, want %v after a long while", v.Again, patientInterval)
 	}
 	s.look(time.Second, 900*mib)
 	if v = s.look(time.Second, 101*mib); v.Again != tightInterval {

@@ -33,8 +33,13 @@ func fills(ctx context.Context, b *bench) (*part, error) {
 	p := &part{
 		Title: "A disk and the tasks of pods cross a threshold, and then: µs",
 		Columns: []column{
-			{"p50_us", "p50", 0}, {"p99_us", "p99", 0}, {"max_us", "max", 0}, {"first_us", "first", 0}, {"ratio", "ratio", 2},
-			{"crossings", "crossings", 0}, {"missed", "missed", 0},
+			{"p50_us", "p50", 0},
+			{"p99_us", "p99", 0},
+			{"max_us", "max", 0},
+			{"first_us", "first", 0},
+			{"ratio", "ratio", 2},
+			{"crossings", "crossings", 0},
+			{"missed", "missed", 0},
 		},
 		Notes: []string{
 			fmt.Sprintf("An ext4 of %d MiB on a loop device over memory is filled as fast as it can be, by bytes and by empty files; a process starts threads", diskBytes>>20),

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/evictd/evictd/host/internal/core/choose"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
@@ -24,8 +22,8 @@ const (
 	// passes do not cost more with more pods. The kubelet's volume figures are as old
 	// (volumeStatsAggPeriod).
 	mostLimitPause = time.Minute
-	// newPodsAfter is what the disks have to lose, in bytes, until pods are looked for that have started
-	// since the last check.
+	// newPodsAfter is the loss of the disks, in bytes, after which pods are checked that have started since
+	// the last check.
 	newPodsAfter = 16 << 20
 )
 
@@ -42,7 +40,8 @@ type limits struct {
 
 // A limited pod was measured after the observations.
 type limited struct {
-	api      *v1.Pod
+	pods.Pod
+
 	measured eviction.Measurement
 	observed map[eviction.Signal]eviction.Observation
 }
@@ -52,7 +51,7 @@ type limited struct {
 func (s *limits) grown(now map[eviction.Signal]eviction.Observation, layout eviction.Layout, rules policy.LocalRules) func(uid string) bool {
 	grown := map[string]bool{}
 	for uid, p := range s.known {
-		if _, over := policy.CheckLocalLimits(p.api, grownBy(p.measured, lost(p.observed, now)), layout, rules); over {
+		if _, over := policy.CheckLocalLimits(p.API, grownBy(p.measured, lost(p.observed, now)), layout, rules); over {
 			grown[uid] = true
 		}
 	}
@@ -92,7 +91,7 @@ func (s *limits) checked(c *limitCheck) {
 		s.known = map[string]limited{}
 	}
 	for _, p := range c.pods {
-		s.known[p.Row.UID] = limited{p.API, c.measured[p.Row.UID], c.observed}
+		s.known[p.Row.UID] = limited{p, c.measured[p.Row.UID], c.observed}
 	}
 }
 

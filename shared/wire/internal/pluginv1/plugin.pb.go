@@ -2474,7 +2474,8 @@ type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The signal that may have crossed a threshold.
 	Signal string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
-	// What noticed, for logs: "memcg", "poll", "psi".
+	// What noticed, for logs: "memcg", "poll", "psi". "near" reports no crossing: a
+	// threshold may be crossed within moments, and the host prepares.
 	Cause         string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
