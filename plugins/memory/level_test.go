@@ -12,7 +12,7 @@ import (
 const mib = 1 << 20
 
 func TestTheLevelFollowsThePageCache(t *testing.T) {
-	w := watcher{Pace: pace.Pace{Thresholds: []eviction.Threshold{{Amount: 100 * mib}}, PerSecond: fillRate}, interval: time.Second}
+	w := watcher{Pace: pace.Pace{Thresholds: []eviction.Threshold{{Amount: 100 * mib}}, PerSecond: fillRate}, interval: 100 * time.Millisecond, patience: farRate}
 	m := nodefs.MemorySample{Limited: true, CapacityBytes: 1024 * mib, AvailableBytes: 300 * mib}
 	m.UsageBytes = 724 * mib
 	now := time.Unix(1000, 0)
@@ -32,6 +32,17 @@ func TestTheLevelFollowsThePageCache(t *testing.T) {
 	wants(924*mib+pageSize, "they became active: the usage stayed")
 	m.AvailableBytes = 99 * mib
 	wants(0, "all thresholds are met")
+	for left, want := range map[int64]time.Duration{
+		100 * mib: 100 * mib / 4, // by the fastest rate
+		800 * mib: 100 * time.Millisecond,
+		16 << 30:  (16 << 30) / farRate,
+		64 << 30:  armedInterval,
+	} {
+		far := nodefs.MemorySample{Limited: true, CapacityBytes: 100 << 30, AvailableBytes: left + 100*mib}
+		if v, _ := w.see(now.Add(time.Hour), far); v.Again != want {
+			t.Errorf("%d MiB from the threshold, without a notification, again in %v, want %v", left/mib, v.Again, want)
+		}
+	}
 	m.Limited = false
 	wants(0, "without a limit")
 }

@@ -19,7 +19,7 @@ const (
 // config is the plugin's own configuration.
 type config struct {
 	// PollInterval is the maximum time between two looks of the watcher while the kernel does not
-	// notify, as a Go duration. 100ms by default.
+	// notify, as a Go duration. By default it is 100ms, and up to 1s far from all thresholds.
 	PollInterval string `json:"pollInterval"`
 }
 
@@ -33,6 +33,7 @@ type node struct {
 	allocatable  *nodefs.MemoryGauge
 	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
 	pollInterval time.Duration
+	patience     int64 // of watchers
 	// silent belongs to the plugin.
 	silent map[eviction.Signal]*atomic.Bool
 }

@@ -10,6 +10,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
@@ -56,7 +57,11 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		allocatable:  hierarchy.AllPodsMemory(naming),
 		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,
+		patience:     farRate,
 		silent:       p.silent,
+	}
+	if c.PollInterval != "" {
+		next.patience = math.MaxInt64
 	}
 	p.current.Set(next, next.close)
 	return nil

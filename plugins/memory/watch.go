@@ -22,8 +22,11 @@ const (
 	// cache as is allocated: the usage does not change, the available memory falls at the
 	// full rate, and no level is ever crossed.
 	fillRate = 4e9
-	// armedInterval is the maximum time between looks with a level set.
+	// armedInterval is the maximum time between looks with a level set, or as far from a threshold.
 	armedInterval = time.Second
+	// farRate is eight times fillRate, in bytes per nanosecond: far from all thresholds the poll is slower
+	// by default, but not so slow that memory reserved for huge pages could cross one long before.
+	farRate = 32
 	// minGap is the minimum time between looks if the kernel keeps notifying.
 	minGap = time.Millisecond
 )
@@ -104,7 +107,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 		watchSigns(ctx, func() []sign { return n.signs(s) }, rings)
 	})
 	var b nodefs.Buffer
-	w := watcher{Pace: pace.Pace{Thresholds: thresholds, PerSecond: fillRate, Repeat: true}, interval: n.pollInterval, alarm: a}
+	w := watcher{Pace: pace.Pace{Thresholds: thresholds, PerSecond: fillRate, Repeat: true}, interval: n.pollInterval, patience: n.patience, alarm: a}
 	cause := pace.CausePoll
 	for ctx.Err() == nil {
 		v := w.look(gauge, &b)
@@ -122,8 +125,10 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 type watcher struct {
 	pace.Pace
 
-	// interval is the maximum time between looks while the kernel does not notify.
+	// interval is the maximum time between looks while the kernel does not notify, unless the bytes left to
+	// a threshold divided by patience are more nanoseconds.
 	interval time.Duration
+	patience int64
 	alarm    *alarm // nil if the kernel notifies of no level
 }
 
@@ -147,12 +152,11 @@ func (w *watcher) see(now time.Time, s nodefs.MemorySample) (v pace.Verdict, lev
 	if !s.Limited {
 		return w.Lost(w.interval), 0
 	}
-	longest := w.interval
-	if w.alarm != nil && w.alarm.ready() {
-		longest = armedInterval
-	}
-	if v = w.Look(now, s.AvailableBytes, s.CapacityBytes, longest); v.Left >= 0 {
+	if v = w.Look(now, s.AvailableBytes, s.CapacityBytes, armedInterval); v.Left >= 0 {
 		level = pageAbove(s.UsageBytes + v.Left)
+	}
+	if w.alarm == nil || !w.alarm.ready() {
+		v.Again = min(v.Again, max(w.interval, time.Duration(v.Left/w.patience)))
 	}
 	return v, level
 }
