@@ -124,7 +124,8 @@ func TestAPluginIsRemovedAndPutBack(t *testing.T) {
 		"evictionHard":            map[string]string{spare: "1"},
 	}, "memory", "drive")
 	n.write("wear", "99 10000")
-	before := n.eventually("the drive is worn", func(s status) bool { return s.under(nvme) })
+	// Conditions are published before a pass acts, thresholds at its end.
+	before := n.eventually("the drive is worn", func(s status) bool { return s.under(nvme) && len(s.Thresholds) > 0 })
 	if !n.healthy() {
 		t.Error("not healthy with the plugin")
 	}
