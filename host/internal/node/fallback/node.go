@@ -1,51 +1,74 @@
 package fallback
 
 import (
+	"cmp"
+	"errors"
+	"sync"
+
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// node reads a Reader's figures, keeping nothing open.
+// node reads a Reader's figures. What is sampled each second stays open.
 type node struct {
-	fs    nodefs.FS
-	facts eviction.NodeFacts
+	fs                 nodefs.FS
+	facts              eviction.NodeFacts
+	total, allocatable *kept[nodefs.MemorySample]
+	tasks              *kept[nodefs.PIDSample]
 }
 
-func (n node) memory(o eviction.Observation) eviction.Observation {
-	m, err := n.fs.ReadNodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: n.facts.ExcludeHugePages})
-	return figures.Memory(o, m, err)
+func newNode(facts eviction.NodeFacts) node {
+	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
+	n.total = &kept[nodefs.MemorySample]{open: func() (*nodefs.MemoryGauge, error) {
+		h, err := n.fs.MemoryHierarchy()
+		return h.NodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: facts.ExcludeHugePages}), err
+	}}
+	n.allocatable = &kept[nodefs.MemorySample]{open: func() (*nodefs.MemoryGauge, error) {
+		h, naming, err := n.cgroups(nodefs.FS.MemoryHierarchy)
+		if err != nil {
+			return nil, errors.New(err.Error()) // unknown, also without a hierarchy
+		}
+		return h.AllPodsMemory(naming), nil
+	}}
+	// On a node that is a container, only the pid plugin can be configured to count the pids of this
+	// process's pid namespace; here the figure is unknown.
+	n.tasks = &kept[nodefs.PIDSample]{open: func() (*nodefs.PIDGauge, error) {
+		naming, err := n.fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
+		return n.fs.PIDs(naming), cmp.Or(err, n.fs.CheckPIDNamespace(false))
+	}}
+	return n
 }
 
-func (n node) allocatable(o eviction.Observation) eviction.Observation {
-	h, naming, err := n.cgroups(nodefs.FS.MemoryHierarchy)
-	if err != nil {
-		o.Err = err.Error()
-		return o
+// A kept gauge is opened again after a failed read. It is safe for concurrent use.
+type kept[T any] struct {
+	open func() (*nodefs.Gauge[T], error)
+
+	mu     sync.Mutex
+	gauge  *nodefs.Gauge[T]
+	buffer nodefs.Buffer
+}
+
+func (k *kept[T]) read() (s T, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gauge == nil {
+		gauge, err := k.open()
+		if err != nil {
+			return s, err
+		}
+		k.gauge = gauge
 	}
-	g := h.AllPodsMemory(naming)
-	defer g.Close()
-	m, err := g.Read(&nodefs.Buffer{})
-	return figures.Memory(o, m, err)
+	if s, err = k.gauge.Read(&k.buffer); err != nil {
+		k.gauge.Close()
+		k.gauge = nil
+	}
+	return s, err
 }
 
 func (n node) disk(o eviction.Observation) eviction.Observation {
 	room, err := n.fs.Statfs(n.facts.KubeletRootDir)
 	return figures.Filesystem(o, "", room, err)
-}
-
-// pids counts the pids of this process's pid namespace, which must be the node's. On a node that is
-// a container, only the pid plugin can be configured to count; here the figure is unknown.
-func (n node) pids(o eviction.Observation) eviction.Observation {
-	var s nodefs.PIDSample
-	naming, err := n.fs.Naming(n.facts.CgroupRoot, n.facts.CgroupDriver)
-	if err == nil {
-		err = n.fs.CheckPIDNamespace(false)
-	}
-	if err == nil {
-		s, err = n.fs.ReadPIDs(naming)
-	}
-	return figures.PIDs(o, s, err)
 }
 
 // machine returns the machine's memory, of which any amount can be if it cannot be read.

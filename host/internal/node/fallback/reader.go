@@ -38,18 +38,28 @@ type meter struct {
 
 // New returns a reader of the node that facts describes.
 func New(facts eviction.NodeFacts) *Reader {
-	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
+	n := newNode(facts)
+	memory := func(from *kept[nodefs.MemorySample]) func(eviction.Observation) eviction.Observation {
+		return func(o eviction.Observation) eviction.Observation {
+			m, err := from.read()
+			return figures.Memory(o, m, err)
+		}
+	}
+	tasks := func(o eviction.Observation) eviction.Observation {
+		s, err := n.tasks.read()
+		return figures.PIDs(o, s, err)
+	}
 	disk := source{hang.NewSlot(), "the filesystem of " + n.fs.Path(facts.KubeletRootDir), n.disk}
-	memory := meter{hang.NewSlot(), n.podMemory}
+	podMemory := meter{hang.NewSlot(), n.podMemory}
 	return &Reader{node: n, fs: n.fs, sources: map[eviction.Signal]source{
-		eviction.MemoryAvailable:            {hang.NewSlot(), "the node's memory", n.memory},
-		eviction.AllocatableMemoryAvailable: {hang.NewSlot(), "the memory of all pods", n.allocatable},
+		eviction.MemoryAvailable:            {hang.NewSlot(), "the node's memory", memory(n.total)},
+		eviction.AllocatableMemoryAvailable: {hang.NewSlot(), "the memory of all pods", memory(n.allocatable)},
 		eviction.NodeFsAvailable:            disk,
 		eviction.NodeFsInodesFree:           disk,
-		eviction.PIDAvailable:               {hang.NewSlot(), "the node's tasks", n.pids},
+		eviction.PIDAvailable:               {hang.NewSlot(), "the node's tasks", tasks},
 	}, meters: map[eviction.Signal]meter{
-		eviction.MemoryAvailable:            memory,
-		eviction.AllocatableMemoryAvailable: memory,
+		eviction.MemoryAvailable:            podMemory,
+		eviction.AllocatableMemoryAvailable: podMemory,
 		eviction.PIDAvailable:               {hang.NewSlot(), n.podTasks},
 	}}
 }

@@ -204,3 +204,26 @@ func TestAFilesystemThatHangsBlocksOneGoroutineOnly(t *testing.T) {
 		}
 	})
 }
+
+// The host opened some twenty files each second for its samples.
+func TestWhatIsSampledStaysOpen(t *testing.T) {
+	facts := madeUp(t)
+	r := New(facts)
+	before := observe(t, r, all...)
+	open := leaks.Now(t).Files
+	for range 10 {
+		for s := range before {
+			r.Read(s)
+		}
+	}
+	if now := leaks.Now(t).Files; open == 0 || now != open {
+		t.Errorf("%d descriptors after ten samples, %d before", now, open)
+	}
+	testos.Put(t, filepath.Join(facts.RootDir, "proc/loadavg"), "damaged\n", 0o644)
+	if o := r.Read(eviction.PIDAvailable); o.State != eviction.Unknown {
+		t.Errorf("pid.available of a damaged file: %+v, want it unknown", o)
+	}
+	if now := leaks.Now(t).Files; now >= open {
+		t.Errorf("%d descriptors after a failed read, want less than %d", now, open)
+	}
+}
