@@ -3,6 +3,6 @@
 // through packages nodefs and figures, like the built-in plugins.
 //
 // It only protects a node from running out of memory because a plugin is broken: it does not watch,
-// keeps nothing open between two reads, walks no directory and does not know images. Package
+// keeps open only what the host samples, walks no directory and does not know images. Package
 // observe decides when to use it.
 package fallback
