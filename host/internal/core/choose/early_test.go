@@ -66,6 +66,23 @@ func TestPodsOfTheLastListingAreMeasuredDuringTheNext(t *testing.T) {
 	}
 }
 
+// A plugin that hangs was asked twice, and each time until its deadline.
+func TestAPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, host{&plugin{uses: map[string]int64{"a": 1, "b": 7}}}, "a", "b")
+		m := &teller{plugin: &plugin{name: "memory", fails: eviction.ErrUnavailable}, asked: make(chan struct{})}
+		n.start(m.plugin, eviction.CanMeasure)
+		n.plugins[0].Plugin.Measurer = m
+		if _, err := n.chooser.List(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.early = true
+		if _, got := n.choice(t, false); got != "evictd: b 7, a 1" || m.calls[0] != "a b" || slices.Contains(m.calls[1:], "a b") {
+			t.Errorf("%s after asking for %q, want the host's figures after one call for all pods", got, m.calls)
+		}
+	})
+}
+
 // A combined plugin measures and ranks in one call.
 type combined struct{ *plugin }
 

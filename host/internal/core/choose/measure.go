@@ -63,10 +63,11 @@ func (c *Chooser) measureEarly(ctx context.Context, pin *registry.Pin, r Request
 	}
 }
 
-// from takes over the figures of pods that have not changed since early, and the ranking if none has.
-func (m *measured) from(early *measured, candidates []pods.Pod) (ranking eviction.Ranking) {
+// from takes over what early asked of pods that have not changed since, also if they had no answer, and the
+// ranking if none has changed. It returns the other pods.
+func (m *measured) from(early *measured, candidates []pods.Pod) (ranking eviction.Ranking, others []pods.Pod) {
 	if early == nil {
-		return ranking
+		return ranking, candidates
 	}
 	was := make(map[string]*eviction.Pod, len(early.of))
 	for i := range early.of {
@@ -76,17 +77,25 @@ func (m *measured) from(early *measured, candidates []pods.Pod) (ranking evictio
 	for i := range candidates {
 		row := &candidates[i].Row
 		same = same && early.of[i].Row.UID == row.UID
-		answer, ok := early.got[row.UID]
-		if !ok || !reflect.DeepEqual(was[row.UID], row) {
-			same = false
+		if !reflect.DeepEqual(was[row.UID], row) {
+			others = append(others, candidates[i])
 			continue
 		}
-		m.got[row.UID] = answer
+		if answer, ok := early.got[row.UID]; ok {
+			m.got[row.UID] = answer
+		}
+		if why, ok := early.why[row.UID]; ok {
+			m.why[row.UID] = why
+		}
 	}
-	if m.answered = early.answered; same {
-		m.done, ranking = early.done, early.ranking
+	m.answered = early.answered
+	if len(others) == 0 {
+		m.done = early.done
 	}
-	return ranking
+	if same && len(others) == 0 {
+		ranking = early.ranking
+	}
+	return ranking, others
 }
 
 // measured collects pods' figures as they arrive.
@@ -111,8 +120,7 @@ type measured struct {
 // not measured. If the first one is also the ranker in charge, it may rank in the same call.
 func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, early *measured, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
 	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
-	ranked = m.from(early, candidates)
-	missing := m.missing(candidates)
+	ranked, missing := m.from(early, candidates)
 	for i, p := range how.Measurers {
 		if len(missing) == 0 {
 			break
