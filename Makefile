@@ -101,8 +101,7 @@ help: ## list the targets
 
 build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
-	$(BUILD) -o $(OUT)/builtin ./plugins/builtin
-	@mkdir -p $(OUT)/plugins && ln -sf ../builtin $(OUT)/plugins/memory && ln -sf ../builtin $(OUT)/plugins/disk && ln -sf ../builtin $(OUT)/plugins/pid
+	@mkdir -p $(OUT)/plugins && ln -sf ../evictd $(OUT)/plugins/memory && ln -sf ../evictd $(OUT)/plugins/disk && ln -sf ../evictd $(OUT)/plugins/pid
 	$(BUILD) -o $(OUT)/ ./sdk/examples/...
 
 deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
@@ -118,10 +117,9 @@ image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 manifests: $(HELM) ## plain manifests of the chart into deploy/
 	deploy/packages/manifests.sh $(HELM) deploy
 
-sbom: build $(CYCLONEDX) ## the modules that are in the binaries, as CycloneDX, into dist/
+sbom: build $(CYCLONEDX) ## the modules that are in evictd, as CycloneDX, into dist/
 	@mkdir -p dist
 	$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/evictd_$(SBOM) $(OUT)/evictd
-	$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/evictd-plugins_$(SBOM) $(OUT)/builtin
 
 stage: build
 	rm -rf dist/pages

@@ -68,12 +68,11 @@ func files(dir string) []ociimage.File {
 		{Path: "usr/bin/evictd", From: filepath.Join(dir, "evictd")},
 		{Path: "usr/libexec/"},
 		{Path: "usr/libexec/evictd/"},
-		{Path: "usr/libexec/evictd/builtin", From: filepath.Join(dir, "builtin")},
 		{Path: "usr/libexec/evictd/examples/"},
 		{Path: "usr/libexec/evictd/examples/oldest", From: filepath.Join(dir, "oldest")},
 		{Path: "usr/libexec/evictd/plugins/"},
-		{Path: "usr/libexec/evictd/plugins/disk", Link: "../builtin"},
-		{Path: "usr/libexec/evictd/plugins/memory", Link: "../builtin"},
-		{Path: "usr/libexec/evictd/plugins/pid", Link: "../builtin"},
+		{Path: "usr/libexec/evictd/plugins/disk", Link: "../../../bin/evictd"},
+		{Path: "usr/libexec/evictd/plugins/memory", Link: "../../../bin/evictd"},
+		{Path: "usr/libexec/evictd/plugins/pid", Link: "../../../bin/evictd"},
 	}
 }

@@ -148,7 +148,6 @@ func TestBothPackagesHoldTheSame(t *testing.T) {
 		"/usr/libexec/evictd/plugins": {mode: 0o755, owner: "root:root", directories: true},
 		"/etc/evictd/evictd.yaml":     {mode: 0o644, owner: "root:root", conffile: true},
 		"/usr/bin/evictd":             {mode: 0o755, owner: "root:root"},
-		"/usr/libexec/evictd/builtin": {mode: 0o755, owner: "root:root"},
 	} {
 		got := deb[name]
 		got.digest = ""
@@ -157,8 +156,8 @@ func TestBothPackagesHoldTheSame(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"memory", "disk", "pid"} {
-		if link := deb["/usr/libexec/evictd/plugins/"+name].link; link != "../builtin" {
-			t.Errorf("plugin %s is a link to %q, want ../builtin", name, link)
+		if link := deb["/usr/libexec/evictd/plugins/"+name].link; link != "../../../bin/evictd" {
+			t.Errorf("plugin %s is a link to %q, want ../../../bin/evictd", name, link)
 		}
 	}
 }

@@ -7,7 +7,7 @@ binaries=$1 pages=$2 stage=$3
 here=$(dirname "$0")
 rm -rf "$stage"
 mkdir -p "$stage"/{man,completions}
-cp "$binaries"/{evictd,builtin} "$stage/"
+cp "$binaries/evictd" "$stage/"
 cp "$here"/../evictd.{service,yaml} "$here/../../LICENSE" "$here"/{evictd.sysusers,postinstall.sh,preremove.sh,postremove.sh} "$stage/"
 cp "$pages"/{evictd.bash,evictd.fish,_evictd} "$stage/completions/"
 for page in "$pages"/*.8; do gzip -9n <"$page" >"$stage/man/$(basename "$page").gz"; done

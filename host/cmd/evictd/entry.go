@@ -2,4 +2,27 @@
 
 package main
 
-func main() { start() }
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/evictd/evictd/plugins/disk"
+	"github.com/evictd/evictd/plugins/memory"
+	"github.com/evictd/evictd/plugins/pid"
+	"github.com/evictd/evictd/sdk"
+)
+
+// main runs evictd, or the built-in plugin whose name the program was started by: the plugin directory
+// has links to it. Processes of the same file share its pages.
+func main() {
+	switch filepath.Base(os.Args[0]) {
+	case "memory":
+		sdk.Serve(memory.New())
+	case "disk":
+		sdk.Serve(disk.New())
+	case "pid":
+		sdk.Serve(pid.New())
+	default:
+		start()
+	}
+}

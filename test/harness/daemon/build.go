@@ -14,9 +14,9 @@ import (
 // programs are the packages that tests run as processes, by binary name.
 var programs = map[string]string{
 	"evictd":     "./host/cmd/evictd",
-	"memory":     "./plugins/builtin",
-	"disk":       "./plugins/builtin",
-	"pid":        "./plugins/builtin",
+	"memory":     "./host/cmd/evictd",
+	"disk":       "./host/cmd/evictd",
+	"pid":        "./host/cmd/evictd",
 	"oldest":     "./sdk/examples/oldest",
 	"cost-aware": "./sdk/examples/cost-aware",
 	"acme-disk":  "./sdk/examples/acme-disk",

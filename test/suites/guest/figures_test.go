@@ -40,7 +40,7 @@ func (n *node) figures(t *testing.T) {
 	for range rounds {
 		rows["evictd"] = append(rows["evictd"], n.crossed(t, "evictd", ""))
 	}
-	pss["evictd"] = pssOf(t, "evictd", "builtin")
+	pss["evictd"] = pssOf(t, "evictd")
 	sh(t, "systemctl stop evictd")
 	for range rounds {
 		rows["earlyoom"] = append(rows["earlyoom"], n.crossed(t, "earlyoom", ""))

@@ -78,7 +78,7 @@ func checkout(t *testing.T, tests, driver string, add func(dir string)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkout")
 	must(t, os.Mkdir(dir, 0o755))
-	for _, from := range []string{"bin/evictd", "bin/builtin", "bin/plugins", "deploy"} {
+	for _, from := range []string{"bin/evictd", "deploy"} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o755))
 		run(t, "cp", "-r", filepath.Join("../../..", from), filepath.Join(dir, from))
 	}

@@ -51,7 +51,7 @@ func (n *node) packaged(t *testing.T) {
 	n.end(t)
 	t.Logf("%s", sh(t, "apt-get purge -y evictd 2>&1"))
 	for what, left := range map[string]string{
-		"processes":  strings.Join(processes(t, "evictd", "builtin"), " "),
+		"processes":  strings.Join(processes(t, "evictd"), " "),
 		"protection": strings.TrimPrefix(protected(t), "0\n0\n100"),
 		"users":      sh(t, "grep evictd /etc/passwd /etc/group || :"),
 		"cgroups":    sh(t, "find /sys/fs/cgroup -name '*evictd*' ! -path '*evictd-stack*'"),

@@ -344,7 +344,8 @@ func (r thrash) begin(t *testing.T) (pids []string) {
 		if r.Protected {
 			t.Logf("%s", sh(t, "evictd protect-node --write 2>&1"))
 		}
-		return append(pidsOf(t, "evictd"), pidsOf(t, "builtin")...)
+		host := sh(t, "systemctl show -p MainPID --value evictd")
+		return append([]string{host}, slices.DeleteFunc(pidsOf(t, "evictd"), func(pid string) bool { return pid == host })...)
 	case "earlyoom":
 		sh(t, "systemd-run -q --unit=eoom -p OOMScoreAdjust=-100 -p Nice=-20 /usr/bin/earlyoom -r 0")
 		eventually(t, "earlyoom runs", func() bool { return len(pidsOf(t, "earlyoom")) == 1 })

@@ -189,3 +189,30 @@ func TestAPluginIsReplacedWhereFiguresAreOfAPass(t *testing.T) {
 		return nil
 	})
 }
+
+// The built-in plugins are links to evictd's file, which an upgrade replaces while evictd runs.
+func TestAnUpgradeReplacesTheBuiltInPlugins(t *testing.T) {
+	w := newWorld(t)
+	dir, file := w.plugins(), filepath.Join(t.TempDir(), "evictd")
+	daemon.Install(t, daemon.Build(t, "evictd"), file)
+	former := map[string]int{"memory": 0, "disk": 0}
+	for name := range former {
+		testos.Symlink(t, file, filepath.Join(dir, name))
+	}
+	d := w.startReady()
+	for name := range former {
+		former[name] = pluginPID(t, d, name)
+		if comm := string(testos.ReadFile(t, fmt.Sprintf("/proc/%d/comm", former[name]))); comm != name+"\n" {
+			t.Errorf("the process of plugin %s is called %q", name, comm)
+		}
+	}
+	replace(t, "evictd", file, "")
+	daemon.Eventually(t, 10*time.Second, func() error {
+		for _, p := range statusOf(t, d).Plugins {
+			if p.Swaps == 0 || p.PID == former[p.Name] {
+				return fmt.Errorf("plugin %s is not replaced: %+v %+v", p.Name, p, p.Replacement)
+			}
+		}
+		return nil
+	})
+}

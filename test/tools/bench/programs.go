@@ -25,10 +25,12 @@ func getPrograms(dir, bin string) (programs, error) {
 	p := programs{evictd: filepath.Join(dir, "evictd"), pluginDir: filepath.Join(dir, "plugins")}
 	errs := []error{
 		os.MkdirAll(p.pluginDir, 0o755),
-		evictd.Install(filepath.Join(bin, "evictd"), p.evictd), evictd.Install(filepath.Join(bin, "builtin"), filepath.Join(dir, "builtin")),
+		evictd.Install(filepath.Join(bin, "evictd"), p.evictd),
 	}
 	for _, name := range []string{"memory", "disk", "pid"} {
-		errs = append(errs, os.Symlink("../builtin", p.plugin(name)))
+		// A former build may have the plugins in another program.
+		target, err := os.Readlink(filepath.Join(bin, "plugins", name))
+		errs = append(errs, err, evictd.Install(filepath.Join(bin, "plugins", name), filepath.Join(p.pluginDir, target)), os.Symlink(target, p.plugin(name)))
 	}
 	return p, errors.Join(errs...)
 }

@@ -7,35 +7,32 @@ import (
 	"debug/elf"
 	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// texts counts the KiB of functions in the programs by module: those of the largest, and of the rest.
+// texts counts the KiB of functions in evictd by module: those of the largest, and of the rest.
 func texts(_ context.Context, b *bench) (*part, error) {
 	p := &part{
-		Title: "Functions in the programs by module, KiB", Columns: []column{{"kib", "KiB", 0}},
-		Notes: []string{"Machine code alone, without tables, constants and names of types. All plugins are the program builtin."},
+		Title: "Functions in evictd by module, KiB", Columns: []column{{"kib", "KiB", 0}},
+		Notes: []string{"Machine code alone, without tables, constants and names of types."},
 	}
-	for _, program := range []string{b.programs.evictd, filepath.Join(b.programs.pluginDir, "../builtin")} {
-		sums, err := textOf(program)
-		if err != nil {
-			return nil, err
-		}
-		add := func(of string, kib float64) {
-			p.Rows = append(p.Rows, row{Name: filepath.Base(program) + ": " + of, Values: map[string]float64{"kib": kib}})
-		}
-		rest := 0.0
-		for i, module := range slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Compare(sums[b], sums[a]) }) {
-			if i < 12 {
-				add(module, sums[module])
-			} else {
-				rest += sums[module]
-			}
-		}
-		add("the rest", rest)
+	sums, err := textOf(b.programs.evictd)
+	if err != nil {
+		return nil, err
 	}
+	add := func(of string, kib float64) {
+		p.Rows = append(p.Rows, row{Name: of, Values: map[string]float64{"kib": kib}})
+	}
+	rest := 0.0
+	for i, module := range slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Compare(sums[b], sums[a]) }) {
+		if i < 12 {
+			add(module, sums[module])
+		} else {
+			rest += sums[module]
+		}
+	}
+	add("the rest", rest)
 	return p, nil
 }
 

@@ -149,7 +149,8 @@ func load(path string) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveClientConfig(*config, "", nil, nil).ClientConfig()
 }
 
-var codecs = func() serializer.CodecFactory {
+// codecs is made when a client is: plugins that are in the same program have none.
+var codecs = sync.OnceValue(func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -158,7 +159,7 @@ var codecs = func() serializer.CodecFactory {
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	return serializer.NewCodecFactory(scheme)
-}()
+})
 
 var parameters = runtime.NewParameterCodec(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
@@ -169,7 +170,7 @@ var parameters = runtime.NewParameterCodec(func() *runtime.Scheme {
 func (o Options) clientFor(config *rest.Config, of schema.GroupVersion, path string) (rest.Interface, error) {
 	own := rest.CopyConfig(config)
 	own.GroupVersion, own.APIPath = &of, path
-	own.NegotiatedSerializer = bounded{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}, o.wanted}
+	own.NegotiatedSerializer = bounded{serializer.WithoutConversionCodecFactory{CodecFactory: codecs()}, o.wanted}
 	return rest.RESTClientFor(own)
 }
 
