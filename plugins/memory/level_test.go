@@ -12,7 +12,7 @@ import (
 const mib = 1 << 20
 
 func TestTheLevelFollowsThePageCache(t *testing.T) {
-	w := watcher{Pace: pace.Pace{Thresholds: []eviction.Threshold{{Amount: 100 * mib}}, PerSecond: fillRate}, interval: 100 * time.Millisecond, patience: farRate}
+	w := watcher{Pace: pace.Pace{Thresholds: []eviction.Threshold{{Amount: 100 * mib}}, PerSecond: fillRate}, interval: 100 * time.Millisecond, farRate: farRate}
 	m := nodefs.MemorySample{Limited: true, CapacityBytes: 1024 * mib, AvailableBytes: 300 * mib}
 	m.UsageBytes = 724 * mib
 	now := time.Unix(1000, 0)

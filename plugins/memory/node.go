@@ -33,7 +33,7 @@ type node struct {
 	allocatable  *nodefs.MemoryGauge
 	pods         *nodefs.PodCgroups[nodefs.MemoryUse]
 	pollInterval time.Duration
-	patience     int64 // of watchers
+	farRate      int64 // of watchers
 	// silent belongs to the plugin.
 	silent map[eviction.Signal]*atomic.Bool
 }

@@ -57,11 +57,11 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 		allocatable:  hierarchy.AllPodsMemory(naming),
 		pods:         hierarchy.PodMemory(naming),
 		pollInterval: interval,
-		patience:     farRate,
+		farRate:      farRate,
 		silent:       p.silent,
 	}
 	if c.PollInterval != "" {
-		next.patience = math.MaxInt64
+		next.farRate = math.MaxInt64
 	}
 	p.current.Set(next, next.close)
 	return nil

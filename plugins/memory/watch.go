@@ -107,7 +107,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 		watchSigns(ctx, func() []sign { return n.signs(s) }, rings)
 	})
 	var b nodefs.Buffer
-	w := watcher{Pace: pace.Pace{Thresholds: thresholds, PerSecond: fillRate, Repeat: true}, interval: n.pollInterval, patience: n.patience, alarm: a}
+	w := watcher{Pace: pace.Pace{Thresholds: thresholds, PerSecond: fillRate, Repeat: true}, interval: n.pollInterval, farRate: n.farRate, alarm: a}
 	cause := pace.CausePoll
 	for ctx.Err() == nil {
 		v := w.look(gauge, &b)
@@ -126,9 +126,9 @@ type watcher struct {
 	pace.Pace
 
 	// interval is the maximum time between looks while the kernel does not notify, unless the bytes left to
-	// a threshold divided by patience are more nanoseconds.
+	// a threshold divided by farRate are more nanoseconds.
 	interval time.Duration
-	patience int64
+	farRate  int64
 	alarm    *alarm // nil if the kernel notifies of no level
 }
 
@@ -156,7 +156,7 @@ func (w *watcher) see(now time.Time, s nodefs.MemorySample) (v pace.Verdict, lev
 		level = pageAbove(s.UsageBytes + v.Left)
 	}
 	if w.alarm == nil || !w.alarm.ready() {
-		v.Again = min(v.Again, max(w.interval, time.Duration(v.Left/w.patience)))
+		v.Again = min(v.Again, max(w.interval, time.Duration(v.Left/w.farRate)))
 	}
 	return v, level
 }
