@@ -242,6 +242,10 @@ func (n *node) wentAlone(t *testing.T, name string, signals ...string) {
 	if len(mine) != 1 || mine[0].Pod != want || !slices.Contains(signals, mine[0].Signal) {
 		t.Errorf("evicted %+v, want %s alone, for one of %v", mine, want, signals)
 	}
+	eventually(t, "the runtime has noticed", func() bool { // evictd kills the processes itself if that takes long
+		running, err := n.pods[name].Running(t.Context())
+		return err == nil && !running
+	})
 	for other, p := range n.pods {
 		if running, err := p.Running(t.Context()); err != nil || running != (other != name) {
 			t.Errorf("%s runs: %v, %v; want only %s to be gone", p.Key(), running, err, want)

@@ -125,9 +125,10 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		default:
 			row.By = "the plugin that brings it"
 		}
-		if b.Condition == eviction.MemoryPressure && n.c.KernelMemcgNotification && row.By == "plugin "+b.Plugin {
+		memory := b.Condition == eviction.MemoryPressure
+		if builtin && (!memory || n.c.KernelMemcgNotification) && row.By == "plugin "+b.Plugin {
 			row.How = "looked at all the time, the closer the more often"
-			if h, err := n.fs.MemoryHierarchy(); err == nil && h.Version == nodefs.V1 {
+			if h, err := n.fs.MemoryHierarchy(); memory && err == nil && h.Version == nodefs.V1 {
 				row.How = "memory events, and " + row.How
 			}
 		}
