@@ -81,7 +81,7 @@ func Refused() error {
 }
 
 // startTime is longer than a start on a node that does not thrash.
-const startTime = 5 * time.Second
+const startTime = 3 * time.Second
 
 // Settle sets the percentages by which the heap may grow between collections, while the program starts and
 // later. In between it gives back what only the start has used.
