@@ -126,6 +126,8 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 		o := inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls}
 		if c := d.mode.cluster; c != nil {
 			o.Listed = c.source.Listed
+		} else {
+			o.Active = d.mode.pods.Active
 		}
 		return o
 	}, findingEvents(d.config, d.recorder), d.log)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -67,7 +66,7 @@ func serve(p Plugin) error {
 		return err
 	}
 	_ = memlock.All() // the host says so where it is refused
-	debug.SetGCPercent(gcPercent)
+	memlock.Settle(gcPercent, gcPercent)
 
 	// go-plugin prints the handshake to os.Stdout and then redirects both streams to the host's
 	// SyncStdout, which would lose their output. So it gets the real stdout for a moment, and

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"google.golang.org/grpc/health"
@@ -31,7 +30,7 @@ func serveSocket(p Plugin, path string) error {
 	over := make(chan os.Signal, 1)
 	signal.Notify(over, syscall.SIGTERM, syscall.SIGINT)
 	_ = memlock.All() // where its limits allow it
-	debug.SetGCPercent(gcPercent)
+	memlock.Settle(gcPercent, gcPercent)
 
 	listener, mine, err := listen(path)
 	if err != nil {

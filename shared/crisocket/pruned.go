@@ -63,9 +63,8 @@ func (c pruning) Unmarshal(data mem.BufferSlice, into any) error {
 	if !is {
 		return c.CodecV2.Unmarshal(data, into)
 	}
-	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer whole.Free()
-	wanted, _, err := prune.Append(nil, table, whole.ReadOnlyData())
+	whole := data.Materialize()
+	wanted, _, err := prune.Append(whole[:0], table, whole)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,4 +78,17 @@ func Refused() error {
 		return fmt.Errorf("RLIMIT_MEMLOCK is %d bytes, want no limit (LimitMEMLOCK=infinity), or the capability IPC_LOCK", limit.Cur)
 	}
 	return nil
+}
+
+// startTime is longer than a start on a node that does not thrash.
+const startTime = 3 * time.Second
+
+// Settle sets the percentages by which the heap may grow between collections, while the program starts and
+// later. In between it gives back what only the start has used.
+func Settle(start, later int) {
+	debug.SetGCPercent(start)
+	time.AfterFunc(startTime, func() {
+		debug.SetGCPercent(later)
+		debug.FreeOSMemory()
+	})
 }

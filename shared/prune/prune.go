@@ -69,7 +69,7 @@ func Next(message []byte) (number protowire.Number, kind protowire.Type, value [
 
 // Append appends the fields of data that are in the table to out, and returns what was dropped of
 // those with a name. The error reports malformed bytes. It reads each byte once, and as many times
-// again as the table is deep.
+// again as the table is deep. out may be data[:0]: data is overwritten then.
 func Append(out []byte, table Message, data []byte) ([]byte, []Drop, error) {
 	p := pruner{out: out}
 	err := p.message(table, data)

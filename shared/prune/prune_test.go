@@ -2,6 +2,7 @@ package prune
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -57,6 +58,10 @@ func FuzzAppend(f *testing.F) {
 		again, drops, err := Append([]byte("x"), table, out)
 		if err != nil || !bytes.Equal(again, append([]byte("x"), out...)) || len(drops) > 0 {
 			t.Errorf("%x becomes %x, and then %x, %v, %v", data, out, again, drops, err)
+		}
+		over := slices.Clone(data)
+		if over, _, err := Append(over[:0], table, over); err != nil || !bytes.Equal(over, out) {
+			t.Errorf("%x becomes %x in its own place, %v, want %x", data, over, err, out)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
@@ -90,6 +91,9 @@ type Options struct {
 	// Listed returns the pods that a daemon has listed (podsource/kubernetes.Source), nil if it lists
 	// none. Without it the inspection lists them.
 	Listed func() (all []*v1.Pod, listed bool, err error)
+	// Active lists the running pods with the manifests that a daemon has read. It is nil without them:
+	// then the inspection reads all manifests.
+	Active func(ctx context.Context) (pods.Snapshot, error)
 
 	// left holds the probes of former inspections that still hang: they are not repeated meanwhile.
 	left *hang.Left

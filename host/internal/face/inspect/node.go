@@ -56,10 +56,14 @@ func newNode(ctx context.Context, o Options) *node {
 		return l, err
 	})
 	n.driver = sync.OnceValue(func() cgroups.Found { return parts.Cgroups(n.c, n.running).Find(ctx) })
+	list := o.Active
+	if list == nil {
+		list = podcri.New(criclient.NewLister(n.runtime(), nil), parts.Manifests(n.c, nil)).Active
+	}
 	n.active = func(ctx context.Context) ([]pods.Pod, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		active, err := podcri.New(criclient.NewLister(n.runtime(), nil), parts.Manifests(n.c, nil)).Active(ctx)
+		active, err := list(ctx)
 		return active.Pods, err
 	}
 	return n

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -129,6 +130,16 @@ func TestAPodThatEndsMeanwhileIsNotSaidToLackADirectory(t *testing.T) {
 			t.Errorf("%v, want %d of each", f, want)
 		}
 		s.Remove("a")
+	}
+}
+
+// Each minute the daemon read the manifests of all pods again.
+func TestAnInspectionByADaemonTakesThePodsThatItHas(t *testing.T) {
+	cfg, _ := places(t)
+	n := newNode(t.Context(), Options{Config: cfg, Active: func(context.Context) (pods.Snapshot, error) { return pods.Snapshot{Pods: make([]pods.Pod, 3)}, nil }})
+	defer n.close()
+	if got, err := n.active(t.Context()); err != nil || len(got) != 3 {
+		t.Errorf("%d pods, %v, want those of the daemon", len(got), err)
 	}
 }
 
