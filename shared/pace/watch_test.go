@@ -52,7 +52,9 @@ func watched(t *testing.T, signals []eviction.Signal, story func(*node)) {
 		go Watch(ctx, req, rate, look, func(w eviction.Wake) {
 			n.Lock()
 			defer n.Unlock()
-			n.wakes = append(n.wakes, fmt.Sprint(w.Signal, " ", w.Cause))
+			if w.Cause != eviction.CauseNear {
+				n.wakes = append(n.wakes, fmt.Sprint(w.Signal, " ", w.Cause))
+			}
 		})
 		n.Lock()
 		defer n.Unlock()

@@ -127,16 +127,12 @@ func limitMemory(log *slog.Logger) {
 	log.Debug("memory limit of the garbage collector set", "bytes", limit/5*2, "cgroupBytes", limit)
 }
 
-// startGCPercent bounds the garbage of a start, which reads all manifests and lists pods several times.
-// With less than gcPercent later each choice of a pod would contain a collection.
-const startGCPercent, gcPercent = 25, 100
-
 // run runs the daemon: it makes a manager of o and runs it until ctx ends. What comes of
 // from changes the configuration completely or not at all.
 func run(ctx context.Context, o host.Options, from *reload.Sources) error {
 	log := o.Log
 	if os.Getenv("GOGC") == "" {
-		memlock.Settle(startGCPercent, gcPercent)
+		memlock.Settle(25, 100) // a start makes much garbage; later each choice of a pod would contain a collection
 	}
 	// Before all else: under pressure the kernel takes back what the start has read so far.
 	if err := memlock.All(); err != nil {
