@@ -125,12 +125,8 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		default:
 			row.By = "the plugin that brings it"
 		}
-		memory := b.Condition == eviction.MemoryPressure
-		if builtin && (!memory || n.c.KernelMemcgNotification) && row.By == "plugin "+b.Plugin {
-			row.How = "looked at all the time, the closer the more often"
-			if h, err := n.fs.MemoryHierarchy(); memory && err == nil && h.Version == nodefs.V1 {
-				row.How = "memory events, and " + row.How
-			}
+		if how := n.watched(b.Condition); builtin && how != "" && row.By == "plugin "+b.Plugin {
+			row.How = how
 		}
 		if figure.State == eviction.Observed {
 			row.Available, row.Capacity = &figure.Available, &figure.Capacity
@@ -138,4 +134,21 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		all = append(all, row)
 	}
 	return all
+}
+
+// watched returns how a built-in plugin looks at its signals between passes, empty if it does not.
+func (n *node) watched(c eviction.Condition) string {
+	const how = "looked at all the time, the closer the more often"
+	if c != eviction.MemoryPressure {
+		return how
+	}
+	h, err := n.fs.MemoryHierarchy()
+	switch {
+	case !n.c.KernelMemcgNotification:
+		return ""
+	case err == nil && h.Version == nodefs.V1:
+		return "memory events, and " + how
+	default:
+		return how
+	}
 }
