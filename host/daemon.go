@@ -46,6 +46,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/memlock"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -73,6 +74,16 @@ type Daemon struct {
 	// mode finds and kills the pods.
 	mode       mode
 	inspection *inspect.Watch
+}
+
+// urgent is a source of pods that has the heap grow before a pod is chosen: with the little room that it has
+// at rest, most choices would contain a collection.
+type urgent struct{ *listing.Source }
+
+// Prepare implements pods.Preparer.
+func (u urgent) Prepare(ctx context.Context) {
+	memlock.Spare()
+	u.Source.Prepare(ctx)
 }
 
 // New locks the run directory, listens and finds the plugins, but starts none. The error lists
@@ -180,7 +191,7 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 		return err
 	}
 	d.recorder.ownPod = kubeapi.OwnPod()
-	o.Pods, o.Manifests, o.Killer = d.mode.pods, d.mode.pods.Problems, d.mode.killer
+	o.Pods, o.Manifests, o.Killer = urgent{d.mode.pods}, d.mode.pods.Problems, d.mode.killer
 	restored.Kills = d.mode.restored
 	o.Journal, o.Restored = d.mode.journal, restored
 	if d.mode.cluster != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,15 +81,49 @@ func Refused() error {
 	return nil
 }
 
-// startTime is longer than a start on a node that does not thrash.
-const startTime = 3 * time.Second
+const (
+	// startTime is longer than a start on a node that does not thrash.
+	startTime = 3 * time.Second
+	// sparePercent is the percentage for spareTime from Spare on.
+	sparePercent = 400
+	spareTime    = 10 * time.Second
+)
+
+// heap is the state of Settle and Spare.
+var heap struct {
+	sync.Mutex
+
+	later   int // 0 before Settle
+	sparing bool
+}
 
 // Settle sets the percentages by which the heap may grow between collections, while the program starts and
 // later. In between it gives back what only the start has used.
 func Settle(start, later int) {
 	debug.SetGCPercent(start)
 	time.AfterFunc(startTime, func() {
+		heap.Lock()
+		defer heap.Unlock()
+		heap.later = later
 		debug.SetGCPercent(later)
 		debug.FreeOSMemory()
+	})
+}
+
+// Spare lets the heap grow for some seconds as it is not to at rest: what is urgent contains no collection. It
+// may wait for one that is under way. Before Settle has ended it does nothing.
+func Spare() {
+	heap.Lock()
+	defer heap.Unlock()
+	if heap.later == 0 || heap.sparing {
+		return
+	}
+	heap.sparing = true
+	debug.SetGCPercent(sparePercent)
+	time.AfterFunc(spareTime, func() {
+		heap.Lock()
+		defer heap.Unlock()
+		heap.sparing = false
+		debug.SetGCPercent(heap.later)
 	})
 }

@@ -3,8 +3,11 @@ package memlock
 import (
 	"os"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/evictd/evictd/test/harness/testos"
 )
@@ -36,4 +39,35 @@ func TestTheWholeProgramIsLocked(t *testing.T) {
 	if locked < 2 {
 		t.Errorf("%d mappings of the program, want its code and its constants", locked)
 	}
+}
+
+// With little room at rest, most choices of a pod contained a collection.
+func TestTheHeapMayGrowForAWhile(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	percent := func() int {
+		p := debug.SetGCPercent(1)
+		debug.SetGCPercent(p)
+		return p
+	}
+	synctest.Test(t, func(t *testing.T) {
+		wants := func(want int, what string) {
+			t.Helper()
+			synctest.Wait()
+			if got := percent(); got != want {
+				t.Errorf("%d %% %s, want %d %%", got, what, want)
+			}
+		}
+		Settle(25, 50)
+		Spare()
+		wants(25, "during the start")
+		time.Sleep(startTime)
+		wants(50, "at rest")
+		Spare()
+		time.Sleep(spareTime / 2)
+		Spare()
+		wants(sparePercent, "while a pod may be chosen")
+		time.Sleep(spareTime / 2)
+		wants(50, "after that")
+	})
 }

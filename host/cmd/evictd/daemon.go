@@ -132,7 +132,7 @@ func limitMemory(log *slog.Logger) {
 func run(ctx context.Context, o host.Options, from *reload.Sources) error {
 	log := o.Log
 	if os.Getenv("GOGC") == "" {
-		memlock.Settle(25, 100) // a start makes much garbage; later each choice of a pod would contain a collection
+		memlock.Settle(25, 50) // a start makes much garbage; for a choice of a pod the host has the heap grow
 	}
 	// Before all else: under pressure the kernel takes back what the start has read so far.
 	if err := memlock.All(); err != nil {
