@@ -125,7 +125,7 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		default:
 			row.By = "the plugin that brings it"
 		}
-		if how := n.watched(b.Condition); builtin && how != "" && row.By == "plugin "+b.Plugin {
+		if how := watched(n.c, n.fs, b.Condition); builtin && how != "" && row.By == "plugin "+b.Plugin {
 			row.How = how
 		}
 		if figure.State == eviction.Observed {
@@ -137,14 +137,14 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 }
 
 // watched returns how a built-in plugin looks at its signals between passes, empty if it does not.
-func (n *node) watched(c eviction.Condition) string {
+func watched(c *config.Config, fs nodefs.FS, of eviction.Condition) string {
 	const how = "looked at all the time, the closer the more often"
-	if c != eviction.MemoryPressure {
+	if of != eviction.MemoryPressure {
 		return how
 	}
-	h, err := n.fs.MemoryHierarchy()
+	h, err := fs.MemoryHierarchy()
 	switch {
-	case !n.c.KernelMemcgNotification:
+	case !c.KernelMemcgNotification:
 		return ""
 	case err == nil && h.Version == nodefs.V1:
 		return "memory events, and " + how
