@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
@@ -97,14 +99,18 @@ func sweep(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, dir := range []string{mount, os.TempDir(), memoryDir} {
+	for _, dir := range []string{mount, tasksDir(""), os.TempDir(), memoryDir} {
 		left, err := filepath.Glob(filepath.Join(dir, leftoverPrefix+"*"))
 		errs = append(errs, err)
 		for _, path := range left {
 			if ctx.Err() != nil || ownerAlive(path) {
 				continue
 			}
-			if dir == mount {
+			disks, _ := filepath.Glob(filepath.Join(path, "site-*", "disk")) // the pattern is right
+			for _, disk := range disks {
+				_ = unix.Unmount(disk, unix.MNT_DETACH) // it may not be mounted
+			}
+			if dir == mount || dir == tasksDir("") {
 				errs = append(errs, removeTree(path, 3*time.Second))
 			} else {
 				errs = append(errs, os.RemoveAll(path))

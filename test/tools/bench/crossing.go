@@ -72,7 +72,7 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 		return nil, err
 	}
 	x := &crosser{site: s, hog: h, kernel: n, daemon: d}
-	// The first crossing makes evictd read all manifests and open all files; report it separately.
+	// The first crossing may meet what is not read or open yet; report it separately.
 	var first, all reactions
 	if err := x.cross(ctx, &first); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (r *reactions) part(first reactions) *part {
 		},
 		Notes: []string{
 			fmt.Sprintf("A process fills %d MiB about as fast as it can, and stamps the crossing; 110 pods with cgroups and manifests, a runtime that", crossingLevel>>20),
-			"answers at once. \"first\" is the crossing before these, with manifests and files not read yet. The ratio is of medians.",
+			"answers at once. \"first\" is the crossing before these. The ratio is of medians.",
 		},
 	}
 	kernel := quantile(slices.Sorted(slices.Values(r.kernel)), 0.5)
