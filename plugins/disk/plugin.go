@@ -5,7 +5,7 @@
 // Its figures come from the node's filesystems, the pods' directories and the
 // container runtime.
 //
-// It can be served as it is (plugins/builtin) or be part of a vendor's plugin. The plugin is a
+// It can be served as it is (host/cmd/evictd) or be part of a vendor's plugin. The plugin is a
 // value: each field can be replaced, cleared or wrapped, and the rest keeps working. WithStep and
 // WithObserver cover what vendors would otherwise copy: they add a reclaim step, and make another
 // plugin observe some of the signals. The examples show both, and how to combine a vendor's

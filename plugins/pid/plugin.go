@@ -9,7 +9,7 @@
 // processes of a pod's containers instead: a pod of few processes with thousands
 // of threads looks small to it, and the sandbox's one process is left out.
 //
-// It can be served as it is (plugins/builtin) or be modified: the plugin is a value, and
+// It can be served as it is (host/cmd/evictd) or be modified: the plugin is a value, and
 // a vendor may replace or clear its fields.
 package pid
 
