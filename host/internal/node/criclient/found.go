@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -20,10 +21,15 @@ type found struct {
 	hanging hang.Left
 
 	mu sync.Mutex
-	// last are those of the last listing, gone the listed pods whose cgroup was there before.
+	// last are those of the last listing, gone the pods whose cgroup was there before, with when they were
+	// last listed or found.
 	last podCgroups
-	gone map[string]bool
+	gone map[string]time.Time
 }
+
+// goneFor is the time for which a pod is remembered that is not listed any more: a list may be older than the
+// one before it.
+const goneFor = 10 * time.Minute
 
 // guard calls read, which reads cgroups, and leaves a call that hangs behind.
 func guard[T any](ctx context.Context, f *found, read func() (T, error)) (T, error) {
@@ -115,23 +121,33 @@ func (f *found) ended(ctx context.Context, uid string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, before := f.last[uid]
-	return err == nil && (of != nil && !of.Running || of == nil && (before || f.gone[uid]))
+	_, gone := f.gone[uid]
+	return err == nil && (of != nil && !of.Running || of == nil && (before || gone))
 }
 
 // remember replaces the pods whose cgroup was found, and returns the listed ones whose cgroup is gone.
 func (f *found) remember(cgroups podCgroups, listed map[string]bool) (gone map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for uid := range listed {
+	now := time.Now()
+	if f.gone == nil {
+		f.gone = map[string]time.Time{}
+	}
+	for uid := range f.last {
+		f.gone[uid] = now
+	}
+	gone = map[string]bool{}
+	for uid, at := range f.gone {
 		_, there := cgroups[uid]
-		if _, before := f.last[uid]; !there && (before || f.gone[uid]) {
-			if gone == nil {
-				gone = map[string]bool{}
-			}
-			gone[uid] = true
+		_, isListed := listed[uid]
+		switch {
+		case there, !isListed && now.Sub(at) >= goneFor:
+			delete(f.gone, uid)
+		case isListed:
+			f.gone[uid], gone[uid] = now, true
 		}
 	}
-	f.last, f.gone = cgroups, gone
+	f.last = cgroups
 	return gone
 }
 

@@ -313,3 +313,26 @@ func TestListsOfBeforeTheCrossingAreUsedOnce(t *testing.T) {
 	l.Prepare(t.Context())
 	listed(5, "without cgroups", "new 1 1", "old 1 1")
 }
+
+// A pod that had ended was evicted: a list without it had come, and then an older one again.
+func TestAListThatIsOlderThanTheOneBeforeItBringsNoPodBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := found{cgroups: processesIn(map[string][]string{"stays": {"c"}})}
+		both := map[string]bool{"stays": true, "ended": true}
+		with, _ := processesIn(map[string][]string{"stays": {"c"}, "ended": {"c"}})()
+		without, _ := f.cgroups()
+		f.remember(with, both)
+		for _, listed := range []map[string]bool{{"stays": true}, both, both} {
+			if gone := f.remember(without, listed); gone["ended"] != listed["ended"] || gone["stays"] {
+				t.Errorf("gone are %v of the listed %v, want ended if it is listed", gone, listed)
+			}
+		}
+		if !f.ended(t.Context(), "ended") || f.ended(t.Context(), "stays") {
+			t.Error("want ended alone to have ended")
+		}
+		time.Sleep(goneFor)
+		if f.remember(without, map[string]bool{"stays": true}); len(f.gone) != 0 {
+			t.Errorf("%v are remembered after %v, want no pod that is not listed", f.gone, goneFor)
+		}
+	})
+}
