@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
@@ -148,11 +149,11 @@ func (f *diskFiller) fill() (time.Duration, error) {
 		} else {
 			_, err = out.Write(chunk)
 		}
-		var at unix.Statfs_t
-		if err = errors.Join(err, unix.Statfs(dir, &at)); err != nil {
+		room, unread := nodefs.FS{}.Statfs(f.pod)
+		if err = errors.Join(err, unread); err != nil {
 			return 0, err
 		}
-		if f.inodes && at.Ffree < diskFreeLeft || int64(at.Bavail)*at.Bsize < diskBytesLeft {
+		if f.inodes && room.InodesFree < diskFreeLeft || room.AvailableBytes < diskBytesLeft {
 			return monotonic(), nil
 		}
 	}
