@@ -36,7 +36,7 @@ func TestTheEndOfAPodWithAHookAndSidecars(t *testing.T) {
 			})
 
 			n.log.chapter(t, "a hard eviction: a second for the hook, and another for the containers")
-			must(t, hasty.Exec(t.Context(), "main", bytesIn("/data/file", 25*mib)))
+			cross(t, hasty, bytesIn("/data/file", 25*mib))
 			n.log.await(t, "pod finished")
 			n.log.await(t, hookFailed)
 			took, _ := n.log.await(t, "pod killed").Attrs["tookSeconds"].(float64)

@@ -37,7 +37,7 @@ func TestLocalStorageLimits(t *testing.T) {
 	} {
 		n.log.chapter(t, c.title)
 		p := run(t, n.Stack, c.sketch)
-		must(t, p.Exec(t.Context(), "main", c.excess))
+		cross(t, p, c.excess)
 		said := n.log.await(t, "evicting pod")
 		n.log.await(t, "pod finished")
 		n.log.print(t)

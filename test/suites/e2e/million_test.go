@@ -56,7 +56,7 @@ func TestMillionFiles(t *testing.T) {
 	stopGrowing := grow(t, filepath.Join(volume, "growing"))
 
 	n.log.chapter(t, "while the crowded volume is walked, another pod exceeds its limit:")
-	must(t, over.Exec(t.Context(), "main", bytesIn("/volume/file", 6*mib)))
+	cross(t, over, bytesIn("/volume/file", 6*mib))
 	n.log.awaitWithin(t, slowDisk, "pod finished")
 	n.log.wantEvicted(t, over.Key())
 	time.Sleep(10 * time.Second) // rounds of measuring, whole ones among them

@@ -100,7 +100,7 @@ func relieve(t *testing.T, n *site, signal, filesystem string, of resourceKind) 
 	pods := crowd(t, n.Stack, of, func(p *stack.Pod, units int64) { must(t, p.Exec(t.Context(), "main", of.take("", units*of.unit))) })
 	awaitStats(t, n.Runtime)
 	weight.fillTo(t, of, threshold+10*of.unit)
-	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/more", 20*of.unit)))
+	cross(t, pods["greedy"], of.take("/more", 20*of.unit))
 	n.log.awaitVictim(t, signal, "greedy", pods)
 	l.checkAlive(t)
 }
@@ -129,10 +129,18 @@ func evictStraight(t *testing.T, n *site, of resourceKind) {
 	}
 	awaitStats(t, n.Runtime)
 	weight.fillTo(t, of, threshold+10*of.unit)
-	must(t, pods["greedy"].Exec(t.Context(), "main", of.take("/volume", 20*of.unit)))
+	cross(t, pods["greedy"], of.take("/volume", 20*of.unit))
 	n.log.awaitVictim(t, "nodefs."+of.signal, "greedy", pods)
 	if steps := n.log.records(stepEnded); len(steps) > 0 {
 		t.Errorf("%d steps of reclaim ran, want none: nothing on this filesystem is theirs", len(steps))
+	}
+}
+
+// cross runs a script in a pod that crosses a threshold or a limit: the pod may be evicted before the script has ended.
+func cross(t *testing.T, p *stack.Pod, script string) {
+	t.Helper()
+	if err := p.Exec(t.Context(), "main", script); err != nil {
+		t.Logf("    the crossing script ended early: %v", err)
 	}
 }
 
