@@ -92,17 +92,24 @@ func (v *vendor) emptiesItsCache(t *testing.T) {
 		"container": true, "volumes": []any{map[string]any{"name": "cache", "hostPath": map[string]any{"path": v.cache}}},
 		"volumeMounts": []any{map[string]any{"name": "cache", "mountPath": "/host" + v.cache}},
 	})
-	v.fill(t)
-	v.helm(t, "upgrade")
+	v.refill(t)
+	v.helm(t, "install")
 	v.emptied(t, "by a container of evictd's pod")
 
 	v.values["plugins"] = listed(map[string]any{"path": "/cache-disk", "writablePaths": []any{v.cache}, "capabilities": []any{"CAP_DAC_OVERRIDE"}})
-	v.fill(t)
-	v.helm(t, "upgrade")
+	v.refill(t)
+	v.helm(t, "install")
 	v.emptied(t, "by a child of evictd")
 	delete(v.values, "plugins")
 	hard := config["evictionHard"].(map[string]any)
 	hard["nodefs.available"] = nil
+}
+
+// refill fills the cache while no evictd runs: one without the plugin would evict a pod within milliseconds.
+func (v *vendor) refill(t *testing.T) {
+	t.Helper()
+	v.helm(t, "uninstall")
+	v.fill(t)
 }
 
 // fill writes 300 MB into the cache, which is more than the threshold allows.
