@@ -25,7 +25,8 @@ const (
 	// and fall once more.
 	underInterval = 100 * time.Millisecond
 	// The host is told that a threshold is near while it can be crossed within nearTime, every
-	// nearInterval but mostNear times in a row: what it prepares costs it some ms.
+	// nearInterval but mostNear times in a row, and then whenever a quarter of what is left has gone: what
+	// it prepares costs it some ms, and a small node is always near.
 	nearTime     = 150 * time.Millisecond
 	nearInterval = 250 * time.Millisecond
 	mostNear     = 20
@@ -53,6 +54,7 @@ type Pace struct {
 	wakeDebt    time.Time // when all wakes so far are paid for, at one per wakeInterval
 	looksNear   int       // in a row within closeInterval of a threshold
 	nears       int       // verdicts Near in a row
+	nearLeft    int64     // at the last of them, or more since
 	nextNear    time.Time
 }
 
@@ -122,14 +124,16 @@ func (p *Pace) Lost(longest time.Duration) Verdict {
 }
 
 func (p *Pace) near(now time.Time, left int64) bool {
-	switch {
-	case left < 0 || float64(left) > p.PerSecond*nearTime.Seconds():
-		p.nears = 0
-		return false
-	case p.nears >= mostNear || now.Before(p.nextNear):
+	if left < 0 || float64(left) > p.PerSecond*nearTime.Seconds() {
+		p.nears, p.nearLeft = 0, 0
 		return false
 	}
-	p.nears, p.nextNear = p.nears+1, now.Add(nearInterval)
+	p.nearLeft = max(p.nearLeft, left)
+	fell := left < p.nearLeft-p.nearLeft/4
+	if now.Before(p.nextNear) || p.nears >= mostNear && !fell {
+		return false
+	}
+	p.nears, p.nextNear, p.nearLeft = p.nears+1, now.Add(nearInterval), left
 	return true
 }
 

@@ -203,6 +203,12 @@ func TestTheHostPreparesNearAThreshold(t *testing.T) {
 	if nears != mostNear {
 		t.Errorf("near %d times in a row, want %d, a listing each %v", nears, mostNear, nearInterval)
 	}
+	for left, want := range map[int64]bool{76 * mib: false, 74 * mib: true} { // of 100
+		other := *s.pace
+		if v := other.Look(s.now.Add(time.Second), 100*mib+left, capacity, time.Second); v.Near != want {
+			t.Errorf("near: %v when %d MiB are left of 100, want %v", v.Near, left/mib, want)
+		}
+	}
 	if v := s.look(time.Second, 99*mib); v.Near || !v.Wake {
 		t.Errorf("%+v at the crossing, want a wake", v)
 	}
