@@ -24,6 +24,7 @@ const (
 	// underInterval is the maximum time between looks at one that is not reported again: it may rise
 	// and fall once more.
 	underInterval = 100 * time.Millisecond
+	onceIn        = 10 * time.Second
 	// The host is told that a threshold is near while it can be crossed within nearTime, every
 	// nearInterval but mostNear times in a row, and then whenever a quarter of what is left has gone: what
 	// it prepares costs it some ms, and a small node is always near.
@@ -44,11 +45,13 @@ type Pace struct {
 	// PerSecond is the fastest rate at which the signal is expected to fall, in its unit per second. It
 	// converts a distance to the time until the next look.
 	PerSecond float64
-	// Repeat: the host is woken again while the signal stays under a threshold.
+	// Repeat: the host is woken again while the signal stays under a threshold. Otherwise it is woken once in
+	// onceIn for a threshold: a kubelet looks as often, and a signal that flaps must not cost more pods.
 	Repeat bool
 
 	met         []bool // by threshold, at the last look
-	pending     bool   // a wake is due, but the rate does not allow it yet
+	reported    []time.Time
+	pending     bool // a wake is due, but the rate does not allow it yet
 	nextRepeat  time.Time
 	repeatAfter time.Duration
 	wakeDebt    time.Time // when all wakes so far are paid for, at one per wakeInterval
@@ -72,7 +75,7 @@ type Verdict struct {
 // Look processes what is available of a capacity, both in the signal's unit. longest is the maximum time
 // until the next look.
 func (p *Pace) Look(now time.Time, available, capacity int64, longest time.Duration) Verdict {
-	crossed, under, left := p.compare(available, capacity)
+	crossed, under, left := p.compare(now, available, capacity)
 	switch {
 	case crossed:
 		p.pending = true
@@ -139,16 +142,21 @@ func (p *Pace) near(now time.Time, left int64) bool {
 
 // compare reports whether a threshold is newly met and whether any is met, and returns what is
 // left to the nearest one that is not met, -1 if all are.
-func (p *Pace) compare(available, capacity int64) (crossed, under bool, left int64) {
+func (p *Pace) compare(now time.Time, available, capacity int64) (crossed, under bool, left int64) {
 	if p.met == nil {
-		p.met = make([]bool, len(p.Thresholds))
+		p.met, p.reported = make([]bool, len(p.Thresholds)), make([]time.Time, len(p.Thresholds))
 	}
 	left = -1
 	for i, t := range p.Thresholds {
 		above := available - t.Of(capacity)
 		met := above < 0
-		crossed = crossed || met && !p.met[i]
 		under = under || met
+		if met && !p.met[i] {
+			if !p.Repeat && now.Sub(p.reported[i]) < onceIn {
+				continue // as not met: it is reported later if it lasts
+			}
+			crossed, p.reported[i] = true, now
+		}
 		p.met[i] = met
 		if !met && t != (eviction.Threshold{}) && (left < 0 || above < left) {
 			left = above

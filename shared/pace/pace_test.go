@@ -216,3 +216,29 @@ func TestTheHostPreparesNearAThreshold(t *testing.T) {
 		t.Error("not near on coming back, want it once more")
 	}
 }
+
+// A disk that a build fills and empties each second cost a pod each time, where a kubelet takes one in ten seconds.
+func TestASignalThatFlapsWakesAsOftenAsAKubeletLooks(t *testing.T) {
+	s := tell(t, 100*mib, 50*mib)
+	s.pace.Repeat = false
+	wakes := 0
+	for i := range 6000 { // a minute
+		available := int64(200 * mib)
+		if i/50%2 == 1 {
+			available = 90 * mib
+		}
+		if s.look(10*time.Millisecond, available).Wake {
+			wakes++
+		}
+	}
+	if wakes != 6 {
+		t.Errorf("%d wakes in a minute of flapping, want 6", wakes)
+	}
+	s.look(time.Minute, 200*mib)
+	s.wants(s.look(time.Second, 90*mib), true, "below")
+	s.wants(s.look(time.Second, 40*mib), true, "below the other threshold a second later")
+	s.look(time.Second, 200*mib)
+	s.wants(s.look(time.Second, 40*mib), false, "below both again")
+	v := s.look(7*time.Second, 40*mib)
+	s.wants(v, true, "below the first for 10 s")
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,8 @@ func crossings(ctx context.Context, b *bench) (_ *part, err error) {
 type crosser struct {
 	site   *site
 	hog    filler
-	kernel *notifier // nil without a notification
+	kernel *notifier     // nil without a notification
+	calm   time.Duration // before each crossing, calm by default
 	daemon *daemon
 }
 
@@ -101,7 +103,7 @@ func callTime(c fakecri.Call) time.Duration { return monotonic() - time.Since(c.
 
 // cross makes one crossing, records the reactions and restores the initial state.
 func (x *crosser) cross(ctx context.Context, r *reactions) error {
-	if err := stack.Pause(ctx, calm); err != nil {
+	if err := stack.Pause(ctx, cmp.Or(x.calm, calm)); err != nil {
 		return err
 	}
 	x.daemon.forget()

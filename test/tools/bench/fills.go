@@ -27,7 +27,9 @@ const (
 	diskBytes, diskInodes       = 256 << 20, 20000
 	diskBytesLeft, diskFreeLeft = 100 << 20, 10000
 	tasksMost, tasksLeft        = 4000, 3000
-	mostFills                   = 17 // of each kind in a run
+	mostFills                   = 6 // of each kind in a run
+	// A crossing of a disk or of tasks wakes once in 10 s.
+	fillCalm = 10500 * time.Millisecond
 )
 
 // fills measures evictd's reaction to a disk that fills by bytes and by inodes, and to a fork storm.
@@ -101,7 +103,7 @@ func fillAgain(ctx context.Context, b *bench, signal, left string) (first, all r
 	if err := stack.Pause(ctx, idleSettle); err != nil {
 		return first, all, err
 	}
-	x := &crosser{site: s, hog: f, daemon: d}
+	x := &crosser{site: s, hog: f, daemon: d, calm: fillCalm}
 	if err := x.cross(ctx, &first); err != nil {
 		return first, all, err
 	}
