@@ -78,6 +78,7 @@ func newManager(of owner, c *Config, version, commit string, log *slog.Logger) *
 		recorder: &eventRecorder{nodeName: c.NodeName, log: log}, reloading: make(chan struct{}, 1),
 		ranked: make(chan struct{}, 1),
 	}
+	m.metrics.Pods.Show(int(c.PodMetrics))
 	m.current.Store(c)
 	return m
 }
@@ -152,6 +153,7 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 		Changed:  m.supervisor.Changed(),
 		Recorder: m.recorder,
 		Metrics:  m.metrics,
+		PodUsage: m.metrics.Pods.Record,
 		Options:  observe.Options{Log: m.log},
 	}
 	if c := m.config(); c.StateDir != "" {
@@ -325,6 +327,7 @@ func (m *Manager) reload(ctx context.Context, change func(now Config) Config) er
 	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not cancelled half way when ctx ends
 		return err
 	}
+	m.metrics.Pods.Show(int(c.PodMetrics))
 	m.current.Store(&c)
 	m.owner.reloaded()
 	return nil

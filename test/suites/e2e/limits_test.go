@@ -1,6 +1,13 @@
 package e2e_test
 
-import "testing"
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
 
 // Each limit on local storage evicts the pod that exceeds it, with the kubelet's
 // words, while the node has room in plenty.
@@ -10,7 +17,8 @@ func TestLocalStorageLimits(t *testing.T) {
 	limits := map[string]string{"main": "20Mi", "side": "40Mi"}
 	frugal := run(t, n.Stack, sketch{name: "frugal", containers: quiet, limits: limits, emptyDirs: map[string]string{"data": "20Mi"}})
 	must(t, frugal.Exec(t.Context(), "main", bytesIn("/data/file", 10*mib)+bytesIn("/file", 10*mib)))
-	n.start(t, map[string]any{"evictionHard": map[string]string{}})
+	n.start(t, map[string]any{"evictionHard": map[string]string{}, "podMetrics": 1})
+	wantLargest(t, n, frugal.Key(), 20*mib)
 	for _, c := range []struct {
 		title, label, message string
 		sketch
@@ -47,4 +55,26 @@ func TestLocalStorageLimits(t *testing.T) {
 		}
 	}
 	wantRunning(t, frugal) // it is within its limits
+}
+
+// usage matches the series of a pod that uses the kubelet's filesystem.
+var usage = regexp.MustCompile(`(?m)^evictd_pod_usage\{namespace="([^"]*)",pod="([^"]*)",signal="nodefs.available"\} (\S+)$`)
+
+// wantLargest waits until the metrics show one pod with at least so many bytes, and not many more.
+func wantLargest(t *testing.T, n *site, pod string, bytes float64) {
+	t.Helper()
+	seen := ""
+	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		_, page, err := n.agent.Get(t.Context(), "/metrics")
+		must(t, err)
+		found := usage.FindAllStringSubmatch(string(page), -1)
+		seen = fmt.Sprint(found)
+		if len(found) != 1 || found[0][1]+"/"+found[0][2] != pod {
+			continue
+		}
+		if used, err := strconv.ParseFloat(strings.TrimSpace(found[0][3]), 64); err == nil && used >= bytes && used < bytes*1.2 {
+			return
+		}
+	}
+	t.Errorf("the metrics show %s, want %s with %v bytes", seen, pod, bytes)
 }

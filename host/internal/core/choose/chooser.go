@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -118,6 +119,18 @@ func (c *Choice) Total(pin *registry.Pin, layout eviction.Layout, s eviction.Sig
 		total.Value += m.UsageFor(s)
 	}
 	return total
+}
+
+// Used returns what each measured candidate uses of s, as the kubelet's order compares it.
+func (c *Choice) Used(s eviction.Signal) iter.Seq2[*eviction.Pod, int64] {
+	return func(yield func(*eviction.Pod, int64) bool) {
+		for i := range c.Candidates {
+			row := eviction.Candidate{Pod: c.Candidates[i].Row, Measurement: c.Measured[c.Candidates[i].Row.UID]}
+			if row.Measurement.State == eviction.Measured && !yield(&row.Pod, rank.Used(&row, s)) {
+				return
+			}
+		}
+	}
 }
 
 // A Request describes the threshold for which to choose a pod.

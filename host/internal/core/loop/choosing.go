@@ -86,6 +86,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	l.manifests.overtaken = true
 	l.status.listed(choice.Snapshot)
 	l.victims.Listed(choice.Snapshot)
+	l.options.PodUsage(t.Signal, false, choice.Used(t.Signal), time.Now().Add(2*l.settings.MonitoringInterval))
 	if choice.TooSoon {
 		l.options.Log.Info("no pod is chosen before its plugin has started, which would be by priority alone", "signal", t.Signal, "candidates", len(choice.Candidates))
 		p.incomplete = true

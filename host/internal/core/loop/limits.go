@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -33,6 +34,8 @@ type limits struct {
 	// one of pods that may have grown not before again.
 	checking    bool
 	next, again time.Time
+	// pause was the pause before next.
+	pause time.Duration
 	// known holds the last check of each pod with limits, observed what was available at the last check.
 	known    map[string]limited
 	observed map[eviction.Signal]eviction.Observation
@@ -92,6 +95,17 @@ func (s *limits) checked(c *limitCheck) {
 	}
 	for _, p := range c.pods {
 		s.known[p.Row.UID] = limited{p, c.measured[p.Row.UID], c.observed}
+	}
+}
+
+// used returns what pods with limits used of the kubelet's filesystem when last checked.
+func (s *limits) used() iter.Seq2[*eviction.Pod, int64] {
+	return func(yield func(*eviction.Pod, int64) bool) {
+		for _, p := range s.known {
+			if p.measured.State == eviction.Measured && !yield(&p.Row, p.measured.UsageFor(eviction.NodeFsAvailable)) {
+				return
+			}
+		}
 	}
 }
 
@@ -180,13 +194,15 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 	if !p.synchronous {
 		now := time.Now()
 		if c.only == nil {
-			l.limits.next = now.Add(l.settings.pacer().limitPause(c, l.settings.MonitoringInterval))
+			l.limits.pause = l.settings.pacer().limitPause(c, l.settings.MonitoringInterval)
+			l.limits.next = now.Add(l.limits.pause)
 		} else {
 			l.limits.again = now.Add(min(limitPause*c.took, mostLimitPause))
 		}
-		if c.err == nil {
-			l.limits.checked(c)
-		}
+	}
+	if c.err == nil {
+		l.limits.checked(c)
+		l.options.PodUsage(eviction.NodeFsAvailable, true, l.limits.used(), time.Now().Add(2*(l.limits.pause+l.settings.MonitoringInterval)))
 	}
 	if !l.settings.LocalStorageLimits {
 		return nil // a reload has disabled them

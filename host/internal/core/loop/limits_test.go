@@ -2,11 +2,13 @@ package loop
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/victim"
+	"github.com/evictd/evictd/host/internal/face/metrics"
 )
 
 func TestAPodOverItsOwnLimitGoesWithoutPressure(t *testing.T) {
@@ -221,6 +223,46 @@ func TestAPodThatGrowsOverItsLimitGoesWithinAPass(t *testing.T) {
 					want = append(want, fmt.Sprintf("%v kill small grace 1", c.gone))
 				}
 				n.wantKills(want...)
+			})
+		})
+	}
+}
+
+// Operators ask which pod fills the disk: what is measured anyway is shown.
+func TestPodsThatUseMostOfTheDiskAreMetrics(t *testing.T) {
+	for name, c := range map[string]struct {
+		top   int
+		free  int64
+		hangs bool
+		want  string
+	}{
+		"as checked against limits":       {2, 50 * gi, false, "small 1.048576e+07"},
+		"as ranked, also without a limit": {2, 9 * gi, false, "big 3.145728e+07, small 1.048576e+07"},
+		"as ranked, the largest":          {1, 9 * gi, false, "big 3.145728e+07"},
+		"off":                             {0, 9 * gi, false, ""},
+		"not measured in the last passes": {2, 50 * gi, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, n *node) {
+				d := n.addDisk()
+				d.limit("small", 100*mi, 10*mi)
+				d.volumes["uid-big"] = 30 * mi
+				n.run(diskSettings(t, hardDisk("10Gi")))
+				n.loop.options.Metrics.(*metrics.Metrics).Pods.Show(c.top)
+				d.set(c.free)
+				n.after(11 * time.Second)
+				if d.hangs = c.hangs; c.hangs {
+					n.after(2 * time.Minute)
+				}
+				var got []string
+				for _, pod := range []string{"big", "small"} {
+					if line := n.metric(fmt.Sprintf(`evictd_pod_usage{namespace="default",pod="%s",signal="nodefs.available"}`, pod)); line != "" {
+						got = append(got, pod+line[strings.LastIndex(line, " "):])
+					}
+				}
+				if got := strings.Join(got, ", "); got != c.want {
+					t.Errorf("pods are shown with %q, want %q", got, c.want)
+				}
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"runtime"
 	"slices"
 	"strconv"
@@ -83,6 +84,9 @@ func New(o Options) *Loop {
 	}
 	if o.Alive == nil {
 		l.options.Alive, l.options.AliveEvery = func() {}, time.Hour
+	}
+	if o.PodUsage == nil {
+		l.options.PodUsage = func(eviction.Signal, bool, iter.Seq2[*eviction.Pod, int64], time.Time) {}
 	}
 	l.observer = observe.New(o.Options)
 	minDeadline := time.Duration(0)

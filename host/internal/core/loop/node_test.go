@@ -76,7 +76,8 @@ func (n *node) run(s Settings) {
 		o.TellConditions = StatusEvent
 	}
 	o.Holder = func(eviction.Signal) string { return `process 7 "db" with 6Gi` }
-	o.Metrics, o.Now = metrics.New("test", ""), time.Now
+	counts := metrics.New("test", "")
+	o.Metrics, o.PodUsage, o.Now = counts, counts.Pods.Record, time.Now
 	o.Log = slog.New(slog.NewTextHandler(io.MultiWriter(n.t.Output(), &n.log), &slog.HandlerOptions{Level: slog.LevelInfo}))
 	n.loop = New(o)
 	ctx, cancel := context.WithCancel(n.t.Context())

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
@@ -130,6 +131,9 @@ type Options struct {
 	TellConditions func(c eviction.Condition, status bool, a policy.Assessment, observed map[eviction.Signal]eviction.Observation) (reason, message string)
 	// Holder, if not nil, names the largest user of a resource outside of all pods.
 	Holder func(eviction.Signal) string
+	// PodUsage, if not nil, receives what pods use of a signal, in its base unit, which counts until then: as
+	// ranked by it, or as checked against their limits on local storage. It must not keep used.
+	PodUsage func(s eviction.Signal, limits bool, used iter.Seq2[*eviction.Pod, int64], until time.Time)
 	// Conditions, if not nil, receives the node's conditions in each pass, before it acts. It must
 	// not block.
 	Conditions func([]eviction.Condition)

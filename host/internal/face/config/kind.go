@@ -70,6 +70,7 @@ var kinds = map[string]kind{
 	"age":     {wants: []string{`a duration of at least 1h such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= time.Hour })},
 	"records": {wants: []string{`a quantity from 1Mi to 16Gi such as %q`}, ok: is(func(q resource.Quantity) bool { return q.Value() >= 1<<20 && q.Value() <= 16<<30 })},
 	"timeout": {wants: []string{`a duration below 1s such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 && d.Duration < maxSummaryTimeout }), zeroIsDefault: true},
+	"top":     {wants: []string{`a whole number of pods from 0 to 500`}, ok: is(func(n int32) bool { return n >= 0 && n <= 500 })},
 	"seconds": {wants: []string{`a whole number of seconds, at most 2147483647`}},
 
 	"hard":    {wants: []string{`quantities or percentages by signal, such as {"memory.available": "100Mi"}`, `a quantity in quotes such as "100Mi" or a percentage such as "10%"`}},

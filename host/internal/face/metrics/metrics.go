@@ -28,6 +28,8 @@ import (
 type Metrics struct {
 	// Also, if not nil, receives the kubelet's counts first, with unbounded names.
 	Also Kubelet
+	// Pods has what pods use.
+	Pods *PodUsage
 
 	registry *prometheus.Registry
 	plugins  *names
@@ -84,6 +86,8 @@ func New(version, commit string) *Metrics {
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r := registrar{promauto.With(m.registry)}
 	describe(m, r)
+	m.Pods = newPodUsage(m.signals)
+	m.registry.MustRegister(m.Pods)
 	r.NewGauge(prometheus.GaugeOpts{
 		Name:        "evictd_build_info",
 		Help:        "Always 1; the labels say which build runs.",
@@ -175,6 +179,7 @@ func (m *Metrics) SignalGone(s eviction.Signal) {
 	name := m.signals.of(string(s))
 	m.available.DeleteLabelValues(name)
 	m.capacity.DeleteLabelValues(name)
+	m.Pods.forget(name)
 	m.unobserved.forget(string(s))
 	m.byHost.forget(string(s))
 	m.contradicted.forget(string(s))
