@@ -249,7 +249,7 @@ kubelet: ## the kubelet of Kubernetes K8S (v1.37.2, or of v1.36 or v1.35) with e
 kubelet-test: $(GOTESTSUM) build $(GOLANGCI_LINT) ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
 	cd host/kubelet && export GOFLAGS=-trimpath CGO_ENABLED=0 && $(GO) vet ./... && $(GO) mod tidy -diff && $(GOLANGCI_LINT) run ./... # flags as of the kubelet, so that nothing is compiled twice
 	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -tests -out $(KUBELET)-tests
-	@cd host/kubelet && for package in eviction preemption; do \
+	@cd host/kubelet && for package in eviction images preemption; do \
 		CGO_ENABLED=0 $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
 	done
 	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_KUBELET_TAG=$(K8S_TAG) EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \

@@ -1,5 +1,5 @@
 // Package overlay contains the evictd files that are added to a kubelet's otherwise unchanged
-// sources: one for each of two packages, and more for tests. They are not compiled here, since they
+// sources: one for each of three packages, and more for tests. They are not compiled here, since they
 // mostly refer to the kubelet's code.
 package overlay
 
@@ -33,6 +33,7 @@ type File struct {
 // Kubelet lists the files to add to a kubelet's sources.
 var Kubelet = []File{
 	{"eviction.go.txt", "pkg/kubelet/eviction", "eviction_manager.go", []string{"NewManager"}},
+	{"images.go.txt", "pkg/kubelet/images", "image_gc_manager.go", []string{"NewImageGCManager"}},
 	{"preemption.go.txt", "pkg/kubelet/preemption", "preemption.go", []string{"CriticalPodAdmissionHandler.HandleAdmissionFailure"}},
 }
 
@@ -42,4 +43,5 @@ var Tests = []File{
 		"managerImpl.Admit", "managerImpl.IsUnderDiskPressure", "managerImpl.IsUnderMemoryPressure", "managerImpl.IsUnderPIDPressure", "managerImpl.synchronize",
 	}},
 	{Name: "manager_test.go.txt", Package: "pkg/kubelet/eviction"},
+	{Name: "images_test.go.txt", Package: "pkg/kubelet/images"},
 }

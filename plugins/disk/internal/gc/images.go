@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 )
 
 // images holds the records of images and the images that containers mount as volumes.
@@ -82,21 +83,6 @@ func (g *imageGC) run(ctx context.Context, want eviction.Reclaimed) (eviction.Re
 	if err != nil {
 		return eviction.Reclaimed{}, err
 	}
-	if g.settings.ImageGCToTarget && want != (eviction.Reclaimed{}) {
-		g.removeFor(ctx, want, candidates, ix)
-	} else {
-		g.removeAll(ctx, candidates, ix, func() bool { return false })
-	}
-	g.describe()
-	if err := g.problems(ctx); err != nil {
-		return g.reported(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.released.Bytes, list{err})
-	}
-	return g.reported(), nil
-}
-
-// removeFor removes images until want is free: each time as many as provide the missing bytes by
-// the runtime's figures, or one if inodes are missing, of which there are no figures.
-func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candidates []candidate, ix imageIndex) {
 	missing := func() eviction.Reclaimed {
 		var free eviction.Reclaimed
 		for _, r := range g.rooms {
@@ -104,6 +90,26 @@ func (g *imageGC) removeFor(ctx context.Context, want eviction.Reclaimed, candid
 		}
 		return eviction.Reclaimed{Bytes: want.Bytes - free.Bytes, Inodes: want.Inodes - free.Inodes}
 	}
+	if g.settings.ImageGCToTarget && want != (eviction.Reclaimed{}) {
+		g.removeFor(ctx, missing, candidates, ix)
+	} else {
+		g.removeAll(ctx, candidates, ix, func() bool { return false })
+	}
+	g.describe()
+	if g.counts.kept > 0 {
+		if short := missing(); min(short.Bytes, want.Bytes) > 0 || min(short.Inodes, want.Inodes) > 0 {
+			g.notes = append(g.notes, g.counts.keptText(g.settings.keptBy()))
+		}
+	}
+	if err := g.problems(ctx); err != nil {
+		return g.reported(), fmt.Errorf("wanted to free %d bytes, but freed %d bytes space with errors in image deletion: %w", int64(math.MaxInt64), g.released.Bytes, list{err})
+	}
+	return g.reported(), nil
+}
+
+// removeFor removes images until nothing is missing: each time as many as provide the missing bytes by
+// the runtime's figures, or one if inodes are missing, of which there are no figures.
+func (g *imageGC) removeFor(ctx context.Context, missing func() eviction.Reclaimed, candidates []candidate, ix imageIndex) {
 	enough := func() bool { m := missing(); return m.Bytes <= 0 && m.Inodes <= 0 }
 	all := len(candidates)
 	for len(candidates) > 0 && !enough() {
@@ -165,6 +171,7 @@ func (g *imageGC) unused(ctx context.Context) (out []candidate, ix imageIndex, e
 		return nil, nil, err
 	}
 	g.rooms = g.measureRooms(ctx)
+	kept := g.settings.Kept()
 	for _, i := range seen.images {
 		r := g.records[i.GetId()]
 		switch {
@@ -172,6 +179,9 @@ func (g *imageGC) unused(ctx context.Context) (out []candidate, ix imageIndex, e
 			g.counts.used++
 		case i.GetPinned() || sandbox[i.GetId()]:
 			g.counts.pinned++
+		case kept != nil && kept(i.GetRepoTags(), i.GetRepoDigests(), i.GetId()):
+			g.counts.kept++
+			g.counts.keptBytes = figures.Add(g.counts.keptBytes, clamp(i.GetSize()))
 		case g.now.Sub(r.firstDetected) < time.Duration(*g.settings.ImageMinimumGCAge):
 			g.counts.young++
 		default:
@@ -208,12 +218,18 @@ func (g *imageGC) remove(ctx context.Context, i *runtimeapi.Image) (bool, error)
 }
 
 // imageCounts are the counts in the message.
-type imageCounts struct{ removed, used, pinned, young int }
+type imageCounts struct {
+	removed, used, pinned, kept, young int
+	keptBytes                          int64
+}
 
 func (g *imageGC) describe() {
-	n := g.counts
-	g.notes = append(g.notes, fmt.Sprintf("removed %d images, %s by the runtime's figures, inodes unknown; kept %d in use, %d pinned or for sandboxes, %d too new",
-		n.removed, strings.TrimSuffix(amounts(g.released), " and 0 inodes"), n.used, n.pinned, n.young))
+	n, kept := g.counts, ""
+	if by := g.settings.keptBy(); by != "" {
+		kept = fmt.Sprintf("%d by %s, ", n.kept, by)
+	}
+	g.notes = append(g.notes, fmt.Sprintf("removed %d images, %s by the runtime's figures, inodes unknown; kept %d in use, %d pinned or for sandboxes, %s%d too new",
+		n.removed, strings.TrimSuffix(amounts(g.released), " and 0 inodes"), n.used, n.pinned, kept, n.young))
 	g.noteRooms()
 }
 

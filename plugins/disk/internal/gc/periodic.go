@@ -22,14 +22,20 @@ type ShortError struct {
 	UsedPercent   int64
 	CapacityBytes int64
 	FreedBytes    int64
+	// Kept says what images hold that the settings keep, "" if there are none.
+	Kept string
 }
 
 // Error implements error, in the kubelet's words.
 func (e *ShortError) Error() string {
-	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
+	text := fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
 		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
 		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
 		e.UsedPercent, inUnits(e.CapacityBytes), e.FreedBytes)
+	if e.Kept != "" {
+		text += " " + e.Kept + "."
+	}
+	return text
 }
 
 // A periodicGC is one periodic run (image_gc_manager.go:GarbageCollect).
@@ -101,7 +107,7 @@ func (g *periodicGC) byUse(ctx context.Context, candidates []candidate, ix image
 		return
 	}
 	if released := g.released.Bytes - before; released < wantFreed && !roomy() {
-		g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: released})
+		g.fail(&ShortError{UsedPercent: usedPercent, CapacityBytes: now.CapacityBytes, FreedBytes: released, Kept: g.counts.keptText(g.settings.keptBy())})
 	}
 }
 

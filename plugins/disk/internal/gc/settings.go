@@ -19,6 +19,12 @@ type Settings struct {
 	// ImageGCToTarget ends image GC when the thresholds and their minimum reclaim are satisfied.
 	// Without it all unused images are removed, as by a kubelet.
 	ImageGCToTarget bool `json:"imageGCToTarget,omitempty"`
+	// KeepImages are patterns of the names of images that image GC keeps: * stands for any text, also
+	// with a slash, and all else for itself.
+	KeepImages []string `json:"keepImages,omitempty"`
+	// ImportedImages keeps images that have a tag and no repository digest: containerd gives a digest
+	// only to images that it has pulled.
+	ImportedImages bool `json:"importedImages,omitempty"`
 	// MinAge is the minimum age of a dead container, counted from its creation. A Go duration,
 	// 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
@@ -74,6 +80,8 @@ func (s Settings) filled() Settings {
 	return Settings{
 		ImageMinimumGCAge:  or(s.ImageMinimumGCAge, Duration(2*time.Minute)),
 		ImageGCToTarget:    s.ImageGCToTarget,
+		KeepImages:         s.KeepImages,
+		ImportedImages:     s.ImportedImages,
 		MinAge:             or(s.MinAge, 0),
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),
@@ -128,5 +136,5 @@ func (s Settings) Validate() error {
 	case oldest > 0 && oldest <= youngest:
 		wrong("imageMaximumGCAge %v must be greater than imageMinimumGCAge %v", oldest, youngest)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, validateKeepImages(s.KeepImages)...)...)
 }
