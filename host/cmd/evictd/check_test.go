@@ -257,7 +257,7 @@ func TestCheckAdvisesToProtectTheNode(t *testing.T) {
 	root, _ := systemdNode(t)
 	args := append([]string{"check", "--start-plugins=false"}, newNode(t).with("rootDir", root).flags(t, "--eviction-hard", "memory.available<1%")...)
 	got := evictd(t, args...)
-	if !strings.Contains(got.Out, "\nADVICE\nmemory.min protects too little (system.slice 0 of 108 MiB, ") || strings.Contains(got.Errors, "memory.min") {
+	if !strings.Contains(got.Out, "\nmemory.min protects too little (system.slice 0 of 108 MiB, ") || strings.Contains(got.Errors, "memory.min") {
 		t.Errorf("%s%s", got.Out, got.Errors)
 	}
 	if got := evictd(t, append(args, "--json")...); !strings.Contains(got.Out, `"advice": [`) {

@@ -170,7 +170,7 @@ imagefs.available      15%        hard  -             -
 DERIVED                THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM  LAYOUT OF THE NODE
 containerfs.available  15%        hard  -             -                imagefs
 `,
-		Errors: "evictd: warning: no threshold of memory.available is in force: no pod is evicted when memory runs short\n" +
+		Errors: "evictd: warning: no threshold of memory.available is in force: no pod is evicted when memory runs short; want evictionHard[\"memory.available\"], by default 100Mi\n" +
 			"evictd: warning: containerfs.available<5% does not stand where the layout is imagefs: containerfs has the thresholds of imagefs there, as in the kubelet\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -65,7 +65,7 @@ func thresholdWarnings(c *Config, warn func(format string, args ...any)) {
 	case len(thresholds) == 0:
 		warn("no eviction threshold is in force: nothing is ever evicted")
 	case !slices.ContainsFunc(thresholds, func(t policy.Threshold) bool { return t.Signal == eviction.MemoryAvailable }):
-		warn("no threshold of memory.available is in force: no pod is evicted when memory runs short")
+		warn("no threshold of memory.available is in force: no pod is evicted when memory runs short; want evictionHard[\"memory.available\"], by default 100Mi")
 	}
 	hard := map[eviction.Signal]policy.Value{}
 	for _, t := range thresholds {

@@ -131,6 +131,7 @@ var probes = []probe{
 	{"layout of the filesystems", watchEvery, false, deadline, tryLayout},
 	{"capacity", watchEvery, false, deadline, tryCapacity},
 	{"thresholds", 0, false, deadline, tryThresholds},
+	{"default thresholds", 0, false, deadline, tryDefaults},
 	{"kubelet's directories", watchOften, false, deadline, tryPodDirs},
 	{Filesystems, watchOften, false, deadline, tryFilesystems},
 	{"cgroups", 0, false, deadline, tryCgroups},
