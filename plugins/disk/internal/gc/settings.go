@@ -19,6 +19,8 @@ type Settings struct {
 	// ImageGCToTarget ends image GC when the thresholds and their minimum reclaim are satisfied.
 	// Without it all unused images are removed, as by a kubelet.
 	ImageGCToTarget bool `json:"imageGCToTarget,omitempty"`
+	// LogGC enables the step that removes rotated logs of running containers.
+	LogGC bool `json:"logGC,omitempty"`
 	// MinAge is the minimum age of a dead container, counted from its creation. A Go duration,
 	// 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
@@ -74,6 +76,7 @@ func (s Settings) filled() Settings {
 	return Settings{
 		ImageMinimumGCAge:  or(s.ImageMinimumGCAge, Duration(2*time.Minute)),
 		ImageGCToTarget:    s.ImageGCToTarget,
+		LogGC:              s.LogGC,
 		MinAge:             or(s.MinAge, 0),
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),
