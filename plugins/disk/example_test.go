@@ -35,6 +35,7 @@ func ExampleWithStep() {
 	// acme-disk <nil>
 	// nodefs.available acme.example/trim
 	// nodefs.available container-gc
+	// nodefs.available log-gc
 	// nodefs.available image-gc
 }
 

@@ -59,7 +59,7 @@ func (n *node) open() error {
 		Node: n.facts, Runtime: client.Runtime, Contents: n.filesystems.Contents, Walk: n.config.Walk,
 	})
 	n.collector = gc.New(gc.Options{
-		Client: client, Root: nodefs.FS{Root: n.facts.RootDir}, PodLogsDir: n.facts.PodLogsDir, Settings: n.config.Settings,
+		Client: client, Root: nodefs.FS{Root: n.facts.RootDir}, PodLogsDir: n.facts.PodLogsDir, KubeletRootDir: n.facts.KubeletRootDir, Settings: n.config.Settings,
 	})
 	return nil
 }

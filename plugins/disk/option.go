@@ -29,7 +29,9 @@ func WithStep(s Step) Option {
 		for _, signal := range s.Signals {
 			own := specOf(p, signal)
 			at := len(own.ReclaimSteps)
-			if i := slices.IndexFunc(own.ReclaimSteps, func(s eviction.ReclaimStep) bool { return s.Name == ContainerGC || s.Name == ImageGC }); i >= 0 {
+			if i := slices.IndexFunc(own.ReclaimSteps, func(s eviction.ReclaimStep) bool {
+				return slices.Contains([]string{ContainerGC, LogGC, ImageGC}, s.Name)
+			}); i >= 0 {
 				at = i
 			}
 			own.ReclaimSteps = slices.Insert(slices.Clone(own.ReclaimSteps), at, s.ReclaimStep)

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -11,16 +12,18 @@ import (
 const (
 	// ContainerGC removes dead containers with their logs and writable layers.
 	ContainerGC = "container-gc"
+	// LogGC removes rotated logs of running containers. The setting logGC enables it.
+	LogGC = "log-gc"
 	// ImageGC removes images that no container uses.
 	ImageGC = "image-gc"
 )
 
 // signals returns the signals, each with the steps that free its filesystem, by layout
-// (buildSignalToNodeReclaimFuncs): container GC frees the filesystem of writable layers, image
-// GC that of images.
+// (buildSignalToNodeReclaimFuncs): container GC frees the filesystem of writable layers, log
+// GC the kubelet's, image GC that of images.
 func signals() []eviction.SignalSpec {
 	const shared, imageFs, containerFs = eviction.LayoutShared, eviction.LayoutImageFs, eviction.LayoutContainerFs
-	nodeFs := steps([]eviction.Layout{shared, containerFs}, []eviction.Layout{shared})
+	nodeFs := slices.Insert(steps([]eviction.Layout{shared, containerFs}, []eviction.Layout{shared}), 1, eviction.ReclaimStep{Name: LogGC, EnabledBy: "logGC"})
 	images := steps([]eviction.Layout{shared, imageFs}, []eviction.Layout{shared, imageFs, containerFs})
 	layers := steps([]eviction.Layout{shared, imageFs, containerFs}, []eviction.Layout{shared, imageFs})
 	return []eviction.SignalSpec{
@@ -60,13 +63,6 @@ func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, 
 			return s.Run(ctx, req, progress)
 		}
 	}
-	if req.Step != ContainerGC && req.Step != ImageGC {
-		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s or %s", ContainerGC, ImageGC)
-	}
-	n.meter.Removing()
-	if req.Step == ContainerGC {
-		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
-	}
 	var want eviction.Reclaimed
 	switch req.Signal {
 	case eviction.NodeFsInodesFree, eviction.ImageFsInodesFree, eviction.ContainerFsInodesFree:
@@ -74,5 +70,16 @@ func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, 
 	default:
 		want.Bytes = req.Shortfall
 	}
-	return n.collector.Images(ctx, want, progress)
+	switch req.Step {
+	case ContainerGC:
+		n.meter.Removing()
+		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
+	case LogGC:
+		return n.collector.Logs(ctx, want, progress)
+	case ImageGC:
+		n.meter.Removing()
+		return n.collector.Images(ctx, want, progress)
+	default:
+		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s, %s or %s", ContainerGC, LogGC, ImageGC)
+	}
 }

@@ -1,6 +1,10 @@
 package eviction
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"strings"
+)
 
 // Reclaimer reclaims a resource of the node without evicting pods.
 type Reclaimer interface {
@@ -13,11 +17,33 @@ type Reclaimer interface {
 // ReclaimStep is one step of node-level reclaim. It runs for the signals that list it and
 // for other signals that share their filesystem in the current layout.
 type ReclaimStep struct {
-	// Name is unique within the signal; the built-in ones are "container-gc" and "image-gc".
+	// Name is unique within the signal; the built-in ones are "container-gc", "log-gc"
+	// and "image-gc".
 	// The same name in another signal means the same step.
 	Name string
 	// Layouts limits the step to some filesystem layouts; empty means all.
 	Layouts []Layout
+	// EnabledBy is the field of the plugin's configuration, such as "logGC" or "disk.logGC", that
+	// enables the step when it is true. Without it the host does not list the step. Empty means
+	// that the step is always enabled. The host observes the node before and after a step that has
+	// EnabledBy, so that it runs only if it is needed.
+	EnabledBy string
+}
+
+// Enabled reports whether the step is enabled by the plugin's configuration, which is JSON or empty.
+func (s ReclaimStep) Enabled(config string) bool {
+	if s.EnabledBy == "" {
+		return true
+	}
+	value := json.RawMessage(config)
+	for field := range strings.SplitSeq(s.EnabledBy, ".") {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(value, &fields) != nil { // the plugin reports what is wrong with it
+			return false
+		}
+		value = fields[field]
+	}
+	return string(value) == "true"
 }
 
 // ReclaimRequest is the input of Reclaimer.

@@ -40,6 +40,7 @@ var describeBounds = []bound{
 		{field: 4, what: "reclaimSteps", most: 32, in: []bound{
 			{field: 1, what: "name", bytes: maxNameBytes},
 			{field: 2, what: "layouts", most: maxListBytes, bytes: maxListBytes},
+			{field: 3, what: "enabledBy", bytes: maxNameBytes},
 		}},
 	}},
 	{field: 7, what: "wantLabels", most: 64, bytes: maxKeyBytes},

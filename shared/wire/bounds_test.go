@@ -40,6 +40,7 @@ func TestADescriptionOrAnObservationOutOfBoundsIsNotRead(t *testing.T) {
 		"signals":               {describe, entries(6, "", 65), "signals: more than 64 entries"},
 		"steps":                 {describe, entries(6, "", 1) + entries(6, entries(4, "", 33), 1), "signals[1].reclaimSteps: more than 32 entries"},
 		"layouts":               {describe, entries(6, entries(4, entries(2, long, 1), 1), 1), "layouts: 9000 bytes, want at most 64"},
+		"a step's setting":      {describe, entries(6, entries(4, entries(3, long, 1), 1), 1), "enabledBy: 9000 bytes, want at most 253"},
 		"labels":                {describe, entries(7, "a", 65), "wantLabels: more than 64 entries"},
 		"a label's length":      {describe, entries(7, long, 1), "wantLabels: 9000 bytes, want at most 317"},
 		"annotations":           {describe, entries(8, "a", 65), "wantAnnotations: more than 64 entries"},

@@ -88,7 +88,7 @@ func decodeSignalSpec(w *pluginv1.SignalSpec) (eviction.SignalSpec, bool) {
 }
 
 func encodeReclaimStep(w *pluginv1.ReclaimStep, s *eviction.ReclaimStep) {
-	w.Name = text(s.Name)
+	w.Name, w.EnabledBy = text(s.Name), text(s.EnabledBy)
 	for _, l := range s.Layouts {
 		w.Layouts = append(w.Layouts, layouts.encode(l))
 	}
@@ -97,7 +97,7 @@ func encodeReclaimStep(w *pluginv1.ReclaimStep, s *eviction.ReclaimStep) {
 // decodeReclaimStep returns false for a step that runs only in layouts unknown to this
 // side: an empty list would mean all of them.
 func decodeReclaimStep(w *pluginv1.ReclaimStep) (eviction.ReclaimStep, bool) {
-	s := eviction.ReclaimStep{Name: w.GetName()}
+	s := eviction.ReclaimStep{Name: w.GetName(), EnabledBy: w.GetEnabledBy()}
 	for _, l := range w.GetLayouts() {
 		if known := layouts.decode(l, 0); known != 0 {
 			s.Layouts = append(s.Layouts, known)

@@ -265,6 +265,7 @@ func TestUnknownEnumValues(t *testing.T) {
 			{Name: "everywhere"},
 			{Name: "shared", Layouts: []pluginv1.Layout{newer, pluginv1.Layout_LAYOUT_SHARED}},
 			{Name: "nowhere that we know", Layouts: []pluginv1.Layout{newer}},
+			{Name: "optional", EnabledBy: "trim"},
 		}},
 	}}).Signals
 	want := []eviction.SignalSpec{
@@ -273,6 +274,7 @@ func TestUnknownEnumValues(t *testing.T) {
 		{Signal: "steps", ReclaimSteps: []eviction.ReclaimStep{
 			{Name: "everywhere"},
 			{Name: "shared", Layouts: []eviction.Layout{eviction.LayoutShared}},
+			{Name: "optional", EnabledBy: "trim"},
 		}},
 	}
 	if diff := cmp.Diff(want, signals); diff != "" {

@@ -26,6 +26,8 @@ type plugins struct {
 	assigned eviction.Signal
 	// slow are those on standby.
 	slow map[string]bool
+	// configs are their configurations, which may enable steps.
+	configs map[string]string
 }
 
 func newPlugins(mu *sync.Mutex, m *memory) *plugins {
@@ -84,7 +86,7 @@ func (p *plugins) pin() *registry.Pin {
 	defer p.mu.Unlock()
 	var all []registry.Plugin
 	for _, i := range slices.Concat(p.custom, p.builtin) {
-		all = append(all, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Slow: p.slow[i.Name]})
+		all = append(all, registry.Plugin{Name: i.Name, Instance: i, Said: i.Plugin, Slow: p.slow[i.Name], Config: p.configs[i.Name]})
 	}
 	for s, why := range p.down {
 		all = append(all, registry.Plugin{Name: "down", Missing: why, Observes: []eviction.Signal{s}})

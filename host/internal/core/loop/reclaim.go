@@ -22,12 +22,12 @@ const (
 )
 
 // stepsFor returns the steps for s in layout, including those listed for another signal of its
-// filesystem, in groups: each step of a custom plugin alone, then those of the built-in one
-// together.
+// filesystem, in groups: each step of a custom plugin and each optional step alone, and those of
+// the built-in plugin together.
 func stepsFor(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) [][]registry.Step {
 	var groups [][]registry.Step
 	for _, next := range registry.Steps(pin.Serving(layout, s, eviction.CanReclaim), s, layout) {
-		if n := len(groups) - 1; n >= 0 && next.By.Builtin() && groups[n][0].By == next.By {
+		if n := len(groups) - 1; n >= 0 && next.By.Builtin() && groups[n][0].By == next.By && !next.Optional && !groups[n][0].Optional {
 			groups[n] = append(groups[n], next)
 		} else {
 			groups = append(groups, []registry.Step{next})

@@ -10,11 +10,14 @@ import (
 type Step struct {
 	Name   string
 	Signal eviction.Signal
+	// Optional: no kubelet has the step, the plugin's configuration enables it.
+	Optional bool
 }
 
-// StepsOf returns the steps of p before an eviction for s: those that help in layout, listed for s
-// or for another signal of the same filesystem, each once. The order of p's lists is preserved.
-func StepsOf(p *eviction.Plugin, s eviction.Signal, layout eviction.Layout) []Step {
+// StepsOf returns the steps of p before an eviction for s: those that p's configuration enables and
+// that help in layout, listed for s or for another signal of the same filesystem, each once. The
+// order of p's lists is preserved.
+func StepsOf(p *eviction.Plugin, config string, s eviction.Signal, layout eviction.Layout) []Step {
 	names := []eviction.Signal{s}
 	for _, other := range layout.SameFilesystem(s) {
 		if other != s {
@@ -22,23 +25,23 @@ func StepsOf(p *eviction.Plugin, s eviction.Signal, layout eviction.Layout) []St
 		}
 	}
 	var lists [][]string
-	listed := map[string]eviction.Signal{}
+	listed := map[string]Step{}
 	for _, name := range names {
 		var list []string
 		for _, step := range stepsListed(p, name) {
-			if len(step.Layouts) > 0 && !slices.Contains(step.Layouts, layout) {
+			if len(step.Layouts) > 0 && !slices.Contains(step.Layouts, layout) || !step.Enabled(config) {
 				continue
 			}
 			list = append(list, step.Name)
-			if listed[step.Name] == "" {
-				listed[step.Name] = name
+			if _, ok := listed[step.Name]; !ok {
+				listed[step.Name] = Step{step.Name, name, step.EnabledBy != ""}
 			}
 		}
 		lists = append(lists, list)
 	}
 	var steps []Step
 	for _, name := range inOrder(lists) {
-		steps = append(steps, Step{name, listed[name]})
+		steps = append(steps, listed[name])
 	}
 	return steps
 }

@@ -61,7 +61,11 @@ func TestStepsOfOneFilesystem(t *testing.T) {
 		"memory has none":                     {cache, eviction.MemoryAvailable, eviction.LayoutShared, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(StepsOf(c.plugin, c.of, c.layout)); got != c.want {
+			got := []string{}
+			for _, s := range StepsOf(c.plugin, "", c.of, c.layout) {
+				got = append(got, fmt.Sprintf("{%s %s}", s.Name, s.Signal))
+			}
+			if got := fmt.Sprint(got); got != c.want {
 				t.Errorf("steps %s, want %s", got, c.want)
 			}
 		})

@@ -27,6 +27,8 @@ type Plugin struct {
 	Said *eviction.Plugin
 	// Instance is the serving instance, nil if there is none.
 	Instance *Instance
+	// Config is its configuration as JSON.
+	Config string
 	// Slow plugins are asked after all others for what the host waits for.
 	Slow bool
 	// Unassignable is why it cannot be assigned, such as "is disabled"; "" if it can.
@@ -50,6 +52,8 @@ type Registry struct {
 	assigned map[offer]string
 	// slow holds the plugins asked after all others.
 	slow map[*Instance]bool
+	// configs holds the plugins' configurations, which may enable reclaim steps.
+	configs map[*Instance]string
 	// layouts holds the plugins that report the layout of the filesystems.
 	layouts []*Instance
 }
@@ -59,12 +63,12 @@ type Registry struct {
 func New(plugins []Plugin, a Assignment) *Registry {
 	r := &Registry{
 		plugins: plugins, assignment: a,
-		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{},
+		providers: map[offer][]*Instance{}, assigned: map[offer]string{}, slow: map[*Instance]bool{}, configs: map[*Instance]string{},
 	}
 	for _, p := range plugins {
 		if p.Instance != nil {
 			r.instances = append(r.instances, p.Instance)
-			r.slow[p.Instance] = p.Slow
+			r.slow[p.Instance], r.configs[p.Instance] = p.Slow, p.Config
 		}
 	}
 	slices.SortFunc(r.instances, r.order(0, ""))
@@ -155,6 +159,8 @@ type Provider struct {
 	*Instance
 	// As is the signal to ask it for: possibly another signal of the same filesystem.
 	As eviction.Signal
+	// Config is the plugin's configuration as JSON.
+	Config string
 }
 
 // Serving returns the plugins that serve c for sig in a layout: the one in charge, then its
@@ -170,7 +176,7 @@ func (r *Registry) Serving(layout eviction.Layout, sig eviction.Signal, c evicti
 			n := slices.IndexFunc(all, func(p Provider) bool { return p.Instance == i })
 			switch {
 			case n < 0:
-				all = append(all, Provider{i, name})
+				all = append(all, Provider{i, name, r.configs[i]})
 			case name == sig:
 				all[n].As = name
 			}

@@ -18,7 +18,7 @@ func Steps(serving []Provider, sig eviction.Signal, layout eviction.Layout) []St
 	var steps []Step
 	seen := map[string]bool{}
 	for _, p := range serving {
-		for _, s := range policy.StepsOf(p.Plugin, sig, layout) {
+		for _, s := range policy.StepsOf(p.Plugin, p.Config, sig, layout) {
 			if !seen[s.Name] {
 				seen[s.Name] = true
 				steps = append(steps, Step{s, p.Instance})

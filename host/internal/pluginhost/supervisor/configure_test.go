@@ -139,3 +139,35 @@ func TestTwoCustomPluginsForTheSame(t *testing.T) {
 		}
 	}
 }
+
+// Steps of reclaim depend on the configuration that the plugin has: after a reload they are those
+// of the new one, and after a refused one still those of the former.
+func TestTheRegistryHasTheConfigurationOfAReload(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "a"), func(o *Options) { o.Settings = configs("a", `{"n":1}`) })
+	has := func(want string) {
+		t.Helper()
+		p, i := h.pinned("a")
+		defer p.Release()
+		for _, by := range p.Serving(0, i.Plugin.Observes()[0], eviction.CanObserve) {
+			if by.Config != want {
+				t.Errorf("the registry has %s, want %s", by.Config, want)
+			}
+		}
+	}
+	has(`{"n":1}`)
+	drain(h.changed)
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", `{"refuse":2}`)); err == nil {
+		t.Error("no error of a refusal")
+	}
+	has(`{"n":1}`)
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("a", `{"n":2}`)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-h.Changed():
+	case <-time.After(patient):
+		t.Error("the registry was not published")
+	}
+	has(`{"n":2}`)
+}

@@ -172,7 +172,7 @@ func (p *plugin) wake() {
 
 func (p *plugin) registration(by Settings) registry.Plugin {
 	r := registry.Plugin{
-		Name: p.Name, State: string(p.State), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes,
+		Name: p.Name, State: string(p.State), Said: p.said, Slow: p.slowness.Standby(), Observes: p.observes, Config: string(by.Config),
 		FirstStart: p.observes == nil && (p.first || p.late > 0),
 	}
 	if p.serving != nil {

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,9 @@ func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Se
 			continue
 		}
 		return proc
+	}
+	if !maps.EqualFunc(c.Settings, settings, func(a, b Settings) bool { return bytes.Equal(a.Config, b.Config) }) {
+		c.changed = true // It may enable other reclaim steps.
 	}
 	c.Node, c.Settings = node, maps.Clone(settings)
 	for _, p := range c.plugins {

@@ -25,7 +25,9 @@ type Options struct {
 	Root nodefs.FS
 	// PodLogsDir holds the pods' log directories, usually /var/log/pods.
 	PodLogsDir string
-	Settings   Settings
+	// KubeletRootDir is on the kubelet's filesystem, usually /var/lib/kubelet.
+	KubeletRootDir string
+	Settings       Settings
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Statfs reads the free space of the filesystem with a path of the node; nil means to ask

@@ -14,24 +14,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // removeLogs removes a container's log and its rotated files, which the runtime does not remove,
 // if they are in the log directory of its pod.
 func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
-	parts, ok := g.partsOfLog(path, uid)
+	parts, ok := partsOfLog(g.podLogsDir, path, uid)
 	if !ok {
 		return eviction.Reclaimed{}, nil // none, or not a kubelet's
 	}
-	dir, err := g.open(g.podLogsDir)
-	for _, part := range parts[:2] {
-		if err != nil {
-			break
-		}
-		outer := dir
-		dir, err = openDir(outer, part)
-		_ = outer.Close() // only read
-	}
+	dir, err := openLogDir(g.root, g.podLogsDir, parts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return eviction.Reclaimed{}, nil
 	}
@@ -52,11 +45,25 @@ func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 	return r.released, r.problems()
 }
 
-// partsOfLog splits the path of a log into the pod's directory, the container's directory and
-// the file name. It returns false unless the path is the kubelet's: whoever creates a container
+// openLogDir opens the directory of a log with these parts.
+func openLogDir(root nodefs.FS, podLogsDir string, parts []string) (*os.File, error) {
+	dir, err := open(root, podLogsDir)
+	for _, part := range parts[:2] {
+		if err != nil {
+			break
+		}
+		outer := dir
+		dir, err = openDir(outer, part)
+		_ = outer.Close() // only read
+	}
+	return dir, err
+}
+
+// partsOfLog splits the path of a log below podLogsDir into the pod's directory, the container's
+// directory and the file name. It returns false unless the path is the kubelet's: whoever creates a container
 // can choose any path.
-func (g *containerGC) partsOfLog(path, uid string) (parts []string, ok bool) {
-	inside, err := filepath.Rel(g.podLogsDir, path)
+func partsOfLog(podLogsDir, path, uid string) (parts []string, ok bool) {
+	inside, err := filepath.Rel(podLogsDir, path)
 	if path == "" || err != nil || !filepath.IsLocal(inside) {
 		return nil, false
 	}
@@ -71,7 +78,7 @@ func (g *containerGC) removeLogDirs(ctx context.Context) {
 	if !g.pods.complete {
 		return
 	}
-	dir, err := g.open(g.podLogsDir)
+	dir, err := open(g.root, g.podLogsDir)
 	if err != nil {
 		g.fail(fmt.Errorf("read log directory: %w", err))
 		return

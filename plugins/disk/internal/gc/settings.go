@@ -25,6 +25,8 @@ type Settings struct {
 	// ImportedImages keeps images that have a tag and no repository digest: containerd gives a digest
 	// only to images that it has pulled.
 	ImportedImages bool `json:"importedImages,omitempty"`
+	// LogGC enables the step that removes rotated logs of running containers.
+	LogGC bool `json:"logGC,omitempty"`
 	// MinAge is the minimum age of a dead container, counted from its creation. A Go duration,
 	// 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
@@ -82,6 +84,7 @@ func (s Settings) filled() Settings {
 		ImageGCToTarget:    s.ImageGCToTarget,
 		KeepImages:         s.KeepImages,
 		ImportedImages:     s.ImportedImages,
+		LogGC:              s.LogGC,
 		MinAge:             or(s.MinAge, 0),
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),

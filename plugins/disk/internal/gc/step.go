@@ -191,8 +191,8 @@ func within(root nodefs.FS, name string) (string, error) {
 }
 
 // open opens the node's file name for reading.
-func (s *step) open(name string) (*os.File, error) {
-	path, err := within(s.root, name)
+func open(root nodefs.FS, name string) (*os.File, error) {
+	path, err := within(root, name)
 	if err != nil {
 		return nil, err
 	}

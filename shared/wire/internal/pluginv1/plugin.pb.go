@@ -832,12 +832,17 @@ func (x *Definition) GetReliefTimeMillis() int64 {
 // ReclaimStep is one step of node-level reclaim.
 type ReclaimStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique within the signal. "container-gc" and "image-gc" are the built-in
-	// steps.
+	// Unique within the signal. "container-gc", "log-gc" and "image-gc" are the
+	// built-in steps.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The layouts in which the step runs. Empty: in all. A step whose layouts
 	// are all unknown to the host runs in none.
-	Layouts       []Layout `protobuf:"varint,2,rep,packed,name=layouts,proto3,enum=evictd.plugin.v1.Layout" json:"layouts,omitempty"`
+	Layouts []Layout `protobuf:"varint,2,rep,packed,name=layouts,proto3,enum=evictd.plugin.v1.Layout" json:"layouts,omitempty"`
+	// The field of the plugin's configuration that enables the step when it is
+	// true; a dot separates the fields of nested objects. Empty: the step is
+	// always enabled. A host that does not know this field runs the step in any
+	// case, and the plugin should refuse the call while the step is off.
+	EnabledBy     string `protobuf:"bytes,3,opt,name=enabled_by,json=enabledBy,proto3" json:"enabled_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -884,6 +889,13 @@ func (x *ReclaimStep) GetLayouts() []Layout {
 		return x.Layouts
 	}
 	return nil
+}
+
+func (x *ReclaimStep) GetEnabledBy() string {
+	if x != nil {
+		return x.EnabledBy
+	}
+	return ""
 }
 
 // ConfigureRequest configures the plugin.
@@ -3051,10 +3063,12 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x06format\x18\x02 \x01(\tR\x06format\x12\x1a\n" +
 	"\bresource\x18\x03 \x01(\tR\bresource\x12\x1c\n" +
 	"\tcondition\x18\x04 \x01(\tR\tcondition\x12,\n" +
-	"\x12relief_time_millis\x18\x05 \x01(\x03R\x10reliefTimeMillis\"U\n" +
+	"\x12relief_time_millis\x18\x05 \x01(\x03R\x10reliefTimeMillis\"t\n" +
 	"\vReclaimStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
-	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\"[\n" +
+	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\x12\x1d\n" +
+	"\n" +
+	"enabled_by\x18\x03 \x01(\tR\tenabledBy\"[\n" +
 	"\x10ConfigureRequest\x12/\n" +
 	"\x04node\x18\x01 \x01(\v2\x1b.evictd.plugin.v1.NodeFactsR\x04node\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\"\xa2\x03\n" +
