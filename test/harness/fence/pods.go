@@ -426,7 +426,8 @@ func Removals() []Write {
 		remove("a marked pod that has succeeded", hasEnded, 1, pod(Node, evicted, ended(v1.PodSucceeded, "Evicted"))),
 		remove("an evicted pod of another node", notHere, 1, pod(Other, evicted)),
 		remove("an evicted static pod", "evictd evicts no static pod", 1, pod(Node, evicted, static)),
-		remove("an evicted pod that is being deleted", "the pod is being deleted already", 1, pod(Node, evicted, deleted)),
-		remove("an evicted pod at once", noGrace, 0, pod(Node, evicted)),
+		remove("an evicted pod, as the API server has it at last", "", 0, pod(Node, evicted, deleted)),
+		remove("a pod that the kubelet has evicted, at once", hasEnded, 0, pod(Node, ended(v1.PodFailed, "Evicted"))),
+		remove("a pod that runs, marked by its owner, at once", noGrace, 0, pod(Node, marked)),
 	)
 }

@@ -89,7 +89,7 @@ func Run(t *testing.T, api API, writes []Write) {
 	t.Helper()
 	for i, w := range writes {
 		t.Run(w.Name, func(t *testing.T) {
-			err := Ask(t, api, fmt.Sprintf("fence-%s-%d", w.Resource, i), w)
+			err := Ask(t, api, fmt.Sprintf("fence-%s-%d-of-%d", w.Resource, i, len(writes)), w)
 			switch {
 			case w.Refused == "" && err != nil:
 				t.Errorf("refused: %v", err)

@@ -171,9 +171,11 @@ func TestEvictedPodsEnd(t *testing.T) {
 		t.Errorf("refused: %s: %s, want the policy to refuse the removal of default/own", refused.String("pod"), refused.String("error"))
 	}
 	wantPods("lost", "over", "own")
+	must(t, p.Stop()) // it would try again after a minute or two
 	_, err = c.Kubectl(soon(t), "", "apply", "-f", "../../../deploy/rbac/policy-removal.yaml")
 	must(t, err)
 	began := time.Now()
+	p = beside(t, c, rights, rests("removeEvictedPodsAfter", "10s"))
 	removed, err := p.Await(soon(t), func(r evictd.Record) bool { return r.Msg == "evicted pod removed" })
 	must(t, err)
 	t.Logf("  %s is removed %.1f s after the policy permits it", removed.String("pod"), time.Since(began).Seconds())

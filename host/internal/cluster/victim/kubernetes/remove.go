@@ -16,8 +16,8 @@ import (
 const (
 	// mostKept bounds the evicted pods that are kept on the node, mostRemoved the pods removed at a time.
 	mostKept, mostRemoved = 50, 10
-	// removeEvery is the interval of removals, and firstRemoval their least interval.
-	removeEvery, firstRemoval = time.Minute, time.Second
+	// removeEvery is the interval of removals, leastInterval that for a short time.
+	removeEvery, leastInterval = time.Minute, time.Second
 	// removeTimeout bounds the deletion of one pod.
 	removeTimeout = 10 * time.Second
 )
@@ -37,14 +37,19 @@ type Remover struct {
 
 // Run removes pods until ctx ends.
 func (r *Remover) Run(ctx context.Context) {
-	for began := time.Now(); ; {
+	began, done := time.Now(), true
+	for {
+		pause := removeEvery
+		if after := r.After(); done && after > 0 {
+			pause = min(removeEvery, max(leastInterval, after/10))
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait.Jitter(min(removeEvery, max(firstRemoval, r.After()/10)), 1)):
+		case <-time.After(wait.Jitter(pause, 1)):
 		}
 		if after := r.After(); after > 0 {
-			r.remove(ctx, steady(began.Round(0), time.Now().Round(0), time.Since(began)), after)
+			done = r.remove(ctx, steady(began.Round(0), time.Now().Round(0), time.Since(began)), after)
 		}
 	}
 }
@@ -59,12 +64,12 @@ func steady(began, now time.Time, ran time.Duration) time.Time {
 }
 
 // remove deletes the pods whose time is over, and those beyond mostKept, the oldest evictions first. It ends
-// with the first deletion that fails.
-func (r *Remover) remove(ctx context.Context, now time.Time, after time.Duration) {
+// with the first deletion that fails, and returns false then.
+func (r *Remover) remove(ctx context.Context, now time.Time, after time.Duration) bool {
 	pods, at := r.evicted()
 	for i, p := range pods[:min(len(pods), mostRemoved)] {
 		if now.Sub(at[string(p.UID)]) < after && len(pods)-i <= mostKept {
-			return
+			break
 		}
 		limited, cancel := context.WithTimeout(ctx, removeTimeout)
 		err := r.API.DeletePod(limited, p.Namespace, p.Name, p.UID, 1) // one that has ended has no grace period
@@ -74,10 +79,11 @@ func (r *Remover) remove(ctx context.Context, now time.Time, after time.Duration
 		}
 		if err != nil {
 			r.Log.Warn("evicted pod not removed", "pod", p.Namespace+"/"+p.Name, "uid", p.UID, "error", err)
-			return
+			return false
 		}
 		r.Log.Info("evicted pod removed", "pod", p.Namespace+"/"+p.Name, "uid", p.UID, "evicted", at[string(p.UID)], "left", len(pods)-i-1)
 	}
+	return true
 }
 
 // evicted returns the node's pods that evictd has evicted, and when: those that say so in the API server, with
