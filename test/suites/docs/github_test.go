@@ -1,10 +1,15 @@
 package docs
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const github = root + "/.github/"
@@ -30,5 +35,40 @@ func TestActionsArePinnedByHash(t *testing.T) {
 	}
 	if found < 3 {
 		t.Errorf("only %d actions were recognized", found)
+	}
+}
+
+// A module that Dependabot has no entry for keeps its dependencies for ever.
+func TestDependabotHasEachModule(t *testing.T) {
+	var config struct {
+		Updates []struct {
+			Ecosystem   string   `yaml:"package-ecosystem"`
+			Directories []string `yaml:"directories"`
+		} `yaml:"updates"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, github+"dependabot.yml")), &config); err != nil {
+		t.Fatal(err)
+	}
+	var listed, modules []string
+	for _, update := range config.Updates {
+		if update.Ecosystem == "gomod" {
+			listed = append(listed, update.Directories...)
+		}
+	}
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "dist", "node_modules"}, entry.Name()):
+			return fs.SkipDir
+		case entry.Name() == "go.mod":
+			modules = append(modules, filepath.Join("/", filepath.Dir(path)))
+		}
+		return nil
+	})
+	slices.Sort(listed)
+	slices.Sort(modules)
+	if err != nil || !slices.Equal(listed, modules) {
+		t.Errorf("dependabot.yml has %q, want each directory with a go.mod once: %q, %v", listed, modules, err)
 	}
 }
