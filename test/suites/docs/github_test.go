@@ -72,3 +72,35 @@ func TestDependabotHasEachModule(t *testing.T) {
 		t.Errorf("dependabot.yml has %q, want each directory with a go.mod once: %q, %v", listed, modules, err)
 	}
 }
+
+// GitHub shows no form for a file that it cannot read, without a message.
+func TestIssueFormsAreForms(t *testing.T) {
+	forms, err := filepath.Glob(github + "ISSUE_TEMPLATE/[^c]*.yml") // not config.yml
+	if err != nil || len(forms) < 3 {
+		t.Fatalf("forms: %q, %v", forms, err)
+	}
+	for _, path := range forms {
+		var form struct {
+			Name, Description string
+			Labels            []string
+			Body              []struct {
+				Type, ID    string
+				Attributes  struct{ Label, Description, Value, Render string }
+				Validations struct{ Required bool }
+			}
+		}
+		decoder := yaml.NewDecoder(strings.NewReader(read(t, path)))
+		decoder.KnownFields(true)
+		if err := decoder.Decode(&form); err != nil || form.Name == "" || form.Description == "" || len(form.Body) < 3 {
+			t.Errorf("%s is no form: %+v, %v", path, form, err)
+		}
+		ids := map[string]bool{}
+		for _, field := range form.Body {
+			markdown := field.Type == "markdown" && field.Attributes.Value != ""
+			if !markdown && (field.Type != "textarea" || field.Attributes.Label == "" || field.ID == "" || ids[field.ID]) {
+				t.Errorf("%s: %+v is no field with an id of its own", path, field)
+			}
+			ids[field.ID] = true
+		}
+	}
+}
