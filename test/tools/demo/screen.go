@@ -37,8 +37,16 @@ func (s *screen) lineAt(ns int64, who, format string, args ...any) {
 // it.
 func (s *screen) signalLine(sample crossing.Sample, thresholdBytes int64) {
 	left := sample.AvailableBytes - thresholdBytes
-	bar := strings.Repeat("#", int(min(40, max(0, left*40/(distanceMiB*mib)))))
-	s.lineAt(sample.At, "signal", "memory.available %6d MiB |%-40s| %5d MiB to the threshold", sample.AvailableBytes/mib, bar, left/mib)
+	bar := strings.Repeat("#", int(min(30, max(0, left*30/(distanceMiB*mib)))))
+	s.lineAt(sample.At, "signal", "memory.available %10s |%-30s| %10s to the threshold", amount(sample.AvailableBytes), bar, amount(left))
+}
+
+// amount returns bytes as people write them.
+func amount(bytes int64) string {
+	if bytes < 1<<30 {
+		return fmt.Sprintf("%d MiB", bytes/mib)
+	}
+	return fmt.Sprintf("%.2f GiB", float64(bytes)/(1<<30))
 }
 
 // reported lists evictd's messages that the demo shows, with their fields.
@@ -72,7 +80,11 @@ func (s *screen) record(r evictd.Record, verbose bool) {
 	for _, key := range fields {
 		if value := r.String(key); value != "" {
 			if bytes, err := strconv.ParseInt(value, 10, 64); err == nil && bytes >= mib {
-				value = fmt.Sprintf("%d MiB", bytes/mib)
+				value = amount(bytes)
+			}
+			if list, ok := r.Attrs[key].([]any); ok {
+				value = strings.TrimSuffix(strings.Repeat("%v, ", len(list)), ", ")
+				value = fmt.Sprintf(value, list...)
 			}
 			fmt.Fprintf(&text, "\n%20s  %s: %s", "", key, value)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
@@ -113,9 +112,10 @@ func (s *story) setThreshold(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read memory.available: %w", err)
 	}
-	s.threshold = available - distanceMiB*mib
-	s.show.line("stage", "setting memory.available<%dMi; %d MiB are available", s.threshold/mib, available/mib)
-	if err := agent.Reload(s.stack, s.agent, map[string]any{"evictionHard": map[string]string{"memory.available": strconv.FormatInt(s.threshold, 10)}}); err != nil {
+	s.threshold = (available/mib - distanceMiB) * mib
+	text := fmt.Sprintf("%dMi", s.threshold/mib)
+	s.show.line("stage", "setting memory.available<%s; %s are available", text, amount(available))
+	if err := agent.Reload(s.stack, s.agent, map[string]any{"evictionHard": map[string]string{"memory.available": text}}); err != nil {
 		return err
 	}
 	_, err = s.agent.Await(ctx, func(r evictd.Record) bool { return r.Msg == "new configuration in force" })
@@ -178,7 +178,7 @@ func (s *story) waitCrossing(ctx context.Context) (crossing.Sample, error) {
 			case !sample.Crossed:
 				s.show.signalLine(sample, s.threshold)
 			default:
-				s.show.lineAt(sample.At, "signal", "memory.available %6d MiB: CROSSED (%.1f ms after the sample before)", sample.AvailableBytes/mib, ms(int64(sample.Gap)))
+				s.show.lineAt(sample.At, "signal", "memory.available %10s: CROSSED (%.1f ms after the sample before)", amount(sample.AvailableBytes), ms(int64(sample.Gap)))
 				at, err := s.stations[hogName].Stamps()
 				if err == nil && (at["go"] == 0 || sample.At < at["go"]) {
 					err = fmt.Errorf("something else on this machine took %d MiB before the hog did: try again on a quieter machine", distanceMiB)

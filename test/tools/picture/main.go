@@ -18,6 +18,8 @@ const (
 	columns      = 112
 	columnPixels = 8
 	linePixels   = 18
+	// textColumn is where the text of an event begins.
+	textColumn = 22
 	// sameSignals is the number of consecutive signal lines of which only one is shown.
 	sameSignals = 5
 )
@@ -82,10 +84,25 @@ func lines(r io.Reader) (all []string, err error) {
 		case strings.Contains(line, "stopping evictd"):
 			return all, text.Err()
 		}
-		if short := []rune(line); len(short) > columns {
-			line = string(short[:columns-1]) + "…"
-		}
-		all = append(all, line)
+		all = append(all, wrapped(line)...)
 	}
 	return all, text.Err()
+}
+
+// wrapped breaks a line at spaces, with the rest below its text.
+func wrapped(line string) (all []string) {
+	text := strings.TrimLeft(line, " ")
+	indent := strings.Repeat(" ", len(line)-len(text)+2)
+	if shown.MatchString(line) {
+		indent = strings.Repeat(" ", textColumn)
+	}
+	for len(line) > columns {
+		at := strings.LastIndexByte(line[:columns], ' ')
+		if at <= len(indent) {
+			at = columns
+		}
+		all = append(all, line[:at])
+		line = indent + strings.TrimLeft(line[at:], " ")
+	}
+	return append(all, line)
 }

@@ -15,7 +15,7 @@ const printed = `   0.100 s  stage   starting a private containerd
   11.000 s  signal  memory.available  21168 MiB: CROSSED (1.0 ms after the sample before)
   11.005 s  evictd  evicting pod
                       pod: demo/steady <expendable>
-  11.014 s  pod     demo/steady got SIGTERM 14.5 ms after the crossing` + " and much more than a line of the picture has room for, which is left out" + `
+  11.014 s  pod     demo/steady got SIGTERM 14.5 ms after the crossing` + " and much more than a line of the picture has room for, so it goes on below" + `
   23.900 s  stage   stopping evictd
   23.904 s  evictd  plugin exited
 `
@@ -39,7 +39,7 @@ func TestThePictureHasWhatHappened(t *testing.T) {
 			texts = append(texts, string(text))
 		}
 	}
-	if len(texts) != 6 || !strings.Contains(texts[2], "CROSSED") || !strings.Contains(texts[4], "<expendable>") || !strings.HasSuffix(texts[5], "…") {
+	if len(texts) != 7 || !strings.Contains(texts[2], "CROSSED") || !strings.Contains(texts[4], "<expendable>") || texts[6] != strings.Repeat(" ", 22)+"has room for, so it goes on below" {
 		t.Errorf("%d lines: %q", len(texts), texts)
 	}
 	if err := draw(strings.NewReader("make: nothing to do\n"), &svg); err == nil {

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,24 +37,27 @@ var hardFlag = regexp.MustCompile(`eviction-hard[=:]\s*["']?([^"'\s]*)`)
 // maxFlags bounds a file with flags, in bytes.
 const maxFlags = 1 << 20
 
-// tryDefaults reports resources of which a kubelet has thresholds by default, and evictd, or the kubelet of a
+// defaults reports resources of which a kubelet has thresholds by default, and evictd, or the kubelet of a
 // distribution, has none. Memory is among the warnings of the configuration.
-func tryDefaults(_ context.Context, n *node, f *Findings) {
-	own := slices.DeleteFunc(n.lacking(n.c.EvictionHard, n.c.EvictionSoft), func(s eviction.Signal) bool { return s == eviction.MemoryAvailable })
-	if len(own) > 0 && len(n.thresholds) > 0 {
+func defaults(c *config.Config, of func() (eviction.Layout, error)) (f Findings) {
+	layout, err := of()
+	separate := err == nil && layout != eviction.LayoutShared
+	own := slices.DeleteFunc(lacking(c.EvictionHard, c.EvictionSoft, separate), func(s eviction.Signal) bool { return s == eviction.MemoryAvailable })
+	if len(own) > 0 {
 		f.add(Advice, "no threshold of %s is in force: no pod of this node is evicted when they run short; want %s, or 0%% if that is meant", list(own), wanted(own))
 	}
-	if n.c.BesideKubelet+n.c.BesideKubeletDir != "" {
-		if _, err := config.LoadKubelet(n.c.BesideKubelet, n.c.BesideKubeletDir); err == nil {
-			return // both are compared
+	if c.BesideKubelet+c.BesideKubeletDir != "" {
+		if _, err := config.LoadKubelet(c.BesideKubelet, c.BesideKubeletDir); err == nil {
+			return f // both are compared
 		}
 	}
 	for _, d := range distributions {
-		where, hard, soft := d.thresholds(n.c.RootDir)
-		if lacks := n.lacking(hard, soft); where != "" && len(lacks) > 0 {
+		where, hard, soft := d.thresholds(c.RootDir)
+		if lacks := lacking(hard, soft, separate); where != "" && len(lacks) > 0 {
 			f.add(Advice, "the kubelet of %s (%s) has no threshold of %s: without evictd no pod of this node is evicted when they run short; want for it %s", d.name, where, list(lacks), wanted(lacks))
 		}
 	}
+	return f
 }
 
 // thresholds returns where the hard and soft thresholds of a distribution's kubelet are, by signal. where is
@@ -100,10 +102,9 @@ func signalsOf(flag string) map[string]string {
 }
 
 // lacking returns the signals with a threshold by default, of memory and of disks that neither hard nor soft
-// names. That of images counts where it has a filesystem of its own.
-func (n *node) lacking(hard, soft map[string]string) (lacks []eviction.Signal) {
+// names. That of images counts if it is separate.
+func lacking(hard, soft map[string]string, separate bool) (lacks []eviction.Signal) {
 	defaults := policy.DefaultHard()
-	layout, err := n.layout()
 	for _, s := range eviction.BuiltinSignals() { // in a fixed order
 		b, _ := eviction.Builtin(s)
 		_, usual := defaults[string(s)]
@@ -116,7 +117,7 @@ func (n *node) lacking(hard, soft map[string]string) (lacks []eviction.Signal) {
 			_, isSoft := soft[string(s)]
 			return isHard || isSoft
 		})
-		if usual && !named && (b.Filesystem != eviction.ImageFs || err == nil && layout != eviction.LayoutShared) {
+		if usual && !named && (b.Filesystem != eviction.ImageFs || separate) {
 			lacks = append(lacks, s)
 		}
 	}

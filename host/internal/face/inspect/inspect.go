@@ -131,7 +131,7 @@ var probes = []probe{
 	{"layout of the filesystems", watchEvery, false, deadline, tryLayout},
 	{"capacity", watchEvery, false, deadline, tryCapacity},
 	{"thresholds", 0, false, deadline, tryThresholds},
-	{"default thresholds", 0, false, deadline, tryDefaults},
+	{"default thresholds", 0, false, deadline, func(_ context.Context, n *node, f *Findings) { *f = defaults(n.c, n.layout) }},
 	{"kubelet's directories", watchOften, false, deadline, tryPodDirs},
 	{Filesystems, watchOften, false, deadline, tryFilesystems},
 	{"cgroups", 0, false, deadline, tryCgroups},
