@@ -24,6 +24,7 @@ NETRPC             := $(shell $(GO) env GOROOT)/src/net/rpc
 $(shell mkdir -p bin/build && printf '{"Replace": {"%s": "%s", "%s": "", "%s": ""}}\n' $(NETRPC)/server.go $(CURDIR)/deploy/overlay/netrpc.go.txt \
 	$(NETRPC)/client.go $(NETRPC)/debug.go >$(OVERLAY).$$$$ && mv $(OVERLAY).$$$$ $(OVERLAY))
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-v2.15.0/golangci-lint
+ACTIONLINT         := $(TOOLS)/actionlint-v1.7.12/actionlint
 DEADCODE           := $(TOOLS)/deadcode-v0.52.0/deadcode
 BUF                := $(TOOLS)/buf-v1.66.0/buf
 PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-v1.36.12/protoc-gen-go
@@ -160,14 +161,15 @@ tested:
 	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(call gotest,pkgname,.)) || status=1; \
 	exit $$status
 
-check: lint deadcode generated ## format, lint with vet, dead code, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386
+check: lint deadcode generated ## format, lint with vet, workflows, dead code, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386
 	$(GO) mod tidy -diff
 	@for arch in arm64 arm 386; do GOARCH=$$arch $(GO) build ./... || exit 1; done
 
 # What reads sources by itself knows no overlay.
 lint deadcode: export GOFLAGS := $(filter-out -overlay=%,$(GOFLAGS))
-lint: $(GOLANGCI_LINT)
+lint: $(GOLANGCI_LINT) $(ACTIONLINT)
 	$< run ./...
+	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
 
 # Functions that neither a program nor a test reaches. Not those of packages that other
 # modules use, and examples, which are only compiled.
@@ -289,10 +291,11 @@ clean: ## remove what was built
 parts: $(PARTS) $(CONTAINERD)/containerd ## the programs of others that the tests run: containerd, etcd, Kubernetes (once; .ci/run does it beside make tools)
 
 # Tools, by pinned version: a new pin installs anew.
-tools: $(GOLANGCI_LINT) $(DEADCODE) $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(GOTESTSUM)
+tools: $(GOLANGCI_LINT) $(ACTIONLINT) $(DEADCODE) $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(GOTESTSUM)
 	@mkdir -p bin && ln -sfn $(TOOLS) bin/tools
 
 $(GOLANGCI_LINT): PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(ACTIONLINT): PACKAGE = github.com/rhysd/actionlint/cmd/actionlint
 $(DEADCODE): PACKAGE = golang.org/x/tools/cmd/deadcode
 $(BUF): PACKAGE = github.com/bufbuild/buf/cmd/buf
 $(PROTOC_GEN_GO): PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go

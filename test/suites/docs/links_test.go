@@ -18,7 +18,7 @@ var (
 // Links lead to files that are there, and to headings in them.
 func TestLinks(t *testing.T) {
 	found := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/parity/*.md", "docs/decisions/*.md", "deploy/chart/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/parity/*.md", "docs/decisions/*.md", "deploy/chart/*.md", "plugins/*/*.md"} {
 		documents, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(documents) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)

@@ -35,7 +35,7 @@ func TestEachVersionComesFromOnePlace(t *testing.T) {
 		"Kubernetes":            {".ci/run", kubernetes, []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "host/kubelet/generate/main.go"}, kubernetes},
 		"Kubernetes by default": {"Makefile", kubernetesPin, []string{"Makefile", "host/kubelet/generate/main.go"}, `(?:K8S=|"k8s", "|K8S \()(v[\d.]+\d)`},
 		"the parity tests'":     {"host/paritytest/go.mod", `k8s.io/kubernetes (v\S+)`, []string{"Makefile"}, `PARITY_K8S = (v\S+)`},
-		"containerd":            {"Makefile", containerdPin, []string{"README.md", "docs/*.md"}, `containerd (v\d+\.\d+\.\d+)`},
+		"containerd":            {"Makefile", containerdPin, []string{"README.md", "docs/*.md", "plugins/*/*.md"}, `containerd (v\d+\.\d+\.\d+)`},
 		"Helm":                  {"Makefile", `/helm-(v[^/]+)/`, []string{"docs/install.md"}, `tested:\s+(v[\d.]+\d)`},
 		"evictd":                {"deploy/chart/Chart.yaml", `(?m)^appVersion: (.*)$`, []string{"deploy/chart/Chart.yaml"}, `(?m)^version: (.*)$`},
 		"evictd, in commands":   {"deploy/chart/Chart.yaml", `(?m)^appVersion: (.*)$`, []string{"README.md", "docs/*.md", "test/suites/kubernetes/keep/main.go"}, `(?:VERSION=|evictd_|/evictd:|version = ")(\d+\.\d+\.\d+)`},
