@@ -24,20 +24,19 @@ func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain POD|UID|RECORD|EPISODE|OWNER",
 		Short: "Tell why a pod was evicted, and what would have spared it",
-		Long: "Tell why a pod was evicted: why then, what was tried before, why this pod and not another one, what would\n" +
-			"have spared it and who would have gone instead, and what followed. The pod is named by namespace/name, name\n" +
-			"or uid, and its last eviction is told; or the decision by the id of its record, or a copy of its file,\n" +
-			".json.gz or .json. An episode of evictd evictions, an owner such as deployment/shop/report, or the beginning\n" +
-			"of names tells of several. evictd need not run, but for --now: how far each threshold is from being acted on, and who would go then.",
+		Long: "Tell why a pod was evicted then, why this pod and not another one, what would have spared it, what followed.\n" +
+			"Name the pod (namespace/name, name or uid; its last eviction counts), the id of a record, or a copy of its file.\n" +
+			"An episode, an owner such as deployment/shop/report, or the beginning of names tells of several. evictd need not run, but for --now.",
 	}
 	dir := addRecordsDir(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
 	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
+	asHTML := cmd.Flags().Bool("html", false, "print all of it as one page, with the picture and the record, to open or to attach")
 	others := cmd.Flags().StringArray("if", nil, `also say when another threshold would have been met, such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
 	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
 	runDir := addRunDir(cmd)
-	cmd.MarkFlagsMutuallyExclusive("json", "svg")
-	cmd.MarkFlagsMutuallyExclusive("now", "svg")
+	cmd.MarkFlagsMutuallyExclusive("json", "svg", "html")
+	cmd.MarkFlagsMutuallyExclusive("now", "svg", "html")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if *now {
 			return cobra.NoArgs(cmd, args)
@@ -63,6 +62,9 @@ func newExplain() *cobra.Command {
 		said, err := ifOthers(all[0], *others) // of several the first, whose samples are those before any eviction
 		if err != nil {
 			return err
+		}
+		if *asHTML {
+			return written(cmd.OutOrStdout().Write(tell.HTML(all, said, time.Now())))
 		}
 		return explain(cmd.OutOrStdout(), all, said, *asJSON, *asSVG)
 	}
@@ -91,9 +93,8 @@ func explain(out io.Writer, all []*decision.Decision, said []byte, asJSON, asSVG
 		}{r, whatif.Advise(r), whatIfs})
 	case len(all) > 1:
 		return written(out.Write(append(tell.Episode(all, time.Now()), said...)))
-	default:
-		return written(out.Write(append(tell.Text(r), said...)))
 	}
+	return written(out.Write(append(tell.Text(r), said...)))
 }
 
 // ifOthers returns a line for each threshold of --if.

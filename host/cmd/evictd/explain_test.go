@@ -101,6 +101,8 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 	for _, args := range [][]string{
 		{"explain", file},
 		{"explain", "--svg", file},
+		{"explain", "--html", file},
+		{"explain", "--html", "--state-dir", state, "shop"},
 		{"explain", "--json", file},
 		{"explain", "--state-dir", dir, "shop/" + evil},
 		{"explain", "--state-dir", state, "shop/a"},

@@ -61,27 +61,7 @@ func ordinal(n int) string {
 
 // Episode describes decisions that belong together, the oldest first.
 func Episode(all []*decision.Decision, now time.Time) []byte {
-	first, last := all[0], all[len(all)-1]
-	heads, evictions := make([]decision.Head, len(all)), 0
-	for i, d := range all {
-		heads[i] = d.Head()
-		heads[i].Outcome = d.Outcome
-		if d.Victim != nil {
-			evictions++
-		}
-	}
-	decision.Episodes(heads)
-	decided := slices.DeleteFunc(slices.Clone(all), func(d *decision.Decision) bool { return d.Acted() == nil })
-	w := &text{r: first}
-	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s, %s until %s on %s", stamp(first.Time), counted(len(all), "decision"), counted(evictions, "eviction"), stamp(last.Time), first.Node)) + "\n")
-	if n := len(decided); n > 0 {
-		w.line("over", "%s", over(decided[n-1], now))
-		w.r = decided[0]
-		w.changed()
-		w.grew()
-		w.r = decided[n-1]
-		w.advice()
-	}
+	w, heads := episodeHead(all, now)
 	for i, d := range all {
 		label := Clock(d.Time)
 		w.r = d
@@ -94,6 +74,32 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 		w.line(label, "record %s", d.ID)
 	}
 	return w.b.Bytes()
+}
+
+// episodeHead begins the text about decisions that belong together, and returns their heads.
+func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Head) {
+	first, last := all[0], all[len(all)-1]
+	heads, evictions := make([]decision.Head, len(all)), 0
+	for i, d := range all {
+		heads[i] = d.Head()
+		heads[i].Outcome = d.Outcome
+		if d.Victim != nil {
+			evictions++
+		}
+	}
+	decision.Episodes(heads)
+	decided := slices.DeleteFunc(slices.Clone(all), func(d *decision.Decision) bool { return d.Acted() == nil })
+	w := &text{r: first, heading: fmt.Sprintf("%s  %s, %s until %s on %s", stamp(first.Time), counted(len(all), "decision"), counted(evictions, "eviction"), stamp(last.Time), first.Node)}
+	w.b.WriteString(printable.ClipText(w.heading) + "\n")
+	if n := len(decided); n > 0 {
+		w.line("over", "%s", over(decided[n-1], now))
+		w.r = decided[0]
+		w.changed()
+		w.grew()
+		w.r = decided[n-1]
+		w.advice()
+	}
+	return w, heads
 }
 
 // over says whether the shortage of the last decision of an episode is over.

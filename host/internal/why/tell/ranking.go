@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -41,14 +42,39 @@ func ranking(d *decision.Decision) (signal eviction.Signal, rows []ranked) {
 // Ranking returns the first candidates in their order as lines of a table, each with the reason why
 // it precedes the next one.
 func Ranking(d *decision.Decision) (lines []string) {
-	signal, rows := ranking(d)
-	if len(rows) == 0 {
+	rows := rankingTable(d, rankedShown)
+	if rows == nil {
 		return nil
 	}
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintf(t, "\tPOD\tPRIORITY\tUSAGE\tREQUEST\tBEFORE THE NEXT BY\n")
-	for i, p := range rows[:min(len(rows), rankedShown)] {
+	for i, row := range rows {
+		for n, cell := range row {
+			if row[n] = printable.Text(cell); i == 0 {
+				row[n] = strings.ToUpper(cell)
+			}
+		}
+		_, _ = fmt.Fprintf(t, "%s\n", strings.Join(row, "\t"))
+	}
+	_ = t.Flush() // to memory
+	for line := range strings.Lines(b.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	if more := len(d.Order) - rankedShown; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// rankingTable returns the first candidates in their order, below a heading, each with the reason why it precedes
+// the next one; nil if there are none.
+func rankingTable(d *decision.Decision, most int) [][]string {
+	signal, rows := ranking(d)
+	if len(rows) == 0 {
+		return nil
+	}
+	table := [][]string{{"", "pod", "priority", "usage", "request", "before the next by"}}
+	for i, p := range rows[:min(len(rows), most)] {
 		key := "-"
 		if i+1 < len(rows) {
 			key = deciding(d, signal, p, rows[i+1])
@@ -60,16 +86,9 @@ func Ranking(d *decision.Decision) (lines []string) {
 		if inodes(signal) {
 			request = bytesText(p.subtracted)
 		}
-		_, _ = fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\n", i+1, printable.Text(p.Pod), p.Priority, printable.Text(usage), printable.Text(request), printable.Text(key))
+		table = append(table, []string{strconv.Itoa(i + 1), p.Pod, strconv.Itoa(int(p.Priority)), usage, request, key})
 	}
-	_ = t.Flush() // to memory
-	for line := range strings.Lines(b.String()) {
-		lines = append(lines, strings.TrimRight(line, " \n"))
-	}
-	if more := len(rows) - rankedShown; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
-	return lines
+	return table
 }
 
 // first explains why the first pod of the order is first, empty if there is none.

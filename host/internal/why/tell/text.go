@@ -29,9 +29,7 @@ func Text(r *decision.Decision) []byte {
 	w := &text{r: r}
 	w.headline()
 	w.whyNow()
-	if why := w.notEarlier(); why != "" {
-		w.line("why now", "%s", why)
-	}
+	w.late()
 	w.changed()
 	w.inputs()
 	w.grew()
@@ -39,9 +37,7 @@ func Text(r *decision.Decision) []byte {
 	w.whyIt()
 	w.spared()
 	w.followed()
-	if text := needed(r); text != "" {
-		w.line("what followed", "%s", text)
-	}
+	w.neededOrNot()
 	w.line("record", "%s on %s, evictd %s, configuration %s", r.ID, r.Node, cmp.Or(r.Evictd, "unknown"), cmp.Or(r.Config, "unknown"))
 	return w.b.Bytes()
 }
@@ -50,7 +46,13 @@ type text struct {
 	r     *decision.Decision
 	b     bytes.Buffer
 	label string // of the previous line
+	// heading and lines are what b has.
+	heading string
+	lines   []labeled
 }
+
+// A labeled is a line of a text.
+type labeled struct{ label, text string }
 
 // line writes a line. Consecutive lines with the same label show it once.
 func (w *text) line(label, format string, args ...any) {
@@ -59,6 +61,7 @@ func (w *text) line(label, format string, args ...any) {
 		shown = ""
 	}
 	w.label = label
+	w.lines = append(w.lines, labeled{label, fmt.Sprintf(format, args...)})
 	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, printable.ClipText(fmt.Sprintf(format, args...))), " ") + "\n")
 }
 
@@ -251,11 +254,7 @@ func (w *text) whyIt() {
 	r := w.r
 	if why := first(r); why != "" {
 		w.line("why it", "%s", why)
-		by := "evictd"
-		if r.Ranker != nil {
-			by = strings.TrimSuffix(r.Ranker.Name+", version "+r.Ranker.Version, ", version ")
-		}
-		w.line("order", "of %s that could go, by %s", counted(len(r.Candidates), "pod"), by)
+		w.line("order", "of %s that could go, by %s", counted(len(r.Candidates), "pod"), rankerOf(r))
 		for _, line := range Ranking(r) {
 			w.line("order", "%s", line)
 		}
@@ -276,6 +275,14 @@ func (w *text) whyIt() {
 		}
 		w.line("could not go", "%s: %s", p.Pod, p.Rule)
 	}
+}
+
+// rankerOf names who made the order.
+func rankerOf(r *decision.Decision) string {
+	if r.Ranker == nil {
+		return "evictd"
+	}
+	return strings.TrimSuffix(r.Ranker.Name+", version "+r.Ranker.Version, ", version ")
 }
 
 // counted returns a number of things: "1 pod", "2 pods".
@@ -437,6 +444,19 @@ func WhatIf(e *whatif.Earlier) string {
 }
 
 func seconds(n int64) time.Duration { return time.Duration(min(n, 1e9)) * time.Second }
+
+// late says why it was not decided earlier.
+func (w *text) late() {
+	if why := w.notEarlier(); why != "" {
+		w.line("why now", "%s", why)
+	}
+}
+
+func (w *text) neededOrNot() {
+	if text := needed(w.r); text != "" {
+		w.line("what followed", "%s", text)
+	}
+}
 
 func (w *text) followed() {
 	o := w.r.Outcome

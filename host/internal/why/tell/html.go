@@ -1,0 +1,336 @@
+package tell
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed" // the style sheet
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+//go:embed style.css
+var style string
+
+// Bounds of a page: pods of a table, rows of figures, and decisions told in full.
+const rowsShown, figuresShown, decisionsShown = 200, 120, 50
+
+// HTML describes decisions as one page without scripts and without anything to load: of one all that Text has,
+// with its picture, of several also what Episode has. said is the output of If, which may be empty.
+func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
+	p := &page{}
+	first := (&text{r: all[len(all)-1]}).title()
+	if len(all) > 1 {
+		first = counted(len(all), "decision") + " on " + all[0].Node
+	}
+	p.raw(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>` +
+		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>`)
+	p.element("title", "", "evictd: "+first)
+	p.raw("<style>" + style + "</style></head><body>\n")
+	if len(all) > 1 {
+		p.episode(all, now)
+	}
+	shown := all[max(0, len(all)-decisionsShown):]
+	for i, d := range shown {
+		var of []byte
+		if d == all[0] {
+			of = said
+		}
+		p.decision(d, of, len(all) == 1, i)
+	}
+	p.raw("</main>\n</body></html>\n")
+	return p.b.Bytes()
+}
+
+// A page is written as HTML. What is not raw is escaped.
+type page struct{ b bytes.Buffer }
+
+func (p *page) raw(text string) { p.b.WriteString(text) }
+
+// element writes an element with text in it. attributes are raw.
+func (p *page) element(tag, attributes, text string) {
+	fmt.Fprintf(&p.b, "<%s%s>%s</%s>\n", tag, attributes, escaped(text), tag)
+}
+
+func escaped(text string) string { return html.EscapeString(printable.ClipText(text)) }
+
+// section writes a heading and what write adds, in a region of that name. id tells those of several decisions apart.
+func (p *page) section(heading string, id int, write func()) {
+	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ToLower(heading), " ", "-"), id)
+	fmt.Fprintf(&p.b, `<section aria-labelledby="%s">`, name)
+	p.element("h2", ` id="`+name+`"`, heading)
+	write()
+	p.raw("</section>\n")
+}
+
+// list writes lines with their labels. Lines of one label stand together.
+func (p *page) list(lines []labeled) {
+	if len(lines) == 0 {
+		return
+	}
+	p.raw("<dl>\n")
+	former := ""
+	for _, l := range lines {
+		if l.label != former {
+			p.element("dt", "", l.label)
+		}
+		former = l.label
+		if strings.Contains(l.text, "resources: {") {
+			p.raw("<dd>")
+			p.element("pre", "", l.text)
+			p.raw("</dd>\n")
+			continue
+		}
+		p.element("dd", "", l.text)
+	}
+	p.raw("</dl>\n")
+}
+
+// table writes rows, the first of which is the heading, in a region that scrolls by itself. Amounts, which begin
+// with a digit, stand on the right.
+func (p *page) table(caption string, rows [][]string) {
+	if len(rows) < 2 {
+		return
+	}
+	fmt.Fprintf(&p.b, `<div class="table" tabindex="0" role="region" aria-label="%s"><table>`, escaped(caption))
+	p.element("caption", "", caption)
+	for i, row := range rows[:min(len(rows), rowsShown+1)] {
+		p.raw("<tr>")
+		for _, cell := range row {
+			switch {
+			case i == 0:
+				p.element("th", ` scope="col"`, cell)
+			case cell != "" && strings.Contains("-0123456789", cell[:1]):
+				p.element("td", ` class="amount"`, cell)
+			default:
+				p.element("td", "", cmp.Or(cell, "-"))
+			}
+		}
+		p.raw("</tr>\n")
+	}
+	p.raw("</table></div>\n")
+	if more := len(rows) - 1 - rowsShown; more > 0 {
+		p.element("p", "", fmt.Sprintf("and %d more", more))
+	}
+}
+
+// episode writes the head of several decisions, with a row for each.
+func (p *page) episode(all []*decision.Decision, now time.Time) {
+	w, heads := episodeHead(all, now)
+	p.raw(`<header><p class="kicker">evictd</p>`)
+	p.element("h1", "", w.heading)
+	p.raw("</header>\n<main>\n")
+	p.section("At a glance", 0, func() { p.list(w.lines) })
+	rows := [][]string{{"time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
+	for i, d := range all {
+		w := &text{r: d}
+		h := &heads[i]
+		rows = append(rows, []string{
+			Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
+		})
+	}
+	p.section("Who went", 0, func() { p.table("Decisions, the oldest first", rows) })
+}
+
+func amountOrNone(d *decision.Decision, n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return AmountIn(d, eviction.Signal(d.Head().Signal), *n)
+}
+
+func releasedText(d *decision.Decision) string {
+	if d.Outcome == nil {
+		return ""
+	}
+	return amountOrNone(d, d.Outcome.Released)
+}
+
+// decision writes all of one decision. Among several it is folded.
+func (p *page) decision(d *decision.Decision, said []byte, alone bool, id int) {
+	w := &text{r: d}
+	w.headline()
+	if alone {
+		p.raw(`<header><p class="kicker">evictd</p>`)
+		p.element("h1", "", w.title())
+		p.raw("</header>\n<main>\n")
+	} else {
+		p.raw("<details>")
+		p.element("summary", "", stamp(d.Time)+"  "+w.title())
+	}
+	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(stamp(d.Time)))
+	p.raw("node <b>" + escaped(d.Node) + "</b>, " + escaped(d.Kind) + map[bool]string{true: ", dry run"}[d.DryRun] + "</p>\n")
+	p.list(w.lines)
+	p.section("What to do", id, func() {
+		p.list(lines(d, (*text).spared))
+		p.whatIf(said)
+	})
+	p.section("Why then", id, func() {
+		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
+		p.picture(d)
+	})
+	p.section("Why this pod", id, func() { p.ranking(d) })
+	p.section("What followed", id, func() {
+		p.list(lines(d, (*text).followed, (*text).neededOrNot))
+		p.table("Timeline, in milliseconds from the decision", timeline(d))
+	})
+	p.section("Record", id, func() { p.record(d) })
+	p.raw(map[bool]string{false: "</details>\n"}[alone])
+}
+
+// lines returns what parts of a text say of a decision.
+func lines(d *decision.Decision, parts ...func(*text)) []labeled {
+	w := &text{r: d}
+	for _, part := range parts {
+		part(w)
+	}
+	return w.lines
+}
+
+// whatIf writes the output of If.
+func (p *page) whatIf(said []byte) {
+	var lines []labeled
+	for line := range strings.Lines(string(said)) {
+		lines = append(lines, labeled{"what if", strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "what if"))})
+	}
+	p.list(lines)
+}
+
+// picture writes the picture of a decision, and its figures as a table.
+func (p *page) picture(d *decision.Decision) {
+	picture, err := SVG(d)
+	if err != nil {
+		p.element("p", "", "No picture: "+err.Error()+".")
+		return
+	}
+	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
+	p.raw("<figure>")
+	p.b.Write(bytes.Replace(picture, []byte("<svg "), []byte(`<svg role="img" aria-label="`+escaped(about)+`" `), 1))
+	p.raw("</figure>\n<details><summary>Figures of the picture</summary>\n")
+	p.table("Available "+d.Head().Signal+" and use of pods", figuresOf(d))
+	p.raw("</details>\n")
+}
+
+// figuresOf returns samples of the signal and of pods' use, at most figuresShown of each.
+func figuresOf(d *decision.Decision) [][]string {
+	signal := eviction.Signal(d.Head().Signal)
+	rows := [][]string{append([]string{"seconds", "available"}, d.Curves...)}
+	var all []point
+	for i := range d.Signals {
+		if d.Signals[i].Signal == signal {
+			all = append(all, samples(&d.Signals[i])...)
+		}
+	}
+	if o := d.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
+		all = append(all, samples(o.After)...)
+	}
+	every := len(all)/figuresShown + 1
+	for i, s := range all {
+		if i%every != 0 && i != len(all)-1 {
+			continue
+		}
+		row := []string{strconv.FormatFloat(s.x, 'f', 1, 64), AmountIn(d, signal, int64(s.y))}
+		for at := range d.Curves {
+			row = append(row, usedAt(d, signal, at, s.x))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// usedAt returns the last known use of a pod of Curves at a second, empty if unknown or after the decision.
+func usedAt(d *decision.Decision, signal eviction.Signal, at int, second float64) (used string) {
+	for _, u := range d.Usage {
+		if inReach(u.MS) <= second && second <= 0 && at < len(u.Used) && u.Used[at] >= 0 {
+			used = AmountIn(d, signal, u.Used[at])
+		}
+	}
+	return used
+}
+
+// ranking writes why the first pod was first, all candidates in their order, and those that could not go.
+func (p *page) ranking(d *decision.Decision) {
+	w := &text{r: d}
+	if why := first(d); why != "" {
+		w.line("why it", "%s", why)
+		w.line("order", "of %s that could go, by %s", counted(len(d.Candidates), "pod"), rankerOf(d))
+	}
+	w.inUse()
+	p.list(w.lines)
+	p.table("Order, the first to go first", rankingTable(d, len(d.Order)))
+	if len(d.Order) > 0 {
+		parts := [][]string{{"what it had", "amount"}}
+		for _, part := range d.Candidates[d.Order[0]].Parts {
+			parts = append(parts, []string{part.Name, AmountIn(d, w.signal(), part.Used)})
+		}
+		p.table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts)
+	}
+	if d.Ranker != nil && len(d.Candidates) > len(d.Order) {
+		left := [][]string{{"left out by " + d.Ranker.Name + " (rankVeto: " + d.RankVeto + ")"}}
+		for _, name := range leftOut(d) {
+			left = append(left, []string{name})
+		}
+		p.table("Pods that the ranker left out", left)
+	}
+	protected := [][]string{{"pod", "rule"}}
+	for _, pod := range d.Protected {
+		protected = append(protected, []string{pod.Pod, pod.Rule})
+	}
+	p.table("Pods that could not go", protected)
+}
+
+// timeline returns the steps of a decision, the earliest first.
+func timeline(d *decision.Decision) [][]string {
+	type step struct {
+		ms   float64
+		what string
+	}
+	steps := []step{{0, "decided"}}
+	add := func(ms float64, what string) {
+		if ms != 0 {
+			steps = append(steps, step{ms, what})
+		}
+	}
+	add(d.Timeline.ObservedMS, "node observed")
+	add(d.Timeline.BeganMS, "pass began")
+	add(d.Timeline.JournalledMS, "kill saved to disk")
+	if o := d.Outcome; o != nil {
+		add(o.KilledMS, "kill returned")
+		add(o.GoneMS, "nothing of the pod ran any more")
+		add(o.ReliefMS, "what was promised was back")
+	}
+	if t := d.Acted(); t != nil && t.Since != nil {
+		add(decision.MS(*t.Since, d.Time), "threshold met")
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.ms, b.ms) })
+	rows := [][]string{{"ms", "step"}}
+	for _, s := range steps {
+		rows = append(rows, []string{strconv.FormatFloat(s.ms, 'f', 1, 64), s.what})
+	}
+	return rows
+}
+
+// record writes the facts about the record, and the record itself as a link.
+func (p *page) record(d *decision.Decision) {
+	p.list([]labeled{
+		{"record", d.ID},
+		{"node", d.Node},
+		{"evictd", cmp.Or(d.Evictd, "unknown")},
+		{"configuration", cmp.Or(d.Config, "unknown")},
+		{"explain it", "evictd explain " + d.ID},
+	})
+	document, err := json.Marshal(d)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(&p.b, `<p><a download="%s.json" href="data:application/json;base64,%s">The record</a> is in this file: evictd explain takes it.</p>`+"\n", escaped(d.ID), base64.StdEncoding.EncodeToString(document))
+}
