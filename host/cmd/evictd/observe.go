@@ -2,30 +2,20 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/core/observe"
-	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/tell/nodeview"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-const (
-	// leastInterval bounds how often the daemon is asked.
-	leastInterval = 200 * time.Millisecond
-	// evictionsShown bounds the evictions shown, the last ones.
-	evictionsShown = 5
-)
+// leastInterval bounds how often the daemon is asked.
+const leastInterval = 200 * time.Millisecond
 
 func newObserve() *cobra.Command {
 	cmd := &cobra.Command{
@@ -95,90 +85,12 @@ func statusLine(ctx context.Context, runDir string) ([]byte, error) {
 	return append(line.Bytes(), '\n'), err
 }
 
-// A view decodes the fields of the daemon's status that are shown.
-type view struct {
-	Version    string                 `json:"version"`
-	NodeName   string                 `json:"nodeName"`
-	DryRun     bool                   `json:"dryRun"`
-	NotReady   string                 `json:"notReady"`
-	Time       time.Time              `json:"time"`
-	Conditions []string               `json:"conditions"`
-	Thresholds []decision.Threshold   `json:"thresholds"`
-	Signals    []observe.SignalStatus `json:"signals"`
-	Evictions  []struct {
-		Time   time.Time `json:"time"`
-		Pod    string    `json:"pod"`
-		Signal string    `json:"signal"`
-		State  string    `json:"state"`
-	} `json:"evictions"`
-	Plugins []struct {
-		Name, State, Version, Reason string
-		Restarts                     int
-	} `json:"plugins"`
-}
-
 // seen returns the current state of the daemon as text, with the ranking for s.
 func seen(ctx context.Context, runDir string, s eviction.Signal) ([]byte, error) {
-	var now view
+	var now nodeview.View
 	if err := ask(ctx, runDir, "/status", statusTimeout, &now); err != nil {
 		return nil, err
 	}
 	ranking, err := askRanking(ctx, runDir, s)
-	return now.text(time.Now(), ranking, err), nil
-}
-
-// text formats the view, with the order in which pods would be evicted, or why there is none.
-func (s *view) text(now time.Time, ranking *decision.Decision, noRanking error) []byte {
-	conditions := cmp.Or(strings.Join(s.Conditions, ", "), "none")
-	head := fmt.Sprintf("%s  evictd %s  %s  conditions: %s", s.NodeName, s.Version, now.UTC().Format(time.TimeOnly), conditions)
-	if s.DryRun {
-		head += "  dry run"
-	}
-	if s.NotReady != "" {
-		head += "\nNOT READY: " + s.NotReady
-	}
-	out := [][]byte{[]byte(head + "\n\n"), tell.Table(s.thresholds(now))}
-	switch {
-	case errors.Is(noRanking, context.Canceled):
-	case noRanking != nil:
-		out = append(out, []byte("\nwho would go is not known: "+noRanking.Error()+"\n"))
-	default:
-		out = append(out, []byte("\n"), tell.Order(ranking))
-	}
-	evictions := [][]string{}
-	for _, e := range slices.Backward(s.Evictions[max(0, len(s.Evictions)-evictionsShown):]) {
-		evictions = append(evictions, []string{e.Time.UTC().Format(time.DateTime), e.Pod, e.Signal, e.State})
-	}
-	plugins := [][]string{}
-	for _, p := range s.Plugins {
-		plugins = append(plugins, []string{p.Name, p.State, p.Version, fmt.Sprint(p.Restarts), p.Reason})
-	}
-	out = append(out, tell.FurtherTable([]string{"EVICTED", "POD", "SIGNAL", "STATE"}, evictions), tell.FurtherTable([]string{"PLUGIN", "STATE", "VERSION", "RESTARTS", "WHY"}, plugins))
-	return slices.Concat(out...)
-}
-
-func (s *view) thresholds(now time.Time) [][]string {
-	rows := [][]string{{"SIGNAL", "AVAILABLE", "OF", "THRESHOLD", "GRACE PERIOD", "MET FOR", "SEEN"}}
-	for _, t := range s.Thresholds {
-		row := []string{string(t.Signal), "", "", "<" + t.Value, t.GracePeriod, "", ""}
-		if at := slices.IndexFunc(s.Signals, func(o observe.SignalStatus) bool { return o.Signal == t.Signal }); at >= 0 {
-			o := &s.Signals[at]
-			row[1], row[6] = o.State, ago(now, o.Time)
-			if o.State == decision.StateObserved {
-				row[1], row[2] = tell.Amount(t.Custom, o.Signal, o.Available), tell.Amount(t.Custom, o.Signal, o.Capacity)
-			}
-		}
-		if t.Since != nil {
-			row[5] = max(0, now.Sub(*t.Since)).Round(time.Second).String()
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func ago(now, then time.Time) string {
-	if then.IsZero() {
-		return ""
-	}
-	return max(0, now.Sub(then)).Round(time.Second).String() + " ago"
+	return now.Text(time.Now(), ranking, err), nil
 }

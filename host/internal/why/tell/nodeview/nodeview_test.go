@@ -1,4 +1,4 @@
-package main
+package nodeview
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestObservePrintsTables(t *testing.T) {
+func TestANodeIsShownAsTables(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 50, 0, time.UTC)
-	var s view
+	var s View
 	if err := json.Unmarshal([]byte(`{"version": "v1.0.0", "nodeName": "node-1", "dryRun": true, "notReady": "the runtime is away", "conditions": ["MemoryPressure"],
 		"thresholds": [{"signal": "memory.available", "value": "1Gi", "gracePeriod": "30s", "since": "2026-01-01T12:00:20Z"}, {"signal": "nodefs.available", "value": "10%"}],
 		"signals": [{"signal": "memory.available", "state": "observed", "available": 943718400, "capacity": 8589934592, "time": "2026-01-01T12:00:49Z"},
@@ -36,7 +36,7 @@ EVICTED              POD        SIGNAL            STATE
 PLUGIN  STATE    VERSION  RESTARTS  WHY
 memory  running  1        2         -
 `
-	if diff := cmp.Diff(want, string(s.text(now, nil, errors.New("no threshold")))); diff != "" {
+	if diff := cmp.Diff(want, string(s.Text(now, nil, errors.New("no threshold")))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
