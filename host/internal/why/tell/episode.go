@@ -17,26 +17,33 @@ func Evictions(heads []decision.Head) []byte {
 	rows, former := [][]string{{"EPISODE", "TIME", "DECISION", "POD", "OWNER", "SIGNAL", "USED", "FREED", "WHAT FOLLOWED", "RECORD"}}, ""
 	for i := range heads {
 		h := &heads[i]
-		episode, kind, used, released := h.Episode, h.Kind, "", ""
+		episode := h.Episode
 		if episode == former {
 			episode = Same
 		}
 		former = h.Episode
-		if h.By != "" {
-			kind = "by " + h.By
-		}
-		if h.DryRun {
-			kind += " (dry run)"
-		}
-		if h.Used != nil {
-			used = Amount(nil, eviction.Signal(h.Signal), *h.Used)
-		}
-		if h.Outcome != nil && h.Outcome.Released != nil {
-			released = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
-		}
-		rows = append(rows, []string{episode, h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, released, followed(h), h.ID})
+		rows = append(rows, append([]string{episode}, evictionRow(h)...))
 	}
 	return Table(rows)
+}
+
+// evictionRow describes a decision: its time, kind, pod, owner and signal, what the pod used, what came back, what
+// followed, and its record.
+func evictionRow(h *decision.Head) []string {
+	kind, used, released := h.Kind, "", ""
+	if h.By != "" {
+		kind = "by " + h.By
+	}
+	if h.DryRun {
+		kind += " (dry run)"
+	}
+	if h.Used != nil {
+		used = Amount(nil, eviction.Signal(h.Signal), *h.Used)
+	}
+	if h.Outcome != nil && h.Outcome.Released != nil {
+		released = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
+	}
+	return []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, released, followed(h), h.ID}
 }
 
 // followed is Followed, with which eviction in a short time this is of a controller's pods.

@@ -27,44 +27,58 @@ const rowsShown, figuresShown, decisionsShown = 200, 120, 50
 // HTML describes decisions as one page without scripts and without anything to load: of one all that Text has,
 // with its picture, of several also what Episode has. said is the output of If, which may be empty.
 func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
-	p := &page{}
-	first := (&text{r: all[len(all)-1]}).title()
-	if len(all) > 1 {
-		first = counted(len(all), "decision") + " on " + all[0].Node
-	}
+	p := &Page{}
 	p.raw(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>` +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>`)
-	p.element("title", "", "evictd: "+first)
+	p.element("title", "", "evictd: "+titleOf(all))
 	p.raw("<style>" + style + "</style></head><body>\n")
+	p.Decisions(all, said, now)
+	p.raw("</body></html>\n")
+	return p.b.Bytes()
+}
+
+// A Page is written as HTML. What is not raw is escaped.
+type Page struct {
+	b bytes.Buffer
+	// root is the path of a site whose style sheet and links the page has, empty in a file.
+	root string
+}
+
+// titleOf names decisions.
+func titleOf(all []*decision.Decision) string {
+	if len(all) > 1 {
+		return counted(len(all), "decision") + " on " + all[0].Node
+	}
+	return (&text{r: all[0]}).title()
+}
+
+// Decisions writes the main part of a page about decisions.
+func (p *Page) Decisions(all []*decision.Decision, said []byte, now time.Time) {
+	p.raw("<main>\n")
 	if len(all) > 1 {
 		p.episode(all, now)
 	}
-	shown := all[max(0, len(all)-decisionsShown):]
-	for i, d := range shown {
+	for i, d := range all[max(0, len(all)-decisionsShown):] {
 		var of []byte
 		if d == all[0] {
 			of = said
 		}
 		p.decision(d, of, len(all) == 1, i)
 	}
-	p.raw("</main>\n</body></html>\n")
-	return p.b.Bytes()
+	p.raw("</main>\n")
 }
 
-// A page is written as HTML. What is not raw is escaped.
-type page struct{ b bytes.Buffer }
-
-func (p *page) raw(text string) { p.b.WriteString(text) }
+func (p *Page) raw(text string) { p.b.WriteString(text) }
 
 // element writes an element with text in it. attributes are raw.
-func (p *page) element(tag, attributes, text string) {
+func (p *Page) element(tag, attributes, text string) {
 	fmt.Fprintf(&p.b, "<%s%s>%s</%s>\n", tag, attributes, escaped(text), tag)
 }
 
 func escaped(text string) string { return html.EscapeString(printable.ClipText(text)) }
 
-// section writes a heading and what write adds, in a region of that name. id tells those of several decisions apart.
-func (p *page) section(heading string, id int, write func()) {
+// Section writes a heading and what write adds, in a region of that name. id tells those of several decisions apart.
+func (p *Page) Section(heading string, id int, write func()) {
 	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ToLower(heading), " ", "-"), id)
 	fmt.Fprintf(&p.b, `<section aria-labelledby="%s">`, name)
 	p.element("h2", ` id="`+name+`"`, heading)
@@ -73,7 +87,7 @@ func (p *page) section(heading string, id int, write func()) {
 }
 
 // list writes lines with their labels. Lines of one label stand together.
-func (p *page) list(lines []labeled) {
+func (p *Page) list(lines []labeled) {
 	if len(lines) == 0 {
 		return
 	}
@@ -95,9 +109,9 @@ func (p *page) list(lines []labeled) {
 	p.raw("</dl>\n")
 }
 
-// table writes rows, the first of which is the heading, in a region that scrolls by itself. Amounts, which begin
-// with a digit, stand on the right.
-func (p *page) table(caption string, rows [][]string) {
+// Table writes rows, the first of which is the heading, in a region that scrolls by itself. Amounts, which begin
+// with a digit, stand on the right. link, if not nil, returns where a cell leads on a site, empty for nowhere.
+func (p *Page) Table(caption string, rows [][]string, link func(row, column int) string) {
 	if len(rows) < 2 {
 		return
 	}
@@ -105,10 +119,16 @@ func (p *page) table(caption string, rows [][]string) {
 	p.element("caption", "", caption)
 	for i, row := range rows[:min(len(rows), rowsShown+1)] {
 		p.raw("<tr>")
-		for _, cell := range row {
+		for n, cell := range row {
+			to := ""
+			if link != nil && i > 0 {
+				to = link(i, n)
+			}
 			switch {
 			case i == 0:
 				p.element("th", ` scope="col"`, cell)
+			case to != "":
+				fmt.Fprintf(&p.b, `<td><a href="%s">%s</a></td>`, escaped(p.root+to), escaped(cell))
 			case cell != "" && strings.Contains("-0123456789", cell[:1]):
 				p.element("td", ` class="amount"`, cell)
 			default:
@@ -124,12 +144,10 @@ func (p *page) table(caption string, rows [][]string) {
 }
 
 // episode writes the head of several decisions, with a row for each.
-func (p *page) episode(all []*decision.Decision, now time.Time) {
+func (p *Page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
-	p.raw(`<header><p class="kicker">evictd</p>`)
 	p.element("h1", "", w.heading)
-	p.raw("</header>\n<main>\n")
-	p.section("At a glance", 0, func() { p.list(w.lines) })
+	p.Section("At a glance", 0, func() { p.list(w.lines) })
 	rows := [][]string{{"time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
 	for i, d := range all {
 		w := &text{r: d}
@@ -138,7 +156,7 @@ func (p *page) episode(all []*decision.Decision, now time.Time) {
 			Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
 		})
 	}
-	p.section("Who went", 0, func() { p.table("Decisions, the oldest first", rows) })
+	p.Section("Who went", 0, func() { p.Table("Decisions, the oldest first", rows, nil) })
 }
 
 func amountOrNone(d *decision.Decision, n *int64) string {
@@ -156,13 +174,11 @@ func releasedText(d *decision.Decision) string {
 }
 
 // decision writes all of one decision. Among several it is folded.
-func (p *page) decision(d *decision.Decision, said []byte, alone bool, id int) {
+func (p *Page) decision(d *decision.Decision, said []byte, alone bool, id int) {
 	w := &text{r: d}
 	w.headline()
 	if alone {
-		p.raw(`<header><p class="kicker">evictd</p>`)
 		p.element("h1", "", w.title())
-		p.raw("</header>\n<main>\n")
 	} else {
 		p.raw("<details>")
 		p.element("summary", "", stamp(d.Time)+"  "+w.title())
@@ -170,20 +186,20 @@ func (p *page) decision(d *decision.Decision, said []byte, alone bool, id int) {
 	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(stamp(d.Time)))
 	p.raw("node <b>" + escaped(d.Node) + "</b>, " + escaped(d.Kind) + map[bool]string{true: ", dry run"}[d.DryRun] + "</p>\n")
 	p.list(w.lines)
-	p.section("What to do", id, func() {
+	p.Section("What to do", id, func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
 	})
-	p.section("Why then", id, func() {
+	p.Section("Why then", id, func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
 		p.picture(d)
 	})
-	p.section("Why this pod", id, func() { p.ranking(d) })
-	p.section("What followed", id, func() {
+	p.Section("Why this pod", id, func() { p.ranking(d) })
+	p.Section("What followed", id, func() {
 		p.list(lines(d, (*text).followed, (*text).neededOrNot))
-		p.table("Timeline, in milliseconds from the decision", timeline(d))
+		p.Table("Timeline, in milliseconds from the decision", timeline(d), nil)
 	})
-	p.section("Record", id, func() { p.record(d) })
+	p.Section("Record", id, func() { p.record(d) })
 	p.raw(map[bool]string{false: "</details>\n"}[alone])
 }
 
@@ -197,7 +213,7 @@ func lines(d *decision.Decision, parts ...func(*text)) []labeled {
 }
 
 // whatIf writes the output of If.
-func (p *page) whatIf(said []byte) {
+func (p *Page) whatIf(said []byte) {
 	var lines []labeled
 	for line := range strings.Lines(string(said)) {
 		lines = append(lines, labeled{"what if", strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "what if"))})
@@ -206,7 +222,7 @@ func (p *page) whatIf(said []byte) {
 }
 
 // picture writes the picture of a decision, and its figures as a table.
-func (p *page) picture(d *decision.Decision) {
+func (p *Page) picture(d *decision.Decision) {
 	picture, err := SVG(d)
 	if err != nil {
 		p.element("p", "", "No picture: "+err.Error()+".")
@@ -214,9 +230,13 @@ func (p *page) picture(d *decision.Decision) {
 	}
 	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
 	p.raw("<figure>")
-	p.b.Write(bytes.Replace(picture, []byte("<svg "), []byte(`<svg role="img" aria-label="`+escaped(about)+`" `), 1))
+	picture = bytes.Replace(picture, []byte("<svg "), []byte(`<svg role="img" aria-label="`+escaped(about)+`" `), 1)
+	if p.root != "" { // Style has it
+		picture = bytes.Replace(picture, []byte(dark), nil, 1)
+	}
+	p.b.Write(picture)
 	p.raw("</figure>\n<details><summary>Figures of the picture</summary>\n")
-	p.table("Available "+d.Head().Signal+" and use of pods", figuresOf(d))
+	p.Table("Available "+d.Head().Signal+" and use of pods", figuresOf(d), nil)
 	p.raw("</details>\n")
 }
 
@@ -258,7 +278,7 @@ func usedAt(d *decision.Decision, signal eviction.Signal, at int, second float64
 }
 
 // ranking writes why the first pod was first, all candidates in their order, and those that could not go.
-func (p *page) ranking(d *decision.Decision) {
+func (p *Page) ranking(d *decision.Decision) {
 	w := &text{r: d}
 	if why := first(d); why != "" {
 		w.line("why it", "%s", why)
@@ -266,26 +286,26 @@ func (p *page) ranking(d *decision.Decision) {
 	}
 	w.inUse()
 	p.list(w.lines)
-	p.table("Order, the first to go first", rankingTable(d, len(d.Order)))
+	p.Table("Order, the first to go first", rankingTable(d, len(d.Order)), nil)
 	if len(d.Order) > 0 {
 		parts := [][]string{{"what it had", "amount"}}
 		for _, part := range d.Candidates[d.Order[0]].Parts {
 			parts = append(parts, []string{part.Name, AmountIn(d, w.signal(), part.Used)})
 		}
-		p.table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts)
+		p.Table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts, nil)
 	}
 	if d.Ranker != nil && len(d.Candidates) > len(d.Order) {
 		left := [][]string{{"left out by " + d.Ranker.Name + " (rankVeto: " + d.RankVeto + ")"}}
 		for _, name := range leftOut(d) {
 			left = append(left, []string{name})
 		}
-		p.table("Pods that the ranker left out", left)
+		p.Table("Pods that the ranker left out", left, nil)
 	}
 	protected := [][]string{{"pod", "rule"}}
 	for _, pod := range d.Protected {
 		protected = append(protected, []string{pod.Pod, pod.Rule})
 	}
-	p.table("Pods that could not go", protected)
+	p.Table("Pods that could not go", protected, nil)
 }
 
 // timeline returns the steps of a decision, the earliest first.
@@ -320,7 +340,7 @@ func timeline(d *decision.Decision) [][]string {
 }
 
 // record writes the facts about the record, and the record itself as a link.
-func (p *page) record(d *decision.Decision) {
+func (p *Page) record(d *decision.Decision) {
 	p.list([]labeled{
 		{"record", d.ID},
 		{"node", d.Node},

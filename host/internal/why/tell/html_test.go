@@ -177,6 +177,7 @@ func eachText(v reflect.Value, keep []string, change func(string) string) {
 		}
 	case reflect.String:
 		v.SetString(change(v.String()))
+	default: // has no text
 	}
 }
 

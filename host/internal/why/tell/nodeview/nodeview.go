@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // evictionsShown bounds the evictions shown, the last ones.
@@ -34,6 +35,11 @@ type View struct {
 		Signal string    `json:"signal"`
 		State  string    `json:"state"`
 	} `json:"evictions"`
+	Inspection []struct {
+		Level string    `json:"level"`
+		Text  string    `json:"text"`
+		Since time.Time `json:"since"`
+	} `json:"inspection"`
 	Plugins []struct {
 		Name, State, Version, Reason string
 		Restarts                     int
@@ -58,15 +64,7 @@ func (s *View) Text(now time.Time, ranking *decision.Decision, noRanking error) 
 	default:
 		out = append(out, []byte("\n"), tell.Order(ranking))
 	}
-	evictions := [][]string{}
-	for _, e := range slices.Backward(s.Evictions[max(0, len(s.Evictions)-evictionsShown):]) {
-		evictions = append(evictions, []string{e.Time.UTC().Format(time.DateTime), e.Pod, e.Signal, e.State})
-	}
-	plugins := [][]string{}
-	for _, p := range s.Plugins {
-		plugins = append(plugins, []string{p.Name, p.State, p.Version, fmt.Sprint(p.Restarts), p.Reason})
-	}
-	out = append(out, tell.FurtherTable([]string{"EVICTED", "POD", "SIGNAL", "STATE"}, evictions), tell.FurtherTable([]string{"PLUGIN", "STATE", "VERSION", "RESTARTS", "WHY"}, plugins))
+	out = append(out, tell.FurtherTable([]string{"EVICTED", "POD", "SIGNAL", "STATE"}, s.evicted()), tell.FurtherTable([]string{"PLUGIN", "STATE", "VERSION", "RESTARTS", "WHY"}, s.plugins()))
 	return slices.Concat(out...)
 }
 
@@ -94,4 +92,48 @@ func ago(now, then time.Time) string {
 		return ""
 	}
 	return max(0, now.Sub(then)).Round(time.Second).String() + " ago"
+}
+
+// Signaled returns the signals with a threshold, each once.
+func (s *View) Signaled() (signals []eviction.Signal) {
+	for _, t := range s.Thresholds {
+		if !slices.Contains(signals, t.Signal) {
+			signals = append(signals, t.Signal)
+		}
+	}
+	return signals
+}
+
+// Write writes the view to a page.
+func (s *View) Write(p *tell.Page, now time.Time) {
+	head := "evictd " + s.Version + ", conditions: " + cmp.Or(strings.Join(s.Conditions, ", "), "none")
+	if s.DryRun {
+		head += ", dry run: no pod goes"
+	}
+	p.Text(head)
+	if s.NotReady != "" {
+		p.Text("Not ready: " + s.NotReady)
+	}
+	p.Table("Signals and thresholds", s.thresholds(now), nil)
+	p.Table("Last evictions since the start of evictd", append([][]string{{"evicted", "pod", "signal", "state"}}, s.evicted()...), nil)
+	p.Table("Plugins", append([][]string{{"plugin", "state", "version", "restarts", "why"}}, s.plugins()...), nil)
+	found := [][]string{{"level", "what evictd check finds", "since"}}
+	for _, f := range s.Inspection {
+		found = append(found, []string{f.Level, f.Text, f.Since.UTC().Format(time.DateTime)})
+	}
+	p.Table("Node and configuration", found, nil)
+}
+
+func (s *View) evicted() (rows [][]string) {
+	for _, e := range slices.Backward(s.Evictions[max(0, len(s.Evictions)-evictionsShown):]) {
+		rows = append(rows, []string{e.Time.UTC().Format(time.DateTime), e.Pod, e.Signal, e.State})
+	}
+	return rows
+}
+
+func (s *View) plugins() (rows [][]string) {
+	for _, p := range s.Plugins {
+		rows = append(rows, []string{p.Name, p.State, p.Version, fmt.Sprint(p.Restarts), p.Reason})
+	}
+	return rows
 }

@@ -1,0 +1,201 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/shared/eviction"
+)
+
+// The views by their paths, in the order of the links to them.
+const (
+	nowPath, evictionsPath, rankPath = "", "evictions", "rank"
+	whyPath                          = "why"
+)
+
+var links = []tell.Link{{Name: "Now", Path: nowPath}, {Name: "Evictions", Path: evictionsPath}, {Name: "Rank", Path: rankPath}}
+
+// views holds the function that writes each view.
+var views = map[string]func(*Site, *http.Request) []byte{nowPath: (*Site).now, evictionsPath: (*Site).evictions, rankPath: (*Site).rank, whyPath: (*Site).why}
+
+// now shows the state of the node.
+func (s *Site) now(r *http.Request) []byte {
+	p := tell.Begin(s.root, "now", nowPath, links)
+	if s.Status == nil {
+		p.Main("Now", func() { p.Text("Not known: " + errNoEvictd.Error() + ". The evictions are those of the records.") })
+		return p.End()
+	}
+	ctx := r.Context()
+	status, err := s.Status(ctx)
+	if err != nil {
+		p.Main("Now", func() { p.Live(); p.Text("Not known: " + err.Error()) })
+		return p.End()
+	}
+	now := time.Now()
+	p.Main("Now on "+status.NodeName, func() {
+		p.Live()
+		status.Write(p, now)
+		p.Section("Who would go next", 0, func() {
+			for _, signal := range status.Signaled() {
+				if b, _ := eviction.Builtin(signal); !b.Condition.CheapToMeasure() {
+					continue // Rank measures disks
+				}
+				ranking, err := s.rankings.of(ctx, signal, s.Ranking)
+				if err != nil {
+					p.Text(fmt.Sprintf("%s: not known: %v", signal, err))
+					continue
+				}
+				p.Next(ranking)
+			}
+		})
+	})
+	return p.End()
+}
+
+// evictions lists records. Values in the table are links to those with the same value.
+func (s *Site) evictions(r *http.Request) []byte {
+	p := tell.Begin(s.root, "evictions", evictionsPath, links)
+	query := r.URL.Query()
+	f := store.Filter{
+		What: query.Get("what"), Signal: query.Get("signal"), Namespace: query.Get("namespace"), All: query.Get("all") != "", Loose: true,
+	}
+	f.Since, _ = time.ParseDuration(query.Get("since")) // 0 means all
+	heads, err := store.Heads(s.Records, f)
+	slices.Reverse(heads)
+	p.Main("Evictions", func() {
+		p.Live()
+		p.Choices("Time", choices(query, "since", "", "all", "1h", "the last hour", "12h", "12 hours", "168h", "a week"))
+		p.Choices("Decisions", choices(query, "all", "", "evictions", "1", "all decisions"))
+		for _, key := range []string{"what", "signal", "namespace"} {
+			if value := query.Get(key); value != "" {
+				p.Choices(key+" "+value, choices(query, key, "", "show all"))
+			}
+		}
+		if err != nil {
+			p.Text("Part of the records cannot be read: " + err.Error())
+		}
+		if len(heads) == 0 {
+			p.Text("None.")
+		}
+		p.Evictions(heads, func(key, value string) string { return with(query, key, value) }, func(id string) string { return whyPath + "?what=" + url.QueryEscape(id) })
+	})
+	return p.End()
+}
+
+// choices returns links that set key to each value, with their names.
+func choices(query url.Values, key string, valuesAndNames ...string) (all []tell.Link) {
+	for i := 0; i+1 < len(valuesAndNames); i += 2 {
+		to := with(query, key, valuesAndNames[i])
+		if query.Get(key) == valuesAndNames[i] {
+			to = ""
+		}
+		all = append(all, tell.Link{Name: valuesAndNames[i+1], Path: to})
+	}
+	return all
+}
+
+// with returns the path of the evictions with another value of a key.
+func with(query url.Values, key, value string) string {
+	next := url.Values{}
+	for _, known := range []string{"what", "signal", "namespace", "since", "all"} {
+		if v := query.Get(known); v != "" && known != key {
+			next.Set(known, v)
+		}
+	}
+	if value != "" {
+		next.Set(key, value)
+	}
+	return strings.TrimSuffix(evictionsPath+"?"+next.Encode(), "?")
+}
+
+// why shows the decisions of a pod, a record, an episode or an owner, as the file of evictd explain --html has them.
+func (s *Site) why(r *http.Request) []byte {
+	what := r.URL.Query().Get("what")
+	var said []string
+	in := store.Resolver{Dir: func() (string, error) { return s.Records, nil }, Say: func(text string) { said = append(said, text) }}
+	var all []*decision.Decision
+	err := fmt.Errorf("%.100q: want a pod, a record or an episode", what)
+	if what != "" && !strings.HasSuffix(what, ".json") && !strings.HasSuffix(what, ".json.gz") { // else the name of a file
+		all, err = in.FindAll(what)
+	}
+	p := tell.Begin(s.root, cmp.Or(what, "why"), whyPath, links)
+	if err != nil || len(all) == 0 {
+		p.Main("Why", func() { p.Text(err.Error()) })
+		return p.End()
+	}
+	p.Decisions(all, nil, time.Now())
+	return p.End()
+}
+
+// rank shows the order by a signal, which the running evictd measures for it.
+func (s *Site) rank(r *http.Request) []byte {
+	signal := eviction.Signal(cmp.Or(r.URL.Query().Get("signal"), string(eviction.MemoryAvailable)))
+	p := tell.Begin(s.root, "rank", rankPath, links)
+	p.Main("Who would go first for "+string(signal), func() {
+		if s.Ranking == nil {
+			p.Text("Not known: " + errNoEvictd.Error() + ".")
+			return
+		}
+		if status, err := s.Status(r.Context()); err == nil {
+			var signals []tell.Link
+			for _, other := range status.Signaled() {
+				to := rankPath + "?signal=" + url.QueryEscape(string(other))
+				if other == signal {
+					to = ""
+				}
+				signals = append(signals, tell.Link{Name: string(other), Path: to})
+			}
+			p.Choices("Signal", signals)
+		}
+		ranking, err := s.rankings.of(r.Context(), signal, s.Ranking)
+		if err != nil {
+			p.Text("Not known: " + err.Error())
+			return
+		}
+		p.Ranking(ranking)
+	})
+	return p.End()
+}
+
+// rankingStands bounds how long a ranking is shown before evictd is asked again: it measures pods for it, and viewers
+// may be many.
+const rankingStands = 10 * time.Second
+
+// rankings keeps the last ranking of each signal. One request at a time asks evictd.
+type rankings struct {
+	mu   sync.Mutex
+	last map[eviction.Signal]ranked
+}
+
+type ranked struct {
+	at       time.Time
+	decision *decision.Decision
+	err      error
+}
+
+func (k *rankings) of(ctx context.Context, s eviction.Signal, ask func(context.Context, eviction.Signal) (*decision.Decision, error)) (*decision.Decision, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, known := k.last[s]
+	if !known || time.Since(last.at) > rankingStands {
+		if len(k.last) > 64 {
+			clear(k.last) // a viewer may ask for any name
+		}
+		d, err := ask(ctx, s)
+		last = ranked{time.Now(), d, err}
+		if ctx.Err() == nil {
+			k.last[s] = last
+		}
+	}
+	return last.decision, last.err
+}
