@@ -162,6 +162,7 @@ func (m *Manager) ranking(ctx context.Context, s eviction.Signal) ([]byte, error
 		return nil, err
 	}
 	d.Node, d.Evictd = m.config().NodeName, m.version
+	m.records.Before(d)
 	return document(d)
 }
 

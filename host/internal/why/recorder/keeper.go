@@ -103,6 +103,17 @@ func (k *Keeper) Why(d *decision.Decision) string {
 	return tell.Why(d, grown, d.Time.Sub(since))
 }
 
+// Before adds the last minutes to a ranking of now: samples of signals, marks and pods' use. It may be called
+// from anywhere, and of a nil Keeper.
+func (k *Keeper) Before(ranking *decision.Decision) {
+	t := ranking.Acted()
+	if k == nil || t == nil {
+		return
+	}
+	ranking.Signals, ranking.Marks = k.series.before(ranking.Time, t.Signal), k.marks.before(ranking.Time, t.Signal)
+	k.usage.enter(ranking, ranking.Time)
+}
+
 // Mark notes something that happened now. It may be called from anywhere, and of a nil Keeper.
 func (k *Keeper) Mark(what, text string) {
 	if k != nil {

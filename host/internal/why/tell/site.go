@@ -105,7 +105,7 @@ func (p *Page) Next(ranking *decision.Decision) {
 	w.now()
 	w.line("would go", "%s", w.wouldGo())
 	p.list(w.lines)
-	if len(ranking.Signals) > 0 {
+	if _, err := SVG(ranking); err == nil { // else just after the start, or the signal is absent
 		p.picture(ranking)
 	}
 }

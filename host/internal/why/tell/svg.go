@@ -153,7 +153,7 @@ func (p *plot) times() {
 	if p.r.Trigger != "" {
 		add(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
 	}
-	add("decided "+Clock(p.r.Time), 0, 0)
+	add(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+Clock(p.r.Time), 0, 0)
 	if o := p.r.Outcome; o != nil {
 		what := []string{"killed", "gone", "promised amount back"}
 		if o.Err != "" {
