@@ -13,8 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -189,6 +193,7 @@ func (p *Page) decision(d *decision.Decision, said []byte, alone bool, id int) {
 	p.Section("What to do", id, func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
+		p.Table("What if the threshold or its grace period had been another", others(d), nil)
 	})
 	p.Section("Why then", id, func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
@@ -219,6 +224,29 @@ func (p *Page) whatIf(said []byte) {
 		lines = append(lines, labeled{"what if", strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "what if"))})
 	}
 	p.list(lines)
+}
+
+// others says when other thresholds and grace periods would have asked for an eviction, and of whom.
+func others(d *decision.Decision) [][]string {
+	rows := [][]string{{"threshold", "then"}}
+	t := d.Acted()
+	if t == nil || len(d.Signals) == 0 {
+		return rows
+	}
+	amount, known := amountOf(d, t)
+	other, err := t.Policy()
+	for _, percent := range []int64{50, 75, 150, 200} {
+		for _, grace := range []time.Duration{0, 30 * time.Second, 2 * time.Minute} {
+			other.Value, other.GracePeriod = policy.Value{Quantity: *resource.NewQuantity(max(1, amount/100*percent), resource.BinarySI)}, grace
+			if b, _ := eviction.Builtin(t.Signal); b.Unit == eviction.UnitBytes {
+				other.Value.Quantity.Set(max(1, amount>>20*percent/100) << 20)
+			}
+			if e, wrong := whatif.Met(d, []policy.Threshold{other}); known && err == nil && wrong == nil {
+				rows = append(rows, []string{other.String(), strings.TrimPrefix(WhatIf(&e), other.String()+" ")})
+			}
+		}
+	}
+	return rows
 }
 
 // picture writes the picture of a decision, and its figures as a table.
