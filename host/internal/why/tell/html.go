@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ const rowsShown, figuresShown, decisionsShown = 200, 120, 50
 // HTML describes decisions as one page without scripts and without anything to load: of one all that Text has,
 // with its picture, of several also what Episode has. said is the output of If, which may be empty.
 func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
-	p := &page{}
+	p := &page{heading: "h2"}
 	first := (&text{r: all[len(all)-1]}).title()
 	if len(all) > 1 {
 		first = counted(len(all), "decision") + " on " + all[0].Node
@@ -40,19 +41,22 @@ func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
 		p.episode(all, now)
 	}
 	shown := all[max(0, len(all)-decisionsShown):]
-	for i, d := range shown {
+	for _, d := range shown {
 		var of []byte
 		if d == all[0] {
 			of = said
 		}
-		p.decision(d, of, len(all) == 1, i)
+		p.decision(d, of, len(all) == 1)
 	}
 	p.raw("</main>\n</body></html>\n")
 	return p.b.Bytes()
 }
 
 // A page is written as HTML. What is not raw is escaped.
-type page struct{ b bytes.Buffer }
+type page struct {
+	b       bytes.Buffer
+	heading string // the element of sections' headings
+}
 
 func (p *page) raw(text string) { p.b.WriteString(text) }
 
@@ -63,11 +67,16 @@ func (p *page) element(tag, attributes, text string) {
 
 func escaped(text string) string { return html.EscapeString(printable.ClipText(text)) }
 
-// section writes a heading and what write adds, in a region of that name. id tells those of several decisions apart.
-func (p *page) section(heading string, id int, write func()) {
-	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ToLower(heading), " ", "-"), id)
-	fmt.Fprintf(&p.b, `<section aria-labelledby="%s">`, name)
-	p.element("h2", ` id="`+name+`"`, heading)
+// section writes a heading and what write adds. It is a region of that name, unless each decision has one.
+func (p *page) section(heading string, write func()) {
+	if p.heading == "h2" {
+		name := strings.ReplaceAll(strings.ToLower(heading), " ", "-")
+		fmt.Fprintf(&p.b, `<section aria-labelledby="%s">`, name)
+		p.element(p.heading, ` id="`+name+`"`, heading)
+	} else {
+		p.raw("<section>")
+		p.element(p.heading, "", heading)
+	}
 	write()
 	p.raw("</section>\n")
 }
@@ -95,25 +104,23 @@ func (p *page) list(lines []labeled) {
 	p.raw("</dl>\n")
 }
 
-// table writes rows, the first of which is the heading, in a region that scrolls by itself. Amounts, which begin
-// with a digit, stand on the right.
+// table writes rows, the first of which is the heading, in a group that scrolls by itself. Columns of amounts stand
+// on the right.
 func (p *page) table(caption string, rows [][]string) {
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintf(&p.b, `<div class="table" tabindex="0" role="region" aria-label="%s"><table>`, escaped(caption))
+	fmt.Fprintf(&p.b, `<div class="table" tabindex="0" role="group" aria-label="%s"><table>`, escaped(caption))
 	p.element("caption", "", caption)
+	amounts := amountColumns(rows)
 	for i, row := range rows[:min(len(rows), rowsShown+1)] {
+		tag, attributes := "td", ""
+		if i == 0 {
+			tag, attributes = "th", ` scope="col"`
+		}
 		p.raw("<tr>")
-		for _, cell := range row {
-			switch {
-			case i == 0:
-				p.element("th", ` scope="col"`, cell)
-			case cell != "" && strings.Contains("-0123456789", cell[:1]):
-				p.element("td", ` class="amount"`, cell)
-			default:
-				p.element("td", "", cmp.Or(cell, "-"))
-			}
+		for at, cell := range row {
+			p.element(tag, attributes+map[bool]string{true: ` class="amount"`}[amounts[at]], cmp.Or(cell, "-"))
 		}
 		p.raw("</tr>\n")
 	}
@@ -123,13 +130,27 @@ func (p *page) table(caption string, rows [][]string) {
 	}
 }
 
+// amount matches an amount with its unit.
+var amount = regexp.MustCompile(`^-?[0-9.]+([KMGTPE]i?)?%?( \S{1,12})?$`)
+
+// amountColumns reports for each column whether it has amounts alone, below the heading.
+func amountColumns(rows [][]string) []bool {
+	columns := make([]bool, len(rows[0]))
+	for at := range columns {
+		columns[at] = !slices.ContainsFunc(rows[1:], func(row []string) bool {
+			return row[at] != "" && row[at] != "-" && !amount.MatchString(row[at])
+		})
+	}
+	return columns
+}
+
 // episode writes the head of several decisions, with a row for each.
 func (p *page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
 	p.raw(`<header><p class="kicker">evictd</p>`)
 	p.element("h1", "", w.heading)
 	p.raw("</header>\n<main>\n")
-	p.section("At a glance", 0, func() { p.list(w.lines) })
+	p.section("At a glance", func() { p.list(w.lines) })
 	rows := [][]string{{"time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
 	for i, d := range all {
 		w := &text{r: d}
@@ -138,7 +159,7 @@ func (p *page) episode(all []*decision.Decision, now time.Time) {
 			Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
 		})
 	}
-	p.section("Who went", 0, func() { p.table("Decisions, the oldest first", rows) })
+	p.section("Who went", func() { p.table("Decisions, the oldest first", rows) })
 }
 
 func amountOrNone(d *decision.Decision, n *int64) string {
@@ -156,7 +177,7 @@ func releasedText(d *decision.Decision) string {
 }
 
 // decision writes all of one decision. Among several it is folded.
-func (p *page) decision(d *decision.Decision, said []byte, alone bool, id int) {
+func (p *page) decision(d *decision.Decision, said []byte, alone bool) {
 	w := &text{r: d}
 	w.headline()
 	if alone {
@@ -164,26 +185,28 @@ func (p *page) decision(d *decision.Decision, said []byte, alone bool, id int) {
 		p.element("h1", "", w.title())
 		p.raw("</header>\n<main>\n")
 	} else {
-		p.raw("<details>")
-		p.element("summary", "", stamp(d.Time)+"  "+w.title())
+		p.heading = "h3"
+		p.raw("<details><summary>")
+		p.element("h2", "", stamp(d.Time)+"  "+w.title())
+		p.raw("</summary>\n")
 	}
 	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(stamp(d.Time)))
 	p.raw("node <b>" + escaped(d.Node) + "</b>, " + escaped(d.Kind) + map[bool]string{true: ", dry run"}[d.DryRun] + "</p>\n")
 	p.list(w.lines)
-	p.section("What to do", id, func() {
+	p.section("What to do", func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
 	})
-	p.section("Why then", id, func() {
+	p.section("Why then", func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
 		p.picture(d)
 	})
-	p.section("Why this pod", id, func() { p.ranking(d) })
-	p.section("What followed", id, func() {
+	p.section("Why this pod", func() { p.ranking(d) })
+	p.section("What followed", func() {
 		p.list(lines(d, (*text).followed, (*text).neededOrNot))
 		p.table("Timeline, in milliseconds from the decision", timeline(d))
 	})
-	p.section("Record", id, func() { p.record(d) })
+	p.section("Record", func() { p.record(d) })
 	p.raw(map[bool]string{false: "</details>\n"}[alone])
 }
 
@@ -213,8 +236,8 @@ func (p *page) picture(d *decision.Decision) {
 		return
 	}
 	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
-	p.raw("<figure>")
-	p.b.Write(bytes.Replace(picture, []byte("<svg "), []byte(`<svg role="img" aria-label="`+escaped(about)+`" `), 1))
+	p.raw(`<figure tabindex="0" aria-label="Picture">`)
+	p.b.Write(bytes.Replace(picture, []byte("<svg "), []byte(`<svg aria-label="`+escaped(about)+`" `), 1))
 	p.raw("</figure>\n<details><summary>Figures of the picture</summary>\n")
 	p.table("Available "+d.Head().Signal+" and use of pods", figuresOf(d))
 	p.raw("</details>\n")
@@ -266,7 +289,11 @@ func (p *page) ranking(d *decision.Decision) {
 	}
 	w.inUse()
 	p.list(w.lines)
-	p.table("Order, the first to go first", rankingTable(d, len(d.Order)))
+	order := rankingTable(d, len(d.Order))
+	if order != nil {
+		order[0][0] = "place"
+	}
+	p.table("Order, the first to go first", order)
 	if len(d.Order) > 0 {
 		parts := [][]string{{"what it had", "amount"}}
 		for _, part := range d.Candidates[d.Order[0]].Parts {
