@@ -248,7 +248,7 @@ func TestBadUse(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no command":        {[]string{}, "no command given, want run, check, evictions, explain, observe, rank, replay, plugins, protect-node, uninstall-node, uninstall-cluster or version (evictd --help)"},
+		"no command":        {[]string{}, "no command given, want run, check, evictions, explain, observe, page, rank, replay, plugins, protect-node, uninstall-node, uninstall-cluster or version (evictd --help)"},
 		"unknown command":   {[]string{"rnu"}, "unknown command \"rnu\" for \"evictd\"\nDid you mean this?\nrun\nrank"},
 		"a former command":  {[]string{"doctor"}, "unknown command \"doctor\" for \"evictd\"\nDid you mean this?\ncheck"},
 		"unknown flag":      {[]string{"run", "--evict"}, "unknown flag: --evict, see evictd run --help"},

@@ -213,7 +213,11 @@ func (p *Page) decision(d *decision.Decision, said []byte, alone bool) {
 	p.Section("What to do", func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
-		p.Table("What if the threshold or its grace period had been another", others(d), nil)
+		if rows := others(d); len(rows) > 1 {
+			p.raw("<details><summary>What if the threshold or its grace period had been another</summary>\n")
+			p.Table("Other thresholds", rows, nil)
+			p.raw("</details>\n")
+		}
 	})
 	p.Section("Why then", func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
