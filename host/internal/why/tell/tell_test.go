@@ -15,7 +15,7 @@ import (
 
 const gibibyte = 1 << 30
 
-// softEviction returns the example of docs/explain.md.
+// softEviction returns the eviction of whose event docs/explain.md has the reason.
 func softEviction() *decision.Decision {
 	data, err := os.ReadFile("../../core/decision/testdata/soft.json")
 	if err != nil {
