@@ -415,14 +415,7 @@ func TestMarksAreInThePicture(t *testing.T) {
 //
 //	go run ./host/cmd/evictd explain host/internal/why/tell/testdata/example.json --svg >docs/night.svg
 func TestTheDocumentationHasThePictureOfTheExample(t *testing.T) {
-	record, err := os.ReadFile("testdata/example.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := decision.Decode(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := example()
 	drawn(t, r)
 	want, err := SVG(r)
 	if err != nil {
