@@ -147,7 +147,7 @@ python-rank: ## the example plugin in Python into bin/
 # Suites wait for processes of their own, which have no race detector: beside the packages.
 test: $(GOTESTSUM) ## all tests, with root, real processes and, in packages, the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
-	@test/harness/stack/install.sh --uml --node --python --prometheus
+	@test/harness/stack/install.sh --uml --node --python --prometheus --browser
 	@$(MAKE) build
 	@test/tools/strange.sh $(MAKE) tested
 
@@ -158,7 +158,9 @@ tested:
 	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list ./... | grep -v /test/suites/),-race -timeout 15m)) || status=1; \
 	wait $$suites || status=1; \
 	($(call gotest,standard-verbose,./$(FAULTS),-timeout 10m)) || status=1; \
-	(cd test/suites/admission && $(GO) vet ./... && $(GO) mod tidy -diff && $(call gotest,pkgname,.)) || status=1; \
+	for module in admission browser; do \
+		(cd test/suites/$$module && $(GO) vet ./... && $(GO) mod tidy -diff && $(call gotest,pkgname,.)) || status=1; \
+	done; \
 	exit $$status
 
 check: lint deadcode generated ## format, lint with vet, workflows, dead code, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs what the tests and the demo with real containers need, if it is missing.
-# usage: install.sh [--uml] [--guest] [--node] [--python] [--prometheus]
+# usage: install.sh [--uml] [--guest] [--node] [--python] [--prometheus] [--browser]
 #   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
 #   --guest: also what makes the root filesystem of a guest with systemd, and a kernel with PSI
 #   --node: also Node.js and npm, for the example plugin in JavaScript
 #   --python: also Python's gRPC and protobuf, for the example plugin in Python
 #   --prometheus: also Prometheus, for the alerts and the dashboard
+#   --browser: also Chromium, and what draws a picture without it, for the pages of evictd explain
 set -eu
 
 missing=
@@ -38,6 +39,11 @@ for option; do
 		need npm npm
 		;;
 	--prometheus) need prometheus promtool ;;
+	--browser)
+		need chromium chromium
+		need librsvg2-bin rsvg-convert
+		need npm npm
+		;;
 	--python)
 		need openssl openssl
 		for module in grpcio:grpc protobuf:google.protobuf; do

@@ -56,7 +56,9 @@ func TestTheAPIServerRefusesWhatIsNotEvictds(t *testing.T) {
 	must(t, err)
 	t.Run("removals of evicted pods", func(t *testing.T) {
 		all := fence.Removals()
-		first := slices.IndexFunc(all, func(w fence.Write) bool { return w.Verb == "delete" && strings.HasPrefix(w.Name, "removal of ") && w.Refused == "" })
+		first := slices.IndexFunc(all, func(w fence.Write) bool {
+			return w.Verb == "delete" && strings.HasPrefix(w.Name, "removal of ") && w.Refused == ""
+		})
 		n := 0
 		eventually(t, "the policy is in force", func() bool { n++; return fence.Ask(t, s, fmt.Sprint("removal-", n), all[first]) == nil })
 		fence.Run(t, s, all)

@@ -45,7 +45,7 @@ func (s *Site) now(r *http.Request) []byte {
 	p.Main("Now on "+status.NodeName, func() {
 		p.Live()
 		status.Write(p, now)
-		p.Section("Who would go next", 0, func() {
+		p.Section("Who would go next", func() {
 			for _, signal := range status.Signaled() {
 				if b, _ := eviction.Builtin(signal); !b.Condition.CheapToMeasure() {
 					continue // Rank measures disks

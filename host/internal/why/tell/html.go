@@ -8,13 +8,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -42,6 +47,8 @@ type Page struct {
 	b bytes.Buffer
 	// root is the path of a site whose style sheet and links the page has, empty in a file.
 	root string
+	// several: the page has several decisions, each with its sections.
+	several bool
 }
 
 // titleOf names decisions.
@@ -58,12 +65,12 @@ func (p *Page) Decisions(all []*decision.Decision, said []byte, now time.Time) {
 	if len(all) > 1 {
 		p.episode(all, now)
 	}
-	for i, d := range all[max(0, len(all)-decisionsShown):] {
+	for _, d := range all[max(0, len(all)-decisionsShown):] {
 		var of []byte
 		if d == all[0] {
 			of = said
 		}
-		p.decision(d, of, len(all) == 1, i)
+		p.decision(d, of, len(all) == 1)
 	}
 	p.raw("</main>\n")
 }
@@ -77,11 +84,16 @@ func (p *Page) element(tag, attributes, text string) {
 
 func escaped(text string) string { return html.EscapeString(printable.ClipText(text)) }
 
-// Section writes a heading and what write adds, in a region of that name. id tells those of several decisions apart.
-func (p *Page) Section(heading string, id int, write func()) {
-	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(strings.ToLower(heading), " ", "-"), id)
-	fmt.Fprintf(&p.b, `<section aria-labelledby="%s">`, name)
-	p.element("h2", ` id="`+name+`"`, heading)
+// Section writes a heading and what write adds. It is a region of that name, unless each of several decisions has one.
+func (p *Page) Section(heading string, write func()) {
+	if p.several {
+		p.raw("<section>")
+		p.element("h3", "", heading)
+	} else {
+		name := strings.ReplaceAll(strings.ToLower(heading), " ", "-")
+		fmt.Fprintf(&p.b, `<section aria-labelledby="%s">`, name)
+		p.element("h2", ` id="`+name+`"`, heading)
+	}
 	write()
 	p.raw("</section>\n")
 }
@@ -109,31 +121,27 @@ func (p *Page) list(lines []labeled) {
 	p.raw("</dl>\n")
 }
 
-// Table writes rows, the first of which is the heading, in a region that scrolls by itself. Amounts, which begin
-// with a digit, stand on the right. link, if not nil, returns where a cell leads on a site, empty for nowhere.
+// Table writes rows, the first of which is the heading, in a group that scrolls by itself. Columns of amounts stand
+// on the right. link, if not nil, returns where a cell leads on a site, empty for nowhere.
 func (p *Page) Table(caption string, rows [][]string, link func(row, column int) string) {
 	if len(rows) < 2 {
 		return
 	}
-	fmt.Fprintf(&p.b, `<div class="table" tabindex="0" role="region" aria-label="%s"><table>`, escaped(caption))
+	fmt.Fprintf(&p.b, `<div class="table" tabindex="0" role="group" aria-label="%s"><table>`, escaped(caption))
 	p.element("caption", "", caption)
+	amounts := amountColumns(rows)
 	for i, row := range rows[:min(len(rows), rowsShown+1)] {
+		tag, attributes := "td", ""
+		if i == 0 {
+			tag, attributes = "th", ` scope="col"`
+		}
 		p.raw("<tr>")
-		for n, cell := range row {
-			to := ""
-			if link != nil && i > 0 {
-				to = link(i, n)
+		for at, cell := range row {
+			if link != nil && i > 0 && link(i, at) != "" {
+				fmt.Fprintf(&p.b, `<td><a href="%s">%s</a></td>`, escaped(p.root+link(i, at)), escaped(cell))
+				continue
 			}
-			switch {
-			case i == 0:
-				p.element("th", ` scope="col"`, cell)
-			case to != "":
-				fmt.Fprintf(&p.b, `<td><a href="%s">%s</a></td>`, escaped(p.root+to), escaped(cell))
-			case cell != "" && strings.Contains("-0123456789", cell[:1]):
-				p.element("td", ` class="amount"`, cell)
-			default:
-				p.element("td", "", cmp.Or(cell, "-"))
-			}
+			p.element(tag, attributes+map[bool]string{true: ` class="amount"`}[amounts[at]], cmp.Or(cell, "-"))
 		}
 		p.raw("</tr>\n")
 	}
@@ -143,11 +151,25 @@ func (p *Page) Table(caption string, rows [][]string, link func(row, column int)
 	}
 }
 
+// amount matches an amount with its unit.
+var amount = regexp.MustCompile(`^-?[0-9.]+([KMGTPE]i?)?%?( \S{1,12})?$`)
+
+// amountColumns reports for each column whether it has amounts alone, below the heading.
+func amountColumns(rows [][]string) []bool {
+	columns := make([]bool, len(rows[0]))
+	for at := range columns {
+		columns[at] = !slices.ContainsFunc(rows[1:], func(row []string) bool {
+			return row[at] != "" && row[at] != "-" && !amount.MatchString(row[at])
+		})
+	}
+	return columns
+}
+
 // episode writes the head of several decisions, with a row for each.
 func (p *Page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
 	p.element("h1", "", w.heading)
-	p.Section("At a glance", 0, func() { p.list(w.lines) })
+	p.Section("At a glance", func() { p.list(w.lines) })
 	rows := [][]string{{"time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
 	for i, d := range all {
 		w := &text{r: d}
@@ -156,7 +178,7 @@ func (p *Page) episode(all []*decision.Decision, now time.Time) {
 			Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
 		})
 	}
-	p.Section("Who went", 0, func() { p.Table("Decisions, the oldest first", rows, nil) })
+	p.Section("Who went", func() { p.Table("Decisions, the oldest first", rows, nil) })
 }
 
 func amountOrNone(d *decision.Decision, n *int64) string {
@@ -174,32 +196,35 @@ func releasedText(d *decision.Decision) string {
 }
 
 // decision writes all of one decision. Among several it is folded.
-func (p *Page) decision(d *decision.Decision, said []byte, alone bool, id int) {
+func (p *Page) decision(d *decision.Decision, said []byte, alone bool) {
 	w := &text{r: d}
 	w.headline()
 	if alone {
 		p.element("h1", "", w.title())
 	} else {
-		p.raw("<details>")
-		p.element("summary", "", stamp(d.Time)+"  "+w.title())
+		p.several = true
+		p.raw("<details><summary>")
+		p.element("h2", "", stamp(d.Time)+"  "+w.title())
+		p.raw("</summary>\n")
 	}
 	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(stamp(d.Time)))
 	p.raw("node <b>" + escaped(d.Node) + "</b>, " + escaped(d.Kind) + map[bool]string{true: ", dry run"}[d.DryRun] + "</p>\n")
 	p.list(w.lines)
-	p.Section("What to do", id, func() {
+	p.Section("What to do", func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
+		p.Table("What if the threshold or its grace period had been another", others(d), nil)
 	})
-	p.Section("Why then", id, func() {
+	p.Section("Why then", func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
 		p.picture(d)
 	})
-	p.Section("Why this pod", id, func() { p.ranking(d) })
-	p.Section("What followed", id, func() {
+	p.Section("Why this pod", func() { p.ranking(d) })
+	p.Section("What followed", func() {
 		p.list(lines(d, (*text).followed, (*text).neededOrNot))
 		p.Table("Timeline, in milliseconds from the decision", timeline(d), nil)
 	})
-	p.Section("Record", id, func() { p.record(d) })
+	p.Section("Record", func() { p.record(d) })
 	p.raw(map[bool]string{false: "</details>\n"}[alone])
 }
 
@@ -221,6 +246,29 @@ func (p *Page) whatIf(said []byte) {
 	p.list(lines)
 }
 
+// others says when other thresholds and grace periods would have asked for an eviction, and of whom.
+func others(d *decision.Decision) [][]string {
+	rows := [][]string{{"threshold", "then"}}
+	t := d.Acted()
+	if t == nil || len(d.Signals) == 0 {
+		return rows
+	}
+	amount, known := amountOf(d, t)
+	other, err := t.Policy()
+	for _, percent := range []int64{50, 75, 150, 200} {
+		for _, grace := range []time.Duration{0, 30 * time.Second, 2 * time.Minute} {
+			other.Value, other.GracePeriod = policy.Value{Quantity: *resource.NewQuantity(max(1, amount/100*percent), resource.BinarySI)}, grace
+			if b, _ := eviction.Builtin(t.Signal); b.Unit == eviction.UnitBytes {
+				other.Value.Quantity.Set(max(1, amount>>20*percent/100) << 20)
+			}
+			if e, wrong := whatif.Met(d, []policy.Threshold{other}); known && err == nil && wrong == nil {
+				rows = append(rows, []string{other.String(), strings.TrimPrefix(WhatIf(&e), other.String()+" ")})
+			}
+		}
+	}
+	return rows
+}
+
 // picture writes the picture of a decision, and its figures as a table.
 func (p *Page) picture(d *decision.Decision) {
 	picture, err := SVG(d)
@@ -229,8 +277,8 @@ func (p *Page) picture(d *decision.Decision) {
 		return
 	}
 	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
-	p.raw("<figure>")
-	picture = bytes.Replace(picture, []byte("<svg "), []byte(`<svg role="img" aria-label="`+escaped(about)+`" `), 1)
+	p.raw(`<figure tabindex="0" aria-label="Picture">`)
+	picture = bytes.Replace(picture, []byte("<svg "), []byte(`<svg aria-label="`+escaped(about)+`" `), 1)
 	if p.root != "" { // Style has it
 		picture = bytes.Replace(picture, []byte(dark), nil, 1)
 	}
@@ -286,7 +334,11 @@ func (p *Page) ranking(d *decision.Decision) {
 	}
 	w.inUse()
 	p.list(w.lines)
-	p.Table("Order, the first to go first", rankingTable(d, len(d.Order)), nil)
+	order := rankingTable(d, len(d.Order))
+	if order != nil {
+		order[0][0] = "place"
+	}
+	p.Table("Order, the first to go first", order, nil)
 	if len(d.Order) > 0 {
 		parts := [][]string{{"what it had", "amount"}}
 		for _, part := range d.Candidates[d.Order[0]].Parts {

@@ -18,7 +18,7 @@ import (
 const (
 	black, grey, red, blue, orange, purple = "#1f2328", "#59636e", "#cf222e", "#0969da", "#bc4c00", "#8250df"
 
-	dark = `<style>@media (prefers-color-scheme: dark) {
+	dark = `<style>@media screen and (prefers-color-scheme: dark) {
 .paper { fill: #0d1117 } text[fill="#1f2328"] { fill: #e6edf3 } [stroke="#1f2328"] { stroke: #e6edf3 }
 [fill="#59636e"] { fill: #9198a1 } [stroke="#59636e"] { stroke: #9198a1 } [fill="#cf222e"] { fill: #ff7b72 } [stroke="#cf222e"] { stroke: #ff7b72 }
 [fill="#0969da"] { fill: #58a6ff } [stroke="#0969da"] { stroke: #58a6ff } [fill="#bc4c00"] { fill: #f0883e } [stroke="#bc4c00"] { stroke: #f0883e }

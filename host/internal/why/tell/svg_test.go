@@ -431,7 +431,7 @@ func TestAPictureIsForDarkScreensToo(t *testing.T) {
 	r := falling()
 	r.Curves, r.Usage = []string{"shop/web", "shop/report"}, []decision.UsageSample{{MS: -1000, Used: []int64{1, 2}}}
 	p := drawn(t, r)
-	if !strings.HasPrefix(p.Style, "@media (prefers-color-scheme: dark) {") || strings.Count(p.Style, "@") != 1 {
+	if !strings.HasPrefix(p.Style, "@media screen and (prefers-color-scheme: dark) {") || strings.Count(p.Style, "@") != 1 {
 		t.Errorf("style %q", p.Style)
 	}
 	for _, d := range p.texts {

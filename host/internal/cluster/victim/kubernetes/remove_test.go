@@ -65,6 +65,12 @@ func (g *graveyard) add(t *testing.T, name string, ago time.Duration, change fun
 	g.pods = append(g.pods, p)
 }
 
+func (g *graveyard) change(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
 // DeletePod implements API.
 func (g *graveyard) DeletePod(_ context.Context, namespace, name string, uid types.UID, graceSeconds int64) error {
 	g.mu.Lock()
@@ -125,7 +131,7 @@ func TestEvictedPodsEnd(t *testing.T) {
 		g.add(t, "first", 20*time.Hour, nil)
 		g.add(t, "second", 2*time.Hour, nil)
 		g.add(t, "long-gone", 100*time.Hour, nil)
-		time.Sleep(48 * time.Hour)
+		time.Sleep(24 * time.Hour)
 		g.wantDeleted(t, "0s long-gone", "4h0m0s first", "22h0m0s second")
 	})
 }
@@ -171,7 +177,7 @@ func TestNoPodGoesThatEvictdHasNotEvicted(t *testing.T) {
 			removal(t, 24*time.Hour, func(t *testing.T, g *graveyard) {
 				g.add(t, "other", 100*time.Hour, differs)
 				g.add(t, "evicted", 99*time.Hour, nil)
-				time.Sleep(48 * time.Hour)
+				time.Sleep(10 * time.Minute)
 				g.wantDeleted(t, "0s evicted")
 			})
 		})
@@ -186,7 +192,7 @@ func TestPodsOfEachKindOfEvictionEnd(t *testing.T) {
 			p.Annotations, p.Labels = nil, map[string]string{victim.AnnotationEvicted: d.Time.Format(labelTime)}
 			return d
 		})
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		g.wantDeleted(t, "0s limit", "0s resumed", "0s labeled")
 	})
 }
@@ -208,21 +214,23 @@ func TestFiftyEvictedPodsAreKept(t *testing.T) {
 // A refusal costs a request at a time, not one for each pod.
 func TestARefusedRemovalIsTriedAgainLater(t *testing.T) {
 	removal(t, 24*time.Hour, func(t *testing.T, g *graveyard) {
-		g.fails = errors.New("denied by a policy")
+		g.change(func() { g.fails = errors.New("denied by a policy") })
 		for i := range 60 {
 			g.add(t, fmt.Sprintf("pod-%d", i), 100*time.Hour, nil)
 		}
 		time.Sleep(time.Hour)
-		g.mu.Lock()
-		if g.asked < 30 || g.asked > 60 {
-			t.Errorf("%d requests in an hour, want one in one to two minutes", g.asked)
-		}
-		g.fails = nil
-		g.mu.Unlock()
+		g.change(func() {
+			if g.asked < 30 || g.asked > 60 {
+				t.Errorf("%d requests in an hour, want one in one to two minutes", g.asked)
+			}
+			g.fails = nil
+		})
 		time.Sleep(time.Hour)
-		if len(g.deleted) != 60 {
-			t.Errorf("%d pods deleted after the refusal has ended, want all 60", len(g.deleted))
-		}
+		g.change(func() {
+			if len(g.deleted) != 60 {
+				t.Errorf("%d pods deleted after the refusal has ended, want all 60", len(g.deleted))
+			}
+		})
 	})
 }
 
@@ -230,7 +238,7 @@ func TestAPodThatIsGoneDoesNotHoldUpOthers(t *testing.T) {
 	removal(t, 24*time.Hour, func(t *testing.T, g *graveyard) {
 		g.add(t, "replaced", 100*time.Hour, nil)
 		g.add(t, "next", 99*time.Hour, nil)
-		g.replaced = "replaced" // the API server has another pod of the name
+		g.change(func() { g.replaced = "replaced" }) // the API server has another pod of the name
 		time.Sleep(time.Hour)
 		g.wantDeleted(t, "0s next")
 	})
