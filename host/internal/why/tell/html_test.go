@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -67,14 +66,7 @@ func (p *parsed) attributes(name string) (values []string) {
 
 // full returns a record that has each part of a page.
 func full() *decision.Decision {
-	data, err := os.ReadFile("testdata/example.json")
-	if err != nil {
-		panic(err)
-	}
-	d, err := decision.Decode(data)
-	if err != nil {
-		panic(err)
-	}
+	d := example()
 	d.Node, d.Evictd, d.Config = "node-1", "v1.2.3", "abc"
 	d.Candidates[d.Order[0]].Parts = []decision.Part{{Name: "emptyDir scratch", Used: gibibyte}}
 	d.Candidates = append(d.Candidates, decision.Candidate{Pod: "shop/spared", UID: "s"})

@@ -11,13 +11,19 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/harness/document"
+	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const gibibyte = 1 << 30
 
-// softEviction returns the example of docs/explain.md.
-func softEviction() *decision.Decision {
-	data, err := os.ReadFile("../../core/decision/testdata/soft.json")
+func softEviction() *decision.Decision { return decoded("../../core/decision/testdata/soft.json") }
+
+// example returns the eviction that the documentation tells of.
+func example() *decision.Decision { return decoded("testdata/example.json") }
+
+func decoded(path string) *decision.Decision {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		panic(err)
 	}
@@ -42,6 +48,16 @@ func TestAnEvictionIsExplained(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not told in\n%s", want, text)
 		}
+	}
+}
+
+// What docs/explain.md and docs/night.md quote is what evictd says of the example.
+func TestTheDocumentationQuotesTheExample(t *testing.T) {
+	d := example()
+	document.Compare(t, "../../../../docs/night.md", map[string]string{"example": "```text\n" + string(Text(d)) + "```\n"})
+	why, owner := Why(d, d.Growth.Most[0].By, time.Duration(-d.Growth.SinceMS*1e6)), string(testos.ReadFile(t, "../../../../docs/explain.md"))
+	if message := strings.TrimSpace(d.Victim.Message); !strings.Contains(owner, why) || !strings.Contains(owner, message) || !strings.Contains(owner, d.ID) {
+		t.Errorf("docs/explain.md lacks %q, %q or %q", why, message, d.ID)
 	}
 }
 
