@@ -51,10 +51,12 @@ func read(path string) (*decision.Decision, error) {
 func readHead(path string) (*decision.Decision, error) {
 	text, err := unpack(path, headSize)
 	head, _, whole := bytes.Cut(text, []byte(`,"node":`))
-	if err != nil || !whole {
-		return read(path)
+	if err == nil && whole {
+		if d, err := decision.Decode(append(slices.Clone(head), '}')); err == nil {
+			return d, nil
+		}
 	}
-	return decision.Decode(append(slices.Clone(head), '}'))
+	return read(path) // also one that another program has written, in another order
 }
 
 func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {

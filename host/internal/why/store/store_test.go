@@ -544,3 +544,22 @@ func TestAnEvictionByAnotherProgramIsRecordedOnce(t *testing.T) {
 		t.Errorf("%+v, %v", heads, err)
 	}
 }
+
+// A record of a ticket that had gone through jq --sort-keys was listed as damaged.
+func TestARecordInAnotherOrderIsListed(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"kind":"eviction","node":"n","id":"20260101T120000.000Z-00000000","time":"2026-01-01T12:00:00Z","victim":{"pod":"shop/a","uid":"u","signal":"memory.available"},"version":1}`
+	var data bytes.Buffer
+	z := gzip.NewWriter(&data)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testos.WriteFile(t, filepath.Join(dir, "20260101T120000.000Z-00000000_shop_a_u.json.gz"), data.String(), 0o600)
+	heads, err := Heads(dir, Filter{})
+	if err != nil || len(heads) != 1 || heads[0].Pod != "shop/a" {
+		t.Errorf("%v, %v", heads, err)
+	}
+}
