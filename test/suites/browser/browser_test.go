@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	}
 	// Root has no sandbox, no name has an address, and what a browser keeps of its user is away at the end.
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.ExecPath("chromium"), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND"), chromedp.Env("XDG_CONFIG_HOME="+home))...)
+		chromedp.NoSandbox, chromedp.ExecPath("chromium"), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.Env("XDG_CONFIG_HOME="+home))...)
 	var cancel context.CancelFunc
 	chromium, cancel = chromedp.NewContext(allocated)
 	started = chromedp.Do(chromium)
@@ -70,6 +70,16 @@ type tab struct {
 // open opens a file in a tab of a width and a colour scheme.
 func open(t testing.TB, file string, width int64, scheme string) *tab {
 	t.Helper()
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return visit(t, "file://"+absolute, width, scheme)
+}
+
+// visit opens an address in a tab of a width and a colour scheme.
+func visit(t testing.TB, url string, width int64, scheme string) *tab {
+	t.Helper()
 	ready(t)
 	p := &tab{TB: t}
 	var dialogs sync.WaitGroup
@@ -87,9 +97,7 @@ func open(t testing.TB, file string, width int64, scheme string) *tab {
 	p.screen(width, scheme)
 	_, err := chromedp.Call(p.Context, network.Enable, network.EnableParams{})
 	p.must(err)
-	absolute, err := filepath.Abs(file)
-	p.must(err)
-	p.must(chromedp.Do(p.Context, chromedp.Navigate("file://"+absolute)))
+	p.must(chromedp.Do(p.Context, chromedp.Navigate(url)))
 	p.settle()
 	return p
 }

@@ -21,7 +21,7 @@ func Begin(root, title, current string, views []Link) *Page {
 	p := &Page{root: root}
 	p.raw(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>`)
 	p.element("title", "", "evictd: "+title)
-	fmt.Fprintf(&p.b, `<link rel="stylesheet" href="%[1]sstyle.css"/><script type="module" src="%[1]spage.js"></script></head><body>`+"\n", escaped(root))
+	fmt.Fprintf(&p.b, `<link rel="icon" href="data:,"/><link rel="stylesheet" href="%[1]sstyle.css"/><script type="module" src="%[1]spage.js"></script></head><body>`+"\n", escaped(root))
 	p.raw(`<nav aria-label="views"><ul>`)
 	for _, v := range views {
 		here := ""
