@@ -17,7 +17,7 @@ import (
 func recorded(t *testing.T, all ...*decision.Decision) string {
 	t.Helper()
 	dir := t.TempDir()
-	s := store.New(store.Options{Dir: filepath.Join(dir, "records"), MaxBytes: 1 << 20, MaxAge: time.Hour})
+	s := store.New(store.Options{Dir: filepath.Join(dir, "records"), MaxBytes: 1 << 20, MaxAge: 72 * time.Hour})
 	for _, r := range all {
 		r.Version = decision.Version
 		if err := s.Append(r); err != nil {
@@ -139,7 +139,7 @@ func TestRecordsThatCannotBeReadAreAnError(t *testing.T) {
 func TestCommandsWaitForTheRecordOfTheIDInTheLog(t *testing.T) {
 	for _, command := range []string{"evictions", "explain", "replay --plugin-dir " + newNode(t).plugins} {
 		dir, id := t.TempDir(), decision.NewID(time.Now())
-		s := store.New(store.Options{Dir: config.RecordsDir(dir), MaxBytes: 1 << 20, MaxAge: time.Hour})
+		s := store.New(store.Options{Dir: config.RecordsDir(dir), MaxBytes: 1 << 20, MaxAge: 72 * time.Hour})
 		written := make(chan error, 1)
 		time.AfterFunc(100*time.Millisecond, func() {
 			written <- s.Append(&decision.Decision{

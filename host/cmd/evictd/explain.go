@@ -33,12 +33,15 @@ func newExplain() *cobra.Command {
 	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
 	asHTML := cmd.Flags().Bool("html", false, "print all of it as one page, with the picture and the record, to open or to attach")
 	others := cmd.Flags().StringArray("if", nil, `also say when another threshold would have been met, such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
+	since := time.Duration(0)
+	cmd.Flags().Var((*store.Age)(&since), "since", "tell of all evictions of the last so long, such as 36h or 7d")
 	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
 	runDir := addRunDir(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "svg", "html")
 	cmd.MarkFlagsMutuallyExclusive("now", "svg", "html")
+	cmd.MarkFlagsMutuallyExclusive("now", "since")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if *now {
+		if *now || since > 0 {
 			return cobra.NoArgs(cmd, args)
 		}
 		return cobra.ExactArgs(1)(cmd, args)
@@ -49,15 +52,16 @@ func newExplain() *cobra.Command {
 			return explainNow(cmd, runDir, *asJSON)
 		}
 		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
-		if _, err := os.Stat(args[0]); err != nil { // else it is a file, perhaps of another node
+		what := strings.Join(args, "")
+		if _, err := os.Stat(what); err != nil { // else it is a file, perhaps of another node
 			saySick(cmd)
 		}
-		all, err := in.FindAll(args[0])
+		all, err := in.FindAll(what, since)
 		if err != nil {
 			return err
 		}
 		if *asSVG && len(all) > 1 {
-			in.Say(fmt.Sprintf("%s: %d records, this draws the newest, %s", args[0], len(all), all[len(all)-1].ID))
+			in.Say(fmt.Sprintf("%d records, this draws the newest, %s", len(all), all[len(all)-1].ID))
 		}
 		said, err := ifOthers(all[0], *others) // of several the first, whose samples are those before any eviction
 		if err != nil {

@@ -159,3 +159,24 @@ func TestTheAdviceIsTheSameEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// An engineer explains a night: all of its evictions, also one over a limit, and none that is older.
+func TestExplainTellsOfANight(t *testing.T) {
+	at := time.Now().Add(-time.Hour)
+	eviction := func(ago time.Duration, kind, pod string) *decision.Decision {
+		then := at.Add(-ago)
+		return &decision.Decision{ID: decision.NewID(then), Kind: kind, Time: then, Victim: &decision.Victim{Pod: "shop/" + pod, UID: pod, Signal: "memory.available"}}
+	}
+	dir := recorded(t, eviction(48*time.Hour, decision.KindEviction, "old"), eviction(time.Minute, decision.KindEviction, "report"), eviction(0, decision.KindLimit, "cache"))
+	for _, flags := range [][]string{nil, {"--html"}} {
+		got := evictd(t, append([]string{"explain", "--state-dir", dir, "--since", "12h"}, flags...)...)
+		if got.Code != 0 || !strings.Contains(got.Out, "shop/report") || !strings.Contains(got.Out, "shop/cache") || strings.Contains(got.Out, "shop/old") {
+			t.Errorf("%q: %d %s%s", flags, got.Code, got.Out, got.Errors)
+		}
+	}
+	for _, args := range [][]string{{"--since", "12h", "shop/report"}, {"--since", "1s"}, {"--since", "12h", "--now"}, {"--since", "0s"}} {
+		if got := evictd(t, append([]string{"explain", "--state-dir", dir}, args...)...); got.Code == 0 {
+			t.Errorf("%q: %s", args, got.Out)
+		}
+	}
+}

@@ -254,7 +254,7 @@ func (n *recordNames) resolve(args []string) ([]string, error) {
 	if n.since == 0 {
 		return out, nil
 	}
-	found, err := n.Newest(n.since)
+	found, err := n.Newest(n.since, decision.KindEviction)
 	for _, r := range found {
 		out = append(out, n.add(r))
 	}

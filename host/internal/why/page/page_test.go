@@ -166,6 +166,13 @@ func TestEvictionsAreFiltered(t *testing.T) {
 			t.Errorf("%q: %d decisions, want %d", query, got, want)
 		}
 	}
+	for since, want := range map[string]bool{"999999h": true, "1h": false} {
+		listed, _ := read(t, get(s, s.root+"evictions?since="+since))
+		explained, _ := read(t, get(s, s.root+"why?since="+since))
+		if strings.Contains(listed, "explained on one page") != want || strings.Contains(explained, "shop/report-1") != want || strings.Contains(explained, "no record of an eviction") == want {
+			t.Errorf("since %s: %s\n%s", since, listed, explained)
+		}
+	}
 }
 
 func TestAPageIsForItsOwnViewerAlone(t *testing.T) {

@@ -76,6 +76,9 @@ func (s *Site) evictions(r *http.Request) []byte {
 		p.Live()
 		p.Choices("Time", choices(query, "since", "", "all", "1h", "the last hour", "12h", "12 hours", "168h", "a week"))
 		p.Choices("Decisions", choices(query, "all", "", "evictions", "1", "all decisions"))
+		if f.Since > 0 && len(heads) > 0 {
+			p.Choices("Evictions of that time", []tell.Link{{Name: "explained on one page", Path: whyPath + "?since=" + f.Since.String()}})
+		}
 		for _, key := range []string{"what", "signal", "namespace"} {
 			if value := query.Get(key); value != "" {
 				p.Choices(key+" "+value, choices(query, key, "", "show all"))
@@ -121,12 +124,13 @@ func with(query url.Values, key, value string) string {
 // why shows the decisions of a pod, a record, an episode or an owner, as the file of evictd explain --html has them.
 func (s *Site) why(r *http.Request) []byte {
 	what := r.URL.Query().Get("what")
+	since, _ := time.ParseDuration(r.URL.Query().Get("since"))
 	var said []string
 	in := store.Resolver{Dir: func() (string, error) { return s.Records, nil }, Say: func(text string) { said = append(said, text) }}
 	var all []*decision.Decision
 	err := fmt.Errorf("%.100q: want a pod, a record or an episode", what)
-	if what != "" && !strings.HasSuffix(what, ".json") && !strings.HasSuffix(what, ".json.gz") { // else the name of a file
-		all, err = in.FindAll(what)
+	if since > 0 || what != "" && !strings.HasSuffix(what, ".json") && !strings.HasSuffix(what, ".json.gz") { // else the name of a file
+		all, err = in.FindAll(what, since)
 	}
 	p := tell.Begin(s.root, cmp.Or(what, "why"), whyPath, links)
 	if err != nil || len(all) == 0 {

@@ -27,7 +27,7 @@ type Resolver struct {
 
 // Find returns the last record of FindAll.
 func (r *Resolver) Find(what string) (*decision.Decision, error) {
-	found, err := r.FindAll(what)
+	found, err := r.FindAll(what, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,12 @@ func (r *Resolver) Find(what string) (*decision.Decision, error) {
 }
 
 // FindAll returns the record in the file what, else the last one of the pod or record what, else those
-// of the episode or controller what, or of the names that begin with it, the oldest first.
-func (r *Resolver) FindAll(what string) ([]*decision.Decision, error) {
+// of the episode or controller what, or of the names that begin with it, the oldest first. With an age it
+// returns the evictions up to that old.
+func (r *Resolver) FindAll(what string, age time.Duration) ([]*decision.Decision, error) {
+	if age > 0 {
+		return r.Newest(age)
+	}
 	if dir, err := r.Dir(); err == nil && !decision.EpisodeTime(what).IsZero() {
 		return episode(dir, what)
 	}
@@ -134,14 +138,14 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	return found[last], nil
 }
 
-// Newest returns the records of evictions up to age old.
-func (r *Resolver) Newest(age time.Duration) ([]*decision.Decision, error) {
+// Newest returns the records of evictions up to age old, all or those of a kind.
+func (r *Resolver) Newest(age time.Duration, of ...string) ([]*decision.Decision, error) {
 	dir, err := r.Dir()
 	if err != nil {
 		return nil, err
 	}
 	found, err := find(dir, Filter{Since: age})
-	found = slices.DeleteFunc(found, func(d *decision.Decision) bool { return d.Kind != decision.KindEviction })
+	found = slices.DeleteFunc(found, func(d *decision.Decision) bool { return len(of) > 0 && !slices.Contains(of, d.Kind) })
 	switch {
 	case len(found) == 0:
 		return nil, errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
