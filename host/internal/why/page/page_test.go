@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -289,7 +290,7 @@ func TestATornRecordIsASentence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), "report-1") })
+	at := slices.IndexFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), "report-2") })
 	if err := os.Truncate(filepath.Join(dir, files[at].Name()), 100); err != nil {
 		t.Fatal(err)
 	}
@@ -297,6 +298,11 @@ func TestATornRecordIsASentence(t *testing.T) {
 	text, _ := read(t, get(s, s.root+"evictions"))
 	if !strings.Contains(text, "Part of the records cannot be read: ") || strings.Count(text, "gone after") != 2 {
 		t.Errorf("%s", text)
+	}
+	for _, of := range []string{"since=999999h", "what=Deployment/shop/report", "what=shop/", "what=" + regexp.MustCompile(`e\d{8}T\d{6}`).FindString(text)} {
+		if text, _ := read(t, get(s, s.root+"why?"+of)); !strings.Contains(text, "unexpected EOF") || !strings.Contains(text, "shop/report-1") {
+			t.Errorf("%s does not say that a record is missing: %s", of, text)
+		}
 	}
 	id, _, _ := strings.Cut(files[at].Name(), "_")
 	if text, _ := read(t, get(s, s.root+"why?what="+id)); !strings.Contains(text, "no record of it") && !strings.Contains(text, "unexpected EOF") {

@@ -137,6 +137,9 @@ func (s *Site) why(r *http.Request) []byte {
 		p.Main("Why", func() { p.Text(err.Error()) })
 		return p.End()
 	}
+	for _, text := range said {
+		p.Text(text)
+	}
 	p.Decisions(all, nil, time.Now())
 	return p.End()
 }

@@ -45,21 +45,24 @@ func (r *Resolver) FindAll(what string, age time.Duration) ([]*decision.Decision
 		return r.Newest(age)
 	}
 	if dir, err := r.Dir(); err == nil && !decision.EpisodeTime(what).IsZero() {
-		return episode(dir, what)
+		return r.episode(dir, what)
 	}
 	one, err := r.findOne(what)
 	if !errors.Is(err, ErrNone) {
 		return []*decision.Decision{one}, err
 	}
 	dir, _ := r.Dir()
-	if found, _ := find(dir, Filter{What: what, All: true, Loose: true}); len(found) > 0 {
+	if found, unread := find(dir, Filter{What: what, All: true, Loose: true}); len(found) > 0 {
+		if unread != nil {
+			r.Say(unread.Error())
+		}
 		return found, nil
 	}
 	return nil, err
 }
 
 // episode returns the decisions of an episode.
-func episode(dir, id string) (found []*decision.Decision, err error) {
+func (r *Resolver) episode(dir, id string) (found []*decision.Decision, err error) {
 	from := decision.EpisodeTime(id)
 	until := from
 	names, err := fileNames(dir)
@@ -79,7 +82,10 @@ func episode(dir, id string) (found []*decision.Decision, err error) {
 			found = append(found, all[i])
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) > 0 && unread != nil:
+		r.Say(unread.Error())
+	case len(found) == 0:
 		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictd evictions lists", id, ErrNone, dir), err, unread)
 	}
 	return found, err
