@@ -1,7 +1,7 @@
 // Keeps a page current, and shows its times in the zone of the viewer too. Everything is there without it.
 const every = 1000
 
-let tag = ""
+let tag = "", looking = false
 
 // local adds the viewer's time to each time of the node.
 function local(root) {
@@ -28,8 +28,9 @@ function swap(next) {
 
 async function look() {
   const state = document.querySelector("#live")
+  looking = true
   try {
-    const answer = await fetch(location.href, {cache: "no-store", headers: tag ? {"If-None-Match": tag} : {}})
+    const answer = await fetch(location.href, {cache: "no-store", signal: AbortSignal.timeout(30 * every), headers: tag ? {"If-None-Match": tag} : {}})
     if (answer.status === 200) {
       tag = answer.headers.get("ETag") ?? ""
       const next = new DOMParser().parseFromString(await answer.text(), "text/html")
@@ -40,9 +41,10 @@ async function look() {
   } catch {
     state.textContent = "evictd page does not answer any more: what is shown is old."
   }
+  looking = false
 }
 
 local(document)
 if (document.querySelector("#live")) {
-  setInterval(() => { if (!document.hidden) look() }, every)
+  setInterval(() => { if (!document.hidden && !looking) look() }, every)
 }
