@@ -101,12 +101,26 @@ func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Hea
 	if n := len(decided); n > 0 {
 		w.line("over", "%s", over(decided[n-1], now))
 		w.r = decided[0]
+		w.took()
 		w.changed()
 		w.grew()
 		w.r = decided[n-1]
 		w.advice()
 	}
 	return w, heads
+}
+
+// took says whether one pod, several, or none took most of what is missing.
+func (w *text) took() {
+	switch g := w.r.Growth; {
+	case g == nil || g.Lost <= 0:
+	case len(g.Most) > 0 && g.Most[0].By > g.Lost/2:
+		w.line("cause", "one pod, %s: %s of %s that are missing", g.Most[0].Pod, w.amount(w.signal(), g.Most[0].By), w.amount(w.signal(), g.Lost))
+	case g.Pods > g.Lost/2:
+		w.line("cause", "several pods: %s of %s that are missing", w.amount(w.signal(), g.Pods), w.amount(w.signal(), g.Lost))
+	default:
+		w.line("cause", "outside of pods that were measured: %s of %s that are missing", w.amount(w.signal(), g.Lost-max(0, g.Pods)), w.amount(w.signal(), g.Lost))
+	}
 }
 
 // over says whether the shortage of the last decision of an episode is over.

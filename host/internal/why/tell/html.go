@@ -170,12 +170,13 @@ func (p *Page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
 	p.element("h1", "", w.heading)
 	p.Section("At a glance", func() { p.list(w.lines) })
-	rows := [][]string{{"time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
+	p.Section("Course", func() { p.courses(all, heads) })
+	rows := [][]string{{"letter", "time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
 	for i, d := range all {
 		w := &text{r: d}
 		h := &heads[i]
 		rows = append(rows, []string{
-			Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
+			letter(i), Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
 		})
 	}
 	p.Section("Who went", func() { p.Table("Decisions, the oldest first", rows, nil) })
@@ -281,15 +282,21 @@ func (p *Page) picture(d *decision.Decision) {
 		return
 	}
 	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
+	p.figure(picture, about)
+	p.raw("<details><summary>Figures of the picture</summary>\n")
+	p.Table("Available "+d.Head().Signal+" and use of pods", figuresOf(d), nil)
+	p.raw("</details>\n")
+}
+
+// figure writes a picture. about says what is on it.
+func (p *Page) figure(picture []byte, about string) {
 	p.raw(`<figure tabindex="0" aria-label="Picture">`)
 	picture = bytes.Replace(picture, []byte("<svg "), []byte(`<svg aria-label="`+escaped(about)+`" `), 1)
 	if p.root != "" { // Style has it
 		picture = bytes.Replace(picture, []byte(dark), nil, 1)
 	}
 	p.b.Write(picture)
-	p.raw("</figure>\n<details><summary>Figures of the picture</summary>\n")
-	p.Table("Available "+d.Head().Signal+" and use of pods", figuresOf(d), nil)
-	p.raw("</details>\n")
+	p.raw("</figure>\n")
 }
 
 // figuresOf returns samples of the signal and of pods' use, at most figuresShown of each.

@@ -136,7 +136,7 @@ func (p *plot) axes() {
 		}
 	}
 	every := 1.0
-	for _, n := range []float64{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800} {
+	for _, n := range []float64{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 10_800, 21_600} {
 		if p.end-p.from > 11*every {
 			every = n
 		}
@@ -146,6 +146,9 @@ func (p *plot) axes() {
 	for at := math.Ceil((decided+p.from)/every)*every - decided; at <= p.end; at += every {
 		p.line(black, "", "", point{p.x(at), plotBottom}, point{p.x(at), plotBottom + gap})
 		p.label(p.x(at), plotBottom+20, "middle", black, p.clock(at))
+		if p.clockOnly {
+			continue
+		}
 		p.label(p.x(at), plotBottom+36, "middle", black, strconv.FormatFloat(math.Round(10*at)/10, 'f', -1, 64)+" s")
 	}
 }
