@@ -1,4 +1,4 @@
-package tell
+package picture
 
 import (
 	"fmt"
@@ -44,16 +44,17 @@ func night(seconds ...int) []*decision.Decision {
 	return all
 }
 
-func allOf(n int) (places []int) {
-	for i := range n {
+func courseOf(all []*decision.Decision) *Course {
+	var places []int
+	for i := range all {
 		places = append(places, i)
 	}
-	return places
+	return NewCourse(all, places, func(i int) string { return string(rune('A' + i)) })
 }
 
 func drawnCourse(t *testing.T, all []*decision.Decision) *picture {
 	t.Helper()
-	document, err := courseOf(all, allOf(len(all))).picture()
+	document, err := courseOf(all).SVG()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +121,10 @@ func TestACourseHasAllVictimsAndWhoHeldTheSignal(t *testing.T) {
 	if n := len(p.columns()); n != len(all) {
 		t.Errorf("%d columns, want one for each of %d decisions", n, len(all))
 	}
-	page := parse(t, HTML(all, nil, all[2].Time))
-	for _, want := range []string{"Who held memory.available, at each decision", "the rest of the node, or pods that may not go", "4.12Gi", "900Mi"} {
-		if !strings.Contains(page.text, want) {
-			t.Errorf("the page lacks %q", want)
+	table := fmt.Sprint(courseOf(all).Table())
+	for _, want := range []string{"the rest of the node, or pods that may not go", "C 12:12:30 900Mi", "4.12Gi"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q: %s", want, table)
 		}
 	}
 }
@@ -134,27 +135,13 @@ func TestPodsOfAControllerAreOneHolder(t *testing.T) {
 	for _, d := range all {
 		d.Candidates[0].Owner, d.Candidates[1].Owner = "ReplicaSet/report-5f", "DaemonSet/web"
 	}
-	c := courseOf(all, allOf(3))
+	c := courseOf(all)
 	if want := []string{"shop/ReplicaSet/report-5f", "shop/web"}; !slices.Equal(c.holders, want) {
 		t.Errorf("holders %q, want %q", c.holders, want)
 	}
 	for i, column := range drawnCourse(t, all).columns() {
 		if column[0] != 0.25 {
 			t.Errorf("column %d is %v, want 2Gi of 8Gi first", i, column)
-		}
-	}
-}
-
-func TestAnEpisodeNamesItsCause(t *testing.T) {
-	for want, g := range map[string]*decision.Growth{
-		"one pod, shop/a: 3Gi of 4Gi":                    {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: 3 * gibibyte}}},
-		"several pods: 3Gi of 4Gi":                       {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: gibibyte}}},
-		"outside of pods that were measured: 4Gi of 4Gi": {Lost: 4 * gibibyte, Pods: -gibibyte},
-	} {
-		all := night(0, 60)
-		all[0].Growth = g
-		if text := string(Episode(all, all[1].Time)); !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -185,30 +172,6 @@ func TestALongNightIsDrawnWithFewPoints(t *testing.T) {
 	}
 	if points > 3*(plotRight-plotLeft) || lowest < plotBottom*3/5-20 {
 		t.Errorf("%d points, the lowest at %v: want few, and the fall of a second", points, lowest)
-	}
-}
-
-// Evictions of others, other signals and other episodes have no part in a course.
-func TestACourseIsOfOneEpisodeAndSignal(t *testing.T) {
-	all := append(night(0, 100), night(3000)...)
-	disk := night(50)[0]
-	disk.Victim.Signal = string(eviction.NodeFsAvailable)
-	all = slices.Insert(all, 1, disk)
-	heads := make([]decision.Head, len(all))
-	for i, d := range all {
-		heads[i] = d.Head()
-	}
-	decision.Episodes(heads)
-	if got, want := fmt.Sprint(courses(heads)), "[[0 2] [1] [3]]"; got != want {
-		t.Errorf("courses %v, want %v", got, want)
-	}
-}
-
-func TestLettersGoOnAfterZ(t *testing.T) {
-	for i, want := range map[int]string{0: "A", 25: "Z", 26: "AA", 51: "AZ", 52: "BA", 701: "ZZ", 702: "AAA"} {
-		if got := letter(i); got != want {
-			t.Errorf("letter %d is %s, want %s", i, got, want)
-		}
 	}
 }
 

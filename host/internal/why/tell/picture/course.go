@@ -1,4 +1,4 @@
-package tell
+package picture
 
 import (
 	"cmp"
@@ -12,69 +12,30 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 )
 
-// Bounds of a course: pictures of a page, columns and holders of a picture, and the seconds without a sample that
+// Bounds of a course: columns and holders of a picture, and the seconds without a sample that
 // break a curve.
-const coursesShown, columnsShown, holdersShown, breakSeconds = 8, 120, 5, 3
+const columnsShown, holdersShown, breakSeconds = 120, 5, 3
 
-// letter names the decision at a place in a list: A to Z, AA and so on.
-func letter(i int) string {
-	if i < 26 {
-		return string(rune('A' + i))
-	}
-	return letter(i/26-1) + letter(i%26)
-}
-
-// courses returns places of decisions, together if they are of one episode and signal, in the order of their
-// first ones.
-func courses(heads []decision.Head) (all [][]int) {
-	at := map[[2]string]int{}
-	for i := range heads {
-		key := [2]string{heads[i].Episode, heads[i].Signal}
-		if _, known := at[key]; !known {
-			at[key] = len(all)
-			all = append(all, nil)
-		}
-		all[at[key]] = append(all[at[key]], i)
-	}
-	return all
-}
-
-// courses draws the course of each episode, with its figures as a table.
-func (p *Page) courses(all []*decision.Decision, heads []decision.Head) {
-	shown := 0
-	for _, places := range courses(heads) {
-		c := courseOf(all, places)
-		picture, err := c.picture()
-		if err != nil {
-			continue // as of an eviction by another program
-		}
-		if shown++; shown > coursesShown {
-			continue
-		}
-		p.figure(picture, fmt.Sprintf("%s of %s, with thresholds and victims, and who held it. The figures are in the table below.", c.signal, heads[places[0]].Episode))
-		p.Table(fmt.Sprintf("Who held %s, at each decision", c.signal), c.table(), nil)
-	}
-	if shown > coursesShown {
-		p.Text(fmt.Sprintf("and %d more episodes: evictd explain EPISODE", shown-coursesShown))
-	}
-}
-
-// A courseOf is what happened to a signal over several decisions about it.
-type course struct {
+// A Course has the samples of a signal over several decisions about it, and who held it at each.
+type Course struct {
 	all     []*decision.Decision // the oldest first
 	letters []string
-	signal  eviction.Signal
+	// Signal is that of all decisions.
+	Signal eviction.Signal
 	// holders are the pods, and the controllers of several, that held most of the signal. holder names that of a pod.
 	holders []string
 	holder  map[string]string
 }
 
-func courseOf(all []*decision.Decision, places []int) *course {
-	c := &course{signal: eviction.Signal(all[places[0]].Head().Signal)}
+// NewCourse returns the course of a signal at places in a list of decisions, which letter names. All are about that
+// signal, the oldest first.
+func NewCourse(all []*decision.Decision, places []int, letter func(int) string) *Course {
+	c := &Course{Signal: eviction.Signal(all[places[0]].Head().Signal)}
 	c.holder = map[string]string{}
 	pods, most := map[string]map[string]bool{}, map[string]int64{}
 	for _, i := range places {
@@ -118,8 +79,8 @@ type held struct {
 
 // names returns who may hold a part of the signal: the pods, other pods, the rest of what is in use, and the cache
 // or the images.
-func (c *course) names() []string {
-	b, _ := eviction.Builtin(c.signal)
+func (c *Course) names() []string {
+	b, _ := eviction.Builtin(c.Signal)
 	last := "images"
 	if b.Condition == eviction.MemoryPressure {
 		last = "cache of files, which is available too"
@@ -128,8 +89,8 @@ func (c *course) names() []string {
 }
 
 // held returns nil if a decision has no figures.
-func (c *course) held(d *decision.Decision) *held {
-	o := d.Observation(c.signal)
+func (c *Course) held(d *decision.Decision) *held {
+	o := d.Observation(c.Signal)
 	if o == nil || o.State != decision.StateObserved || o.Capacity <= 0 || len(d.Candidates) == 0 {
 		return nil
 	}
@@ -145,7 +106,7 @@ func (c *course) held(d *decision.Decision) *held {
 		used := min(max(0, pod.Usage), rest) // as from another moment than the node's
 		h.parts[at], rest = h.parts[at]+used, rest-used
 	}
-	if b, _ := eviction.Builtin(c.signal); b.Condition == eviction.MemoryPressure {
+	if b, _ := eviction.Builtin(c.Signal); b.Condition == eviction.MemoryPressure {
 		h.parts[n+2] = min(max(0, o.Components["inactive_file"]), h.available)
 	} else {
 		h.parts[n+2] = min(max(0, o.Components[figures.Images]), rest)
@@ -155,14 +116,14 @@ func (c *course) held(d *decision.Decision) *held {
 	return h
 }
 
-// table returns the figures of the columns.
-func (c *course) table() [][]string {
+// Table returns the figures of the columns.
+func (c *Course) Table() [][]string {
 	rows := [][]string{append([]string{"decision", "time", "available"}, c.names()...)}
 	for i, d := range c.all {
 		if h := c.held(d); h != nil {
-			row := []string{c.letters[i], Clock(d.Time), AmountIn(d, c.signal, h.available)}
+			row := []string{c.letters[i], format.Clock(d.Time), format.AmountIn(d, c.Signal, h.available)}
 			for _, part := range h.parts {
-				row = append(row, AmountIn(d, c.signal, part))
+				row = append(row, format.AmountIn(d, c.Signal, part))
 			}
 			rows = append(rows, row)
 		}
@@ -171,7 +132,7 @@ func (c *course) table() [][]string {
 }
 
 // merged returns the newest decision with the marks and thresholds of all.
-func (c *course) merged() *decision.Decision {
+func (c *Course) merged() *decision.Decision {
 	last := *c.all[len(c.all)-1]
 	m := &decision.Decision{Kind: last.Kind, Time: last.Time, Thresholds: slices.Clone(last.Thresholds), Observations: last.Observations}
 	seen := map[string]bool{}
@@ -197,7 +158,7 @@ func (c *course) merged() *decision.Decision {
 }
 
 // samples returns the samples of all decisions, by seconds from the newest.
-func (c *course) samples() map[int64]float64 {
+func (c *Course) samples() map[int64]float64 {
 	last, at := c.all[len(c.all)-1].Time, map[int64]float64{}
 	for _, d := range c.all {
 		shift, series := d.Time.Sub(last).Seconds(), slices.Clone(d.Signals)
@@ -206,7 +167,7 @@ func (c *course) samples() map[int64]float64 {
 		}
 		for i := range series {
 			for _, p := range samples(&series[i]) {
-				if x := math.Round(p.x + shift); series[i].Signal == c.signal && x >= -maxPlotted {
+				if x := math.Round(p.x + shift); series[i].Signal == c.Signal && x >= -maxPlotted {
 					at[int64(x)] = p.y
 				}
 			}
@@ -247,14 +208,14 @@ func thinned(at map[int64]float64) (curves [][]point) {
 	return curves
 }
 
-// picture draws the signal and, below it, who held it at each decision.
-func (c *course) picture() ([]byte, error) {
+// SVG draws the signal and, below it, who held it at each decision.
+func (c *Course) SVG() ([]byte, error) {
 	curves := thinned(c.samples())
 	if len(curves) == 0 {
 		return nil, errors.New("no samples of a signal are on record")
 	}
 	first, last := c.all[0].Time, c.all[len(c.all)-1]
-	p := newPlot(c.merged(), c.signal, curves...)
+	p := newPlot(c.merged(), c.Signal, curves...)
 	p.begin()
 	p.clockOnly = true
 	p.marks()
@@ -271,7 +232,7 @@ func (c *course) picture() ([]byte, error) {
 		p.event(name, from, decision.MS(c.all[n].Time, last.Time))
 		i = n + 1
 	}
-	title := fmt.Sprintf("%s on %s, %s", c.signal, last.Node, counted(len(c.all), "decision"))
+	title := fmt.Sprintf("%s on %s, %s", c.Signal, last.Node, format.Counted(len(c.all), "decision"))
 	if len(c.all) > 1 {
 		title += fmt.Sprintf(" in %v", last.Time.Sub(first).Round(time.Second))
 	}
@@ -284,7 +245,7 @@ func (c *course) picture() ([]byte, error) {
 const columnsTop, columnsHeight = plotBottom + 3*lineHeight, 160
 
 // stack adds a column for each decision, with the parts of those that held the signal.
-func (p *plot) stack(c *course) {
+func (p *plot) stack(c *Course) {
 	colours := append([]string{blue, orange, purple, green, teal}[:len(c.holders)], grey, black, blue)
 	most, last := int64(0), c.all[len(c.all)-1]
 	for _, d := range c.all[max(0, len(c.all)-columnsShown):] {
@@ -317,10 +278,10 @@ func (p *plot) stack(c *course) {
 			below += float64(part)
 		}
 	}
-	p.label(plotLeft, a.top-lineHeight/2, "start", black, clipped("Who held it at each decision, of "+AmountIn(last, c.signal, most), maxLabel))
+	p.label(plotLeft, a.top-lineHeight/2, "start", black, clipped("Who held it at each decision, of "+format.AmountIn(last, c.Signal, most), maxLabel))
 	p.line(black, "", "", point{plotLeft, a.top}, point{plotLeft, a.bottom}, point{plotRight, a.bottom})
 	for _, n := range slices.Compact([]int64{0, most / 2, most}) {
-		p.label(plotLeft-gap-2, a.y(float64(n))+gap, "end", black, clipped(AmountIn(last, c.signal, n), plotLeft-gap))
+		p.label(plotLeft-gap-2, a.y(float64(n))+gap, "end", black, clipped(format.AmountIn(last, c.Signal, n), plotLeft-gap))
 	}
 	x, y := float64(plotLeft), a.bottom+lineHeight*3/2
 	for i, name := range c.names() {

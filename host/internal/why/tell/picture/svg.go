@@ -1,4 +1,5 @@
-package tell
+// Package picture draws the signal of decisions over time as SVG, and returns the figures that it draws.
+package picture
 
 import (
 	"bytes"
@@ -7,20 +8,23 @@ import (
 	"html"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// Colours on white, which dark replaces on a dark screen if the viewer supports style sheets.
+// Colours on white, which Dark replaces on a dark screen if the viewer supports style sheets.
 const (
 	black, grey, red, blue, orange, purple = "#1f2328", "#59636e", "#cf222e", "#0969da", "#bc4c00", "#8250df"
 	green, teal                            = "#1a7f37", "#1b7c83"
 
-	dark = `<style>@media screen and (prefers-color-scheme: dark) {
+	// Dark is the style sheet in a picture, for dark screens.
+	Dark = `<style>@media screen and (prefers-color-scheme: dark) {
 .paper { fill: #0d1117 } [fill="#1f2328"] { fill: #e6edf3 } [stroke="#1f2328"] { stroke: #e6edf3 }
 [fill="#59636e"] { fill: #9198a1 } [stroke="#59636e"] { stroke: #9198a1 } [fill="#cf222e"] { fill: #ff7b72 } [stroke="#cf222e"] { stroke: #ff7b72 }
 [fill="#0969da"] { fill: #58a6ff } [stroke="#0969da"] { stroke: #58a6ff } [fill="#bc4c00"] { fill: #f0883e } [stroke="#bc4c00"] { stroke: #f0883e }
@@ -32,9 +36,9 @@ const (
 // thresholds, and pixels of a label, which are fewer where the range would have to grow for it.
 const maxPlotted, maxUsage, maxMarks, maxLevels, maxLabel, shortLabel = 24 * 3600, 3600, 16, 12, 460, 300
 
-// SVG draws the signal of a decision before and after it, with its thresholds, the use of pods and
+// Decision draws the signal of a decision before and after it, with its thresholds, the use of pods and
 // what happened. It returns an error if the record has no samples.
-func SVG(r *decision.Decision) ([]byte, error) {
+func Decision(r *decision.Decision, title string) ([]byte, error) {
 	head := r.Head()
 	signal := eviction.Signal(head.Signal)
 	at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
@@ -53,24 +57,21 @@ func SVG(r *decision.Decision) ([]byte, error) {
 	p.marks()
 	p.decided()
 	p.fit()
-	w := &text{r: r}
-	w.headline()
-	title, _, _ := strings.Cut(w.b.String(), "\n")
 	return p.finish(title), nil
 }
 
 // newPlot returns the plot of a signal by samples without a break, of which there may be several.
 func newPlot(r *decision.Decision, signal eviction.Signal, available ...[]point) *plot {
-	p := &plot{r: r, signal: signal, signals: len(available), unit: unit{size: 1}}
+	p := &plot{r: r, signal: signal, signals: len(available), unit: format.Unit{Size: 1}}
 	for _, points := range available {
 		p.curves = append(p.curves, line{blue, `stroke-width="2"`, "", points})
 	}
 	name := &p.curves[len(p.curves)-1].name
 	*name = string(signal)
-	if as, in, found := strings.Cut(AmountIn(r, signal, 1<<30), " "); found {
+	if as, in, found := strings.Cut(format.AmountIn(r, signal, 1<<30), " "); found {
 		*name += " in " + in
 	} else if as == "1Gi" {
-		p.unit = byteUnit(extent(p.curves).bottom)
+		p.unit = format.ByteUnit(extent(p.curves).bottom)
 	}
 	return p
 }
@@ -101,7 +102,7 @@ type plot struct {
 	from, end      float64 // the drawn range, in seconds
 	clockOnly      bool    // the axis of time has no seconds from the decision
 	available, use axis
-	unit           unit
+	unit           format.Unit
 
 	lines  []line
 	labels []label
@@ -165,7 +166,7 @@ func (p *plot) pod(colour string, at int) {
 	}
 	if n := len(parts); n > 0 {
 		last = &parts[n-1]
-		last.name = p.r.Curves[at] + " uses " + p.unit.text(last.points[len(last.points)-1].y, 2)
+		last.name = p.r.Curves[at] + " uses " + p.unit.Text(last.points[len(last.points)-1].y, 2)
 	}
 	p.curves = append(p.curves, parts...)
 }
@@ -178,7 +179,7 @@ func (p *plot) request() {
 	}
 	c := p.r.Candidates[p.r.Order[0]].Ranked(p.signal)
 	if request := rank.Request(&c, p.signal); request > 0 {
-		l := line{colour: orange, style: `stroke-dasharray="1 3"`, name: "requests " + AmountIn(p.r, p.signal, request)}
+		l := line{colour: orange, style: `stroke-dasharray="1 3"`, name: "requests " + format.AmountIn(p.r, p.signal, request)}
 		for i := range 41 {
 			l.points = append(l.points, point{drawn.left + (drawn.right-drawn.left)*float64(i)/40, float64(request)})
 		}
@@ -223,7 +224,7 @@ func (p *plot) decided() {
 	if p.r.Trigger != "" {
 		p.event(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
 	}
-	p.event(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+Clock(p.r.Time), 0, 0)
+	p.event(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+format.Clock(p.r.Time), 0, 0)
 	if o := p.r.Outcome; o != nil {
 		what := []string{"killed", "gone", "promised amount back"}
 		if o.Err != "" {
@@ -271,7 +272,7 @@ func (p *plot) threshold(t *decision.Threshold, l span) {
 	}
 	q := in.Amount(o.Capacity)
 	l.text, l.amount = in.String(), q.AsApproximateFloat64()
-	if amount, value := p.unit.text(l.amount, 2), in.Value.String(); value != amount && !strings.HasSuffix(value, "i") {
+	if amount, value := p.unit.Text(l.amount, 2), in.Value.String(); value != amount && !strings.HasSuffix(value, "i") {
 		l.text += " (" + amount + ")"
 	}
 	for i := range p.levels {
@@ -376,7 +377,7 @@ func (p *plot) picture(title string) []byte {
 	var b bytes.Buffer
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
 	printf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight+p.below)
-	printf("<title>%s</title>\n%s", html.EscapeString(title), dark)
+	printf("<title>%s</title>\n%s", html.EscapeString(title), Dark)
 	printf(`<rect class="paper" width="100%%" height="100%%" fill="#ffffff"/>`)
 	printf(`<g transform="translate(0 %d)">`, above)
 	for _, e := range p.events {
@@ -397,4 +398,44 @@ func (p *plot) picture(title string) []byte {
 	}
 	printf("</g>\n</svg>")
 	return b.Bytes()
+}
+
+// figuresShown bounds the rows of figures.
+const figuresShown = 120
+
+// Figures returns samples of the signal and of pods' use, at most figuresShown of each.
+func Figures(d *decision.Decision) [][]string {
+	signal := eviction.Signal(d.Head().Signal)
+	rows := [][]string{append([]string{"seconds", "available"}, d.Curves...)}
+	var all []point
+	for i := range d.Signals {
+		if d.Signals[i].Signal == signal {
+			all = append(all, samples(&d.Signals[i])...)
+		}
+	}
+	if o := d.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
+		all = append(all, samples(o.After)...)
+	}
+	every := len(all)/figuresShown + 1
+	for i, s := range all {
+		if i%every != 0 && i != len(all)-1 {
+			continue
+		}
+		row := []string{strconv.FormatFloat(s.x, 'f', 1, 64), format.AmountIn(d, signal, int64(s.y))}
+		for at := range d.Curves {
+			row = append(row, usedAt(d, signal, at, s.x))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// usedAt returns the last known use of a pod of Curves at a second, empty if unknown or after the decision.
+func usedAt(d *decision.Decision, signal eviction.Signal, at int, second float64) (used string) {
+	for _, u := range d.Usage {
+		if inReach(u.MS) <= second && second <= 0 && at < len(u.Used) && u.Used[at] >= 0 {
+			used = format.AmountIn(d, signal, u.Used[at])
+		}
+	}
+	return used
 }

@@ -1,4 +1,4 @@
-package tell
+package picture
 
 import (
 	"math"
@@ -129,10 +129,10 @@ func (p *plot) x(second float64) float64 {
 func (p *plot) axes() {
 	for _, a := range slices.Compact([]axis{p.available, p.use}) {
 		p.line(black, "", "", point{plotLeft, a.top}, point{plotLeft, a.bottom}, point{plotRight, a.bottom})
-		step := p.unit.step((a.high - a.low) / max(3.3, (a.bottom-a.top)/65))
+		step := p.unit.Step((a.high - a.low) / max(3.3, (a.bottom-a.top)/65))
 		for n := math.Ceil(a.low / step); n*step <= a.high; n++ {
 			p.line(black, "", "", point{plotLeft - gap, a.y(n * step)}, point{plotLeft, a.y(n * step)})
-			p.label(plotLeft-gap-2, a.y(n*step)+gap, "end", black, clipped(p.unit.text(n*step, 3), plotLeft-gap))
+			p.label(plotLeft-gap-2, a.y(n*step)+gap, "end", black, clipped(p.unit.Text(n*step, 3), plotLeft-gap))
 		}
 	}
 	every := 1.0
