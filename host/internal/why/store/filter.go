@@ -23,6 +23,8 @@ type Filter struct {
 	From, Until time.Time
 	// All includes decisions not to evict.
 	All bool
+	// ids are those of the records, nil for any.
+	ids map[string]bool
 }
 
 // takes reports whether the filter selects the record of h.
@@ -32,6 +34,7 @@ func (f *Filter) takes(h *decision.Head, now time.Time) bool {
 		!h.Time.Before(f.From) && (f.Until.IsZero() || !h.Time.After(f.Until)) &&
 		(f.Since == 0 || now.Sub(h.Time) <= f.Since) &&
 		(f.Signal == "" || h.Signal == f.Signal) &&
+		(f.ids == nil || f.ids[h.ID]) &&
 		(f.Namespace == "" || strings.HasPrefix(h.Pod, f.Namespace+"/"))
 }
 

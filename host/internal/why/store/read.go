@@ -63,7 +63,7 @@ func each(dir string, f *Filter, read func(path string) (*decision.Decision, err
 	await(dir, f.What)
 	names, err := fileNames(dir)
 	damaged, now := []error{err}, time.Now()
-	for _, name := range names {
+	for _, name := range slices.Backward(names) {
 		if h, ok := parse(name); !ok || !f.takesName(&h, now) {
 			continue
 		}
@@ -80,7 +80,7 @@ func each(dir string, f *Filter, read func(path string) (*decision.Decision, err
 	return errors.Join(damaged...)
 }
 
-// Each calls use with each record that f selects, the oldest first. A file that disappears is
+// Each calls use with each record that f selects, the newest first. A file that disappears is
 // skipped. The error reports unreadable ones.
 func Each(dir string, f Filter, use func(*decision.Decision)) error { return each(dir, &f, read, use) }
 
@@ -96,6 +96,7 @@ func Heads(dir string, f Filter) (heads []decision.Head, err error) {
 	if len(heads) == 0 {
 		return nil, err
 	}
+	slices.Reverse(heads)
 	if f.What+f.Signal+f.Namespace == "" && f.Since == 0 {
 		decision.Episodes(heads)
 		return heads, err
@@ -124,9 +125,30 @@ func episodes(dir string, all bool, from, until time.Time) map[string]decision.H
 	return byID
 }
 
-func find(dir string, f Filter) (found []*decision.Decision, err error) {
-	err = Each(dir, f, func(d *decision.Decision) { found = append(found, d) })
-	return found, err
+// find returns the newest records that f selects, the oldest first, as long as their documents have no more than
+// most bytes, but at least one record, and the number of the others.
+func find(dir string, f Filter, most int) (found []*decision.Decision, others int, err error) {
+	size, last := 0, 0
+	err = each(dir, &f, func(path string) (*decision.Decision, error) {
+		if others > 0 {
+			return readHead(path)
+		}
+		data, err := unpack(path, maxDocument) // the rest of a larger one is missing
+		if err != nil {
+			return nil, err
+		}
+		last = len(data)
+		return decision.Decode(data)
+	}, func(d *decision.Decision) {
+		if others > 0 || len(found) > 0 && size+last > most {
+			others++
+			return
+		}
+		size += last
+		found = append(found, d)
+	})
+	slices.Reverse(found)
+	return found, others, err
 }
 
 const (
