@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,7 +38,8 @@ func example(t *testing.T) *decision.Decision {
 	return d
 }
 
-// recorded returns a directory with records of three evictions and of one that was none.
+// recorded returns a directory with records of three evictions, one by the order of another plugin and one for a limit,
+// and of one decision not to evict.
 func recorded(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +49,12 @@ func recorded(t *testing.T) string {
 		d.Time = d.Time.Add(time.Duration(i) * time.Second)
 		d.ID = decision.NewID(d.Time)
 		d.Victim.Owner, d.Victim.Pod = "Deployment/report", fmt.Sprintf("shop/report-%d", i)
-		if i == 3 {
+		switch i {
+		case 1:
+			d.Ranker = &decision.Ranker{Name: "cost-aware"}
+		case 2:
+			d.Kind = decision.KindLimit
+		case 3:
 			d.Victim, d.Kind, d.Reason = nil, decision.KindNone, "all pods are <critical>"
 		}
 		if err := s.Append(d); err != nil {
@@ -111,7 +118,7 @@ func running(t *testing.T) Options {
 	return Options{
 		Records: recorded(t),
 		Status: func(context.Context) (*nodeview.View, error) {
-			return &nodeview.View{NodeName: "node-<1>", Version: "v1", DryRun: true, Thresholds: example(t).Thresholds}, nil
+			return &nodeview.View{NodeName: "node-<1>", Version: "v1", DryRun: true, Thresholds: example(t).Thresholds, Plugins: []nodeview.Plugin{{Name: "cost-aware"}, {Name: "memory"}}}, nil
 		},
 		Ranking: func(_ context.Context, s eviction.Signal) (*decision.Decision, error) {
 			if s != eviction.MemoryAvailable {
@@ -130,7 +137,7 @@ func TestEachPageLeadsToPages(t *testing.T) {
 		for len(next) > 0 && len(seen) < 500 {
 			path := next[0]
 			next = next[1:]
-			if _, known := seen[path]; known {
+			if _, known := seen[path]; known || strings.Count(path, "&") > 1 { // more filters are as two
 				continue
 			}
 			answer := get(s, path)
@@ -142,6 +149,9 @@ func TestEachPageLeadsToPages(t *testing.T) {
 				text, links := read(t, answer)
 				seen[path], next = text, append(next, links...)
 			}
+		}
+		if len(seen) >= 500 {
+			t.Errorf("%s: not all pages were seen", name)
 		}
 		if len(seen) < 10 {
 			t.Errorf("%s: only %d pages", name, len(seen))
@@ -161,6 +171,9 @@ func TestEvictionsAreFiltered(t *testing.T) {
 	for query, want := range map[string]int{
 		"": 3, "?all=1": 4, "?what=shop/report-1": 1, "?what=Deployment/shop/report": 3, "?signal=memory.available": 3, "?signal=pid.available": 0,
 		"?namespace=shop": 3, "?namespace=other": 0, "?since=1h": 0, "?since=nonsense": 3, "?what=%3Cscript%3E": 0,
+		"?kind=eviction": 2, "?kind=limit": 1, "?kind=none": 1, "?kind=none&all=1": 1, "?kind=none&namespace=shop": 0, "?kind=grace": 0, "?kind=%3Cscript%3E": 0,
+		"?plugin=cost-aware": 1, "?plugin=memory": 2, "?plugin=memory&all=1": 3, "?plugin=disk": 0, "?plugin=%22%3E%3Cscript%3E": 0, "?plugin=cost": 0,
+		"?plugin=memory&kind=none": 1, "?plugin=cost-aware&kind=limit": 0, "?plugin=cost-aware&kind=eviction&what=Deployment/shop/report&namespace=shop&signal=memory.available": 1,
 	} {
 		text, _ := read(t, get(s, s.root+"evictions"+query))
 		if got := strings.Count(text, "gone after") + strings.Count(text, "all pods are <critical>"); got != want || strings.Contains(text, "None.") != (want == 0) {
@@ -173,6 +186,42 @@ func TestEvictionsAreFiltered(t *testing.T) {
 		if strings.Contains(listed, "explained on one page") != want || strings.Contains(explained, "shop/report-1") != want || strings.Contains(explained, "no record of an eviction") == want {
 			t.Errorf("since %s: %s\n%s", since, listed, explained)
 		}
+	}
+}
+
+// A link of a filtered list keeps the other filters, and a value of any key is text.
+func TestFiltersAreKept(t *testing.T) {
+	s := New(address, running(t))
+	_, links := read(t, get(s, s.root+"evictions?all=1&since=999999h&plugin=cost-aware"))
+	for _, want := range []string{
+		"all=1&kind=eviction&plugin=cost-aware&since=999999h", "all=1&plugin=cost-aware&since=999999h&what=shop%2Freport-1",
+		"all=1&plugin=memory&since=999999h", "all=1&since=999999h", "plugin=cost-aware&since=999999h",
+	} {
+		if !slices.Contains(links, s.root+"evictions?"+want) {
+			t.Errorf("no link to %s in %q", want, links)
+		}
+	}
+	if again := slices.DeleteFunc(links, func(to string) bool { return !strings.HasSuffix(to, "?all=1&plugin=memory&since=999999h") }); len(again) != 1 {
+		t.Errorf("%d links of the plugin memory, want one", len(again))
+	}
+	for _, k := range keys {
+		for _, value := range []string{`"><script>alert(1)</script>`, "../../etc/passwd", "\x00\xff\u202e", strings.Repeat("9", 5000), "%", "e20260101T000000", "-1h", "*"} {
+			for _, other := range []string{"", "&all=1", "&kind=eviction&plugin=memory"} {
+				answer := get(s, s.root+"evictions?"+k.key+"="+url.QueryEscape(value)+other)
+				_, links := read(t, answer)
+				for _, to := range links {
+					if !strings.HasPrefix(to, s.root) {
+						t.Errorf("%s=%q leads to %s", k.key, value, to)
+					}
+				}
+			}
+		}
+	}
+	o := running(t)
+	o.Status = func(ctx context.Context) (*nodeview.View, error) { <-ctx.Done(); return nil, ctx.Err() }
+	s = New(address, o)
+	if text, _ := read(t, get(s, s.root+"evictions")); strings.Count(text, "gone after") != 3 || !strings.Contains(text, "Plugin: any · memory · disk · pid") {
+		t.Errorf("beside an evictd that hangs: %s", text)
 	}
 }
 

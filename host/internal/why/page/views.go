@@ -67,22 +67,27 @@ func (s *Site) evictions(r *http.Request) []byte {
 	p := tell.Begin(s.root, "evictions", evictionsPath, links)
 	query := r.URL.Query()
 	f := store.Filter{
-		What: query.Get("what"), Signal: query.Get("signal"), Namespace: query.Get("namespace"), All: query.Get("all") != "", Loose: true,
+		What: query.Get("what"), Signal: query.Get("signal"), Namespace: query.Get("namespace"), Kind: query.Get("kind"), Plugin: query.Get("plugin"),
+		All: query.Get("all") != "", Loose: true,
 	}
 	f.Since, _ = time.ParseDuration(query.Get("since")) // 0 means all
 	heads, err := store.Heads(s.Records, f)
 	slices.Reverse(heads)
 	p.Main("Evictions", func() {
 		p.Live()
-		p.Choices("Time", choices(query, "since", "", "all", "1h", "the last hour", "12h", "12 hours", "168h", "a week"))
-		p.Choices("Decisions", choices(query, "all", "", "evictions", "1", "all decisions"))
+		for _, k := range keys {
+			if k.key == "plugin" {
+				k.choices = s.plugins(r.Context(), k.choices)
+			}
+			if value := query.Get(k.key); k.choices == nil && value != "" {
+				k.name, k.choices = k.key+" "+value, []string{"", "show all"}
+			}
+			if k.choices != nil {
+				p.Choices(k.name, choices(query, k.key, k.choices...))
+			}
+		}
 		if f.Since > 0 && len(heads) > 0 {
 			p.Choices("Evictions of that time", []tell.Link{{Name: "explained on one page", Path: whyPath + "?since=" + f.Since.String()}})
-		}
-		for _, key := range []string{"what", "signal", "namespace"} {
-			if value := query.Get(key); value != "" {
-				p.Choices(key+" "+value, choices(query, key, "", "show all"))
-			}
 		}
 		if err != nil {
 			p.Text("Part of the records cannot be read: " + err.Error())
@@ -93,6 +98,40 @@ func (s *Site) evictions(r *http.Request) []byte {
 		p.Evictions(heads, func(key, value string) string { return with(query, key, value) }, func(id string) string { return whyPath + "?what=" + url.QueryEscape(id) })
 	})
 	return p.End()
+}
+
+// keys has the query of the evictions. The values of a key without choices are links in the table.
+var keys = []struct {
+	key, name string
+	choices   []string // values and names
+}{
+	{"since", "Time", []string{"", "all", "1h", "the last hour", "12h", "12 hours", "168h", "a week"}},
+	{"all", "Decisions", []string{"", "evictions", "1", "all decisions"}},
+	{"plugin", "Plugin", []string{"", "any", "memory", "memory", "disk", "disk", "pid", "pid"}},
+	{key: "kind"},
+	{key: "what"},
+	{key: "signal"},
+	{key: "namespace"},
+}
+
+// plugins adds those of the running evictd to choices, if it answers at once.
+func (s *Site) plugins(ctx context.Context, choices []string) []string {
+	if s.Status == nil {
+		return choices
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	status, err := s.Status(ctx)
+	if err != nil {
+		return choices
+	}
+	choices = slices.Clone(choices)
+	for _, plugin := range status.Plugins {
+		if !slices.Contains(choices, plugin.Name) {
+			choices = append(choices, plugin.Name, plugin.Name)
+		}
+	}
+	return choices
 }
 
 // choices returns links that set key to each value, with their names.
@@ -110,9 +149,9 @@ func choices(query url.Values, key string, valuesAndNames ...string) (all []tell
 // with returns the path of the evictions with another value of a key.
 func with(query url.Values, key, value string) string {
 	next := url.Values{}
-	for _, known := range []string{"what", "signal", "namespace", "since", "all"} {
-		if v := query.Get(known); v != "" && known != key {
-			next.Set(known, v)
+	for _, k := range keys {
+		if v := query.Get(k.key); v != "" && k.key != key {
+			next.Set(k.key, v)
 		}
 	}
 	if value != "" {

@@ -59,6 +59,14 @@ func readHead(path string) (*decision.Decision, error) {
 	return read(path) // also one that another program has written, in another order
 }
 
+// readHead is like the function, but a head does not have the plugin.
+func (f *Filter) readHead(path string) (*decision.Decision, error) {
+	if f.Plugin != "" {
+		return read(path)
+	}
+	return readHead(path)
+}
+
 func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {
 	await(dir, f.What)
 	names, err := fileNames(dir)
@@ -73,7 +81,7 @@ func each(dir string, f *Filter, read func(path string) (*decision.Decision, err
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			damaged = append(damaged, fmt.Errorf("%s: %w", path, err))
-		case f.takes(new(d.Head()), now):
+		case f.takes(new(d.Head()), now) && (f.Plugin == "" || d.Ranker != nil && d.Ranker.Name == f.Plugin):
 			use(d)
 		}
 	}
@@ -84,9 +92,15 @@ func each(dir string, f *Filter, read func(path string) (*decision.Decision, err
 // skipped. The error reports unreadable ones.
 func Each(dir string, f Filter, use func(*decision.Decision)) error { return each(dir, &f, read, use) }
 
-// Heads returns the heads of the records that f selects.
+// Heads returns the heads of the records that f selects, the oldest first. Unless f is loose, What may name an episode.
 func Heads(dir string, f Filter) (heads []decision.Head, err error) {
-	err = each(dir, &f, readHead, func(d *decision.Decision) {
+	if !f.Loose && !decision.EpisodeTime(f.What).IsZero() {
+		episode := f.What
+		f.What = ""
+		heads, err = Heads(dir, f)
+		return slices.DeleteFunc(heads, func(h decision.Head) bool { return h.Episode != episode }), err
+	}
+	err = each(dir, &f, f.readHead, func(d *decision.Decision) {
 		h := d.Head()
 		if h.Outcome = d.Outcome; d.Outcome != nil {
 			h.Outcome.After = nil // only for the picture of one record
@@ -97,11 +111,11 @@ func Heads(dir string, f Filter) (heads []decision.Head, err error) {
 		return nil, err
 	}
 	slices.Reverse(heads)
-	if f.What+f.Signal+f.Namespace == "" && f.Since == 0 {
+	if f.What+f.Signal+f.Namespace+f.Kind+f.Plugin == "" && f.Since == 0 {
 		decision.Episodes(heads)
 		return heads, err
 	}
-	placed := episodes(dir, f.All, heads[0].Time, heads[len(heads)-1].Time)
+	placed := episodes(dir, f.all(), heads[0].Time, heads[len(heads)-1].Time)
 	for i := range heads {
 		heads[i].Episode, heads[i].Again = placed[heads[i].ID].Episode, placed[heads[i].ID].Again
 	}
@@ -131,7 +145,7 @@ func find(dir string, f Filter, most int) (found []*decision.Decision, others in
 	size, last := 0, 0
 	err = each(dir, &f, func(path string) (*decision.Decision, error) {
 		if others > 0 {
-			return readHead(path)
+			return f.readHead(path)
 		}
 		data, err := unpack(path, maxDocument) // the rest of a larger one is missing
 		if err != nil {

@@ -70,8 +70,8 @@ func (p *Page) Choices(name string, all []Link) {
 	p.raw("</p>\n")
 }
 
-// Evictions writes a table of decisions. Pods, namespaces' pods, owners and signals lead to those of the same, by
-// filter, and records to why.
+// Evictions writes a table of decisions. Kinds, pods, owners and signals lead to those of the same, by filter, and
+// records to why.
 func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) string, why func(id string) string) {
 	rows := [][]string{{"time", "decision", "pod", "owner", "signal", "used", "came back", "what followed", "record", "episode"}}
 	for i := range heads {
@@ -81,6 +81,8 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 		switch h := &heads[row-1]; {
 		case rows[row][column] == "":
 			return ""
+		case column == 1:
+			return filter("kind", h.Kind)
 		case column == 2:
 			return filter("what", h.Pod)
 		case column == 3:
