@@ -53,6 +53,16 @@ func Episodes(heads []Head) {
 	}
 }
 
+// OwnerName returns the owner as kind/namespace/name, empty without one.
+func (h *Head) OwnerName() string {
+	namespace, _, _ := strings.Cut(h.Pod, "/")
+	kind, name, ok := strings.Cut(h.Owner, "/")
+	if !ok {
+		return ""
+	}
+	return kind + "/" + namespace + "/" + name
+}
+
 // OwnedBy reports whether the pod belongs to what, a controller as kind/namespace/name such as
 // deployment/shop/report, or kind/name in any namespace. A Deployment has its pods by ReplicaSets whose names add a hash.
 func (h *Head) OwnedBy(what string) bool {

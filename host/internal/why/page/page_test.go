@@ -48,7 +48,7 @@ func recorded(t *testing.T) string {
 		d := example(t)
 		d.Time = d.Time.Add(time.Duration(i) * time.Second)
 		d.ID = decision.NewID(d.Time)
-		d.Victim.Owner, d.Victim.Pod = "Deployment/report", fmt.Sprintf("shop/report-%d", i)
+		d.Victim.Owner, d.Victim.Pod, d.Victim.UID = "Deployment/report", fmt.Sprintf("shop/report-%d", i), fmt.Sprintf("uid-%d", i)
 		switch i {
 		case 1:
 			d.Ranker = &decision.Ranker{Name: "cost-aware"}
@@ -186,6 +186,28 @@ func TestEvictionsAreFiltered(t *testing.T) {
 		if strings.Contains(listed, "explained on one page") != want || strings.Contains(explained, "shop/report-1") != want || strings.Contains(explained, "no record of an eviction") == want {
 			t.Errorf("since %s: %s\n%s", since, listed, explained)
 		}
+	}
+}
+
+// A controller that makes each pod again is one row, if the filter leaves enough of its pods.
+func TestStormsOfAnOwnerAreOneRow(t *testing.T) {
+	s := New(address, Options{Records: recorded(t)})
+	for query, want := range map[string]bool{
+		"": true, "?all=1": true, "?what=Deployment/shop/report": true, "?namespace=shop&signal=memory.available": true,
+		"?what=shop/report-1": false, "?kind=eviction": false, "?plugin=memory": false, "?since=1h": false, "?kind=none": false,
+	} {
+		text, links := read(t, get(s, s.root+"evictions"+query))
+		if got := strings.Contains(text, "Made again and again") && slices.Contains(links, s.root+"why?what=Deployment%2Fshop%2Freport"); got != want {
+			t.Errorf("%q: shows the owner: %t", query, got)
+		}
+	}
+	first := example(t).Time.UTC()
+	text, _ := read(t, get(s, s.root+"evictions"))
+	if want := "Deployment/shop/report3" + first.Format(time.DateTime) + first.Add(2*time.Second).Format(time.DateTime) + first.Format("e20060102T150405"); !strings.Contains(strings.ReplaceAll(text, "\n", ""), want) {
+		t.Errorf("no row %q in %s", want, text)
+	}
+	if text, _ := read(t, get(s, s.root+"why?what=Deployment%2Fshop%2Freport")); !strings.Contains(text, "3 evictions") {
+		t.Errorf("explains not all of the owner: %s", text)
 	}
 }
 

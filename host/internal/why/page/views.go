@@ -95,7 +95,8 @@ func (s *Site) evictions(r *http.Request) []byte {
 		if len(heads) == 0 {
 			p.Text("None.")
 		}
-		p.Evictions(heads, func(key, value string) string { return with(query, key, value) }, func(id string) string { return whyPath + "?what=" + url.QueryEscape(id) })
+		p.Storms(heads, whyOf)
+		p.Evictions(heads, func(key, value string) string { return with(query, key, value) }, whyOf)
 	})
 	return p.End()
 }
@@ -159,6 +160,9 @@ func with(query url.Values, key, value string) string {
 	}
 	return strings.TrimSuffix(evictionsPath+"?"+next.Encode(), "?")
 }
+
+// whyOf returns the path of the page why of a pod, a record, an episode or an owner.
+func whyOf(what string) string { return whyPath + "?what=" + url.QueryEscape(what) }
 
 // why shows the decisions of a pod, a record, an episode or an owner, as the file of evictd explain --html has them.
 func (s *Site) why(r *http.Request) []byte {

@@ -2,7 +2,9 @@ package tell
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 )
@@ -86,9 +88,7 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 		case column == 2:
 			return filter("what", h.Pod)
 		case column == 3:
-			namespace, _, _ := strings.Cut(h.Pod, "/")
-			kind, name, _ := strings.Cut(h.Owner, "/")
-			return filter("what", kind+"/"+namespace+"/"+name)
+			return filter("what", h.OwnerName())
 		case column == 4:
 			return filter("signal", h.Signal)
 		case column == 8:
@@ -98,6 +98,40 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 		}
 		return ""
 	})
+}
+
+// storm is the number of an owner's pods evicted in one episode from which Storms shows the owner.
+const storm = 3
+
+// Storms writes a table of the owners of which many pods were evicted in one episode. The heads are the newest first.
+func (p *Page) Storms(heads []decision.Head, why func(what string) string) {
+	groups, seen, keys := map[string][]*decision.Head{}, map[string]bool{}, []string(nil)
+	for i := range heads {
+		h := &heads[i]
+		key := h.Episode + " " + h.OwnerName()
+		if h.OwnerName() == "" || h.UID == "" || h.DryRun || seen[key+" "+h.UID] { // one whose kill failed is evicted again
+			continue
+		}
+		seen[key+" "+h.UID] = true
+		if groups[key] = append(groups[key], h); len(groups[key]) == storm {
+			keys = append(keys, key)
+		}
+	}
+	rows := [][]string{{"owner", "evictions", "from", "until", "episode"}}
+	for _, key := range keys {
+		g := groups[key]
+		rows = append(rows, []string{g[0].OwnerName(), strconv.Itoa(len(g)), g[len(g)-1].Time.UTC().Format(time.DateTime), g[0].Time.UTC().Format(time.DateTime), g[0].Episode})
+	}
+	if len(keys) > 0 {
+		p.Section("Made again and again", func() {
+			p.Table("Owners of which at least three pods were evicted in an episode", rows, func(row, column int) string {
+				if column == 0 || column == 4 {
+					return why(rows[row][column])
+				}
+				return ""
+			})
+		})
+	}
 }
 
 // Next writes how far the thresholds of a ranking are from being acted on, who would go then, and the picture of
