@@ -211,6 +211,63 @@ func TestStormsOfAnOwnerAreOneRow(t *testing.T) {
 	}
 }
 
+// Of a decision the page leads to the rest of its episode, and to no decision for another condition of that time.
+func TestADecisionLeadsToItsSiblings(t *testing.T) {
+	dir := t.TempDir()
+	s := store.New(store.Options{Dir: dir, MaxBytes: 16 << 20, MaxAge: time.Hour * 1e5})
+	ids := map[string]string{}
+	for _, c := range []struct {
+		name, signal string
+		after        time.Duration
+	}{
+		{"first", "memory.available", 0},
+		{"disk", "nodefs.available", time.Millisecond},
+		{"second", "memory.available", 9 * time.Minute},
+		{"inodes", "nodefs.inodesFree", 9*time.Minute + 1500*time.Microsecond},
+		{"third", "allocatableMemory.available", 18 * time.Minute},
+		{"alone", "memory.available", time.Hour},
+	} {
+		d := example(t)
+		d.Time = d.Time.Add(c.after)
+		d.ID = decision.NewID(d.Time)
+		ids[c.name] = d.ID
+		d.Victim.Pod, d.Victim.UID, d.Victim.Signal, d.Victim.Owner = "shop/"+c.name, c.name, c.signal, "Job/"+c.name
+		if c.name == "alone" {
+			d.Victim.Owner = ""
+		}
+		if err := s.Append(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	site := New(address, Options{Records: dir})
+	episode := example(t).Time.UTC().Format("e20060102T150405")
+	for name, want := range map[string][]string{
+		"first": {ids["second"], episode, "Job/shop/first"}, "second": {ids["first"], ids["third"], episode, "Job/shop/second"},
+		"third": {ids["second"], episode, "Job/shop/third"}, "disk": {ids["inodes"], episode, "Job/shop/disk"}, "alone": nil,
+	} {
+		for _, what := range []string{ids[name], "shop/" + name} {
+			text, links := read(t, get(site, site.root+"why?what="+url.QueryEscape(what)))
+			links = slices.DeleteFunc(links, func(to string) bool { return !strings.Contains(to, "why?") })
+			for i := range links {
+				to, err := url.QueryUnescape(strings.TrimPrefix(links[i], site.root+"why?what="))
+				if err != nil {
+					t.Error(err)
+				}
+				links[i] = to
+			}
+			if !slices.Equal(links, want) || strings.Contains(text, "See also") != (want != nil) {
+				t.Errorf("%s leads to %q, want %q", name, links, want)
+			}
+		}
+	}
+	if _, links := read(t, get(site, site.root+"why?what="+episode)); slices.ContainsFunc(links, func(to string) bool { return strings.Contains(to, "why?") }) {
+		t.Errorf("an episode leads to %q", links)
+	}
+}
+
 // A link of a filtered list keeps the other filters, and a value of any key is text.
 func TestFiltersAreKept(t *testing.T) {
 	s := New(address, running(t))

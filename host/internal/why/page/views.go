@@ -180,11 +180,46 @@ func (s *Site) why(r *http.Request) []byte {
 		p.Main("Why", func() { p.Text(err.Error()) })
 		return p.End()
 	}
-	for _, text := range said {
-		p.Text(text)
-	}
-	p.Decisions(all, nil, time.Now())
+	p.Main("", func() {
+		for _, text := range said {
+			p.Text(text)
+		}
+		if also := s.siblings(all); len(also) > 0 {
+			p.Choices("See also", also)
+		}
+		p.Decisions(all, nil, time.Now())
+	})
 	return p.End()
+}
+
+// siblings returns links from one decision to those before and after it in its episode, to the episode and to all of the owner.
+func (s *Site) siblings(all []*decision.Decision) (to []tell.Link) {
+	if len(all) > 1 {
+		return nil
+	}
+	d := all[0]
+	begin := d.Time.Add(-decision.Quiet - time.Second) // names of files have milliseconds
+	near := store.Filter{All: true, Since: time.Since(begin), Until: d.Time.Add(decision.Quiet)}
+	heads, _ := store.Heads(s.Records, near) // those that can be read
+	is := func(h decision.Head) bool { return h.ID == d.ID }
+	if at := slices.IndexFunc(heads, is); at >= 0 {
+		own := heads[at]
+		heads = slices.DeleteFunc(heads, func(h decision.Head) bool { return !h.SameEpisode(&own) })
+		at = slices.IndexFunc(heads, is)
+		if at > 0 {
+			to = append(to, tell.Link{Name: "the decision before", Path: whyOf(heads[at-1].ID)})
+		}
+		if at+1 < len(heads) {
+			to = append(to, tell.Link{Name: "the decision after", Path: whyOf(heads[at+1].ID)})
+		}
+		if len(heads) > 1 {
+			to = append(to, tell.Link{Name: "its episode", Path: whyOf(own.Episode)})
+		}
+	}
+	if owner := new(d.Head()).OwnerName(); owner != "" {
+		to = append(to, tell.Link{Name: "all of " + owner, Path: whyOf(owner)})
+	}
+	return to
 }
 
 // rank shows the order by a signal, which the running evictd measures for it.

@@ -42,10 +42,12 @@ func (p *Page) End() []byte {
 	return p.b.Bytes()
 }
 
-// Main writes the main part of a page with its heading.
+// Main writes the main part of a page with its heading, unless write has one.
 func (p *Page) Main(heading string, write func()) {
 	p.raw("<main>\n")
-	p.element("h1", "", heading)
+	if heading != "" {
+		p.element("h1", "", heading)
+	}
 	write()
 	p.raw("</main>\n")
 }
