@@ -156,7 +156,18 @@ func TestEachPageLeadsToPages(t *testing.T) {
 		if len(seen) < 10 {
 			t.Errorf("%s: only %d pages", name, len(seen))
 		}
+		for path, with := range map[string]bool{
+			"evictions?kind=limit": name != "without a record", "why?what=Deployment%2Fshop%2Freport": name != "without a record",
+			"evictions?plugin=memory": true, "evictions?plugin=cost-aware": o.Status != nil, "evictions?kind=none&plugin=memory": name != "without a record",
+		} {
+			if _, is := seen[s.root+path]; is != with {
+				t.Errorf("%s: leads to %s: %t", name, path, is)
+			}
+		}
 		all := fmt.Sprint(seen)
+		if has := strings.Contains(all, "See also: the decision before · the decision after · its episode · all of Deployment/shop/report"); has != (name != "without a record") {
+			t.Errorf("%s: leads to siblings: %t", name, has)
+		}
 		if has := strings.Contains(all, "shop/report-2 was evicted"); has != (name != "without a record") {
 			t.Errorf("%s: shows the eviction: %t", name, has)
 		}
