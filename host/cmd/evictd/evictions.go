@@ -1,17 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
@@ -54,10 +51,14 @@ func newEvictions() *cobra.Command {
 	flags.Var((*store.Age)(&f.Since), "since", "only those of the last so long, such as 36h or 7d")
 	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
 	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
+	flags.StringVar(&f.Kind, "kind", "", "only those of a kind, such as limit or other, also decisions not to evict, such as grace")
+	flags.StringVar(&f.Plugin, "plugin", "", "only those whose order a plugin made, such as memory")
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
 	completeNames(cmd, dir, false)
 	completeSignal(cmd, dir)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", fromRecords(dir, store.Namespaces))
+	_ = cmd.RegisterFlagCompletionFunc("kind", fromRecords(dir, store.Kinds))
+	_ = cmd.RegisterFlagCompletionFunc("plugin", cobra.FixedCompletions([]string{"memory", "disk", "pid"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.What = strings.Join(args, "")
 		in, err := dir()
@@ -65,13 +66,8 @@ func newEvictions() *cobra.Command {
 			return err
 		}
 		saySick(cmd)
-		episode := ""
-		if !decision.EpisodeTime(f.What).IsZero() {
-			episode, f.What = f.What, ""
-		}
 		heads, unread := store.Heads(in, f)
-		heads = slices.DeleteFunc(heads, func(h decision.Head) bool { return episode != "" && h.Episode != episode })
-		if f.What = cmp.Or(f.What, episode); f.What != "" && len(heads) == 0 {
+		if f.What != "" && len(heads) == 0 {
 			f.Loose = true
 			heads, unread = store.Heads(in, f)
 		}

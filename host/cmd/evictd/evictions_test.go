@@ -34,10 +34,10 @@ func TestEvictionsAreListed(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	r1, r2, r3 := decision.NewID(at), decision.NewID(at.Add(time.Minute)), decision.NewID(time.Now())
 	dir := recorded(t,
-		&decision.Decision{ID: r1, Kind: decision.KindNone, Time: at, Reason: "no pod is active"},
+		&decision.Decision{ID: r1, Kind: decision.KindNone, Time: at, Reason: "no pod is active", Ranker: &decision.Ranker{Name: "memory"}},
 		&decision.Decision{
 			ID: r2, Kind: decision.KindEviction, Time: at.Add(time.Minute), Victim: &decision.Victim{Pod: "shop/report", UID: "report-1", Signal: "memory.available"},
-			Outcome: &decision.Outcome{State: "finished", GoneMS: 1250},
+			Outcome: &decision.Outcome{State: "finished", GoneMS: 1250}, Ranker: &decision.Ranker{Name: "cost-aware"},
 		},
 		&decision.Decision{ID: r3, Kind: decision.KindLimit, Time: time.Now(), DryRun: true, Victim: &decision.Victim{Pod: "other/db", UID: "db-1", Signal: "ephemeralpodfs.limit"}},
 	)
@@ -53,6 +53,13 @@ func TestEvictionsAreListed(t *testing.T) {
 		"--namespace shop":           "r2",
 		"--signal memory.available":  "r2",
 		"--signal nodefs.inodesFree": "",
+		"--kind eviction":            "r2",
+		"--kind none":                "r1",
+		"--kind grace --all":         "",
+		"--plugin cost-aware":        "r2",
+		"--plugin memory":            "",
+		"--plugin memory --all":      "r1",
+		"--plugin memory --kind none e20260101T120000": "r1",
 	} {
 		got := evictd(t, append([]string{"evictions", "--json", "--state-dir", dir}, strings.Fields(args)...)...)
 		var ids []string
@@ -83,6 +90,8 @@ func TestEvictionsSaysWhyThereIsNone(t *testing.T) {
 		"shop/cart":               {dir, "evictd: no eviction of shop/cart since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},
 		"--namespace bank --all":  {dir, "evictd: no decision of bank since 2026-01-01 12:00:00 is on record in " + dir + "/records\n"},
 		"--signal pid.available":  {dir, "evictd: no eviction for pid.available since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},
+		"--kind grace":            {dir, "evictd: no grace decision since 2026-01-01 12:00:00 is on record in " + dir + "/records\n"},
+		"--plugin mine":           {dir, "evictd: no eviction ranked by mine since 2026-01-01 12:00:00 is on record in " + dir + "/records; --all lists decisions not to evict\n"},
 		"report":                  {dir, ""},
 		"--json --namespace bank": {dir, ""},
 	} {

@@ -223,14 +223,14 @@ type recordNames struct {
 
 	since time.Duration
 	// with is a configuration that replaces the recorded one, empty for none.
-	with    string
-	records map[string]*decision.Decision
-	config  *config.Config
+	with   string
+	ids    map[string]string // by name
+	config *config.Config
 }
 
 // resolve returns args with records replaced by their names.
 func (n *recordNames) resolve(args []string) ([]string, error) {
-	n.records = map[string]*decision.Decision{}
+	n.ids = map[string]string{}
 	if n.with != "" {
 		c, err := config.Load(n.with)
 		if err != nil {
@@ -244,40 +244,38 @@ func (n *recordNames) resolve(args []string) ([]string, error) {
 			r, err := n.Find(arg)
 			switch ext := filepath.Ext(arg); {
 			case err == nil:
-				arg = n.add(r)
+				arg = n.add(r.ID)
 			case ext == "" || strings.ContainsAny(ext, "0123456789"): // otherwise it is a file, whose absence is reported
 				return nil, err
 			}
 		}
 		out = append(out, arg)
 	}
-	if n.since == 0 {
-		return out, nil
-	}
-	found, err := n.Newest(n.since, decision.KindEviction)
-	for _, r := range found {
-		out = append(out, n.add(r))
+	found, err := n.Newest(n.since)
+	for _, id := range found {
+		out = append(out, n.add(id))
 	}
 	return out, err
 }
 
 // add returns the name of a record among the files.
-func (n *recordNames) add(r *decision.Decision) string {
-	name := r.ID + ".record.json"
-	n.records[name] = r
+func (n *recordNames) add(id string) string {
+	name := id + ".record.json"
+	n.ids[name] = id
 	return name
 }
 
 // read reads a record, or a file, which may also contain a record.
 func (n *recordNames) read(name string) (trace *replay.Trace, err error) {
-	r := n.records[name]
-	if r == nil {
-		r, _ = store.InFile(name) // otherwise its errors as a scenario are reported
-	}
-	if r == nil {
+	var r *decision.Decision
+	if id := n.ids[name]; id != "" {
+		r, err = n.One(id)
+	} else if r, _ = store.InFile(name); r == nil { // its errors as a scenario are reported
 		trace, err = replay.Read(name)
-	} else if trace, err = replay.FromRecord(r); err != nil {
-		err = failure{err}
+	}
+	if r != nil {
+		trace, err = replay.FromRecord(r)
+		err = failed(err)
 	}
 	if err == nil && n.config != nil {
 		replay.With(trace.Scenario, n.config)

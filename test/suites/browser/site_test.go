@@ -63,10 +63,11 @@ func keep(t testing.TB, dir string, second int, pod string) (id string) {
 
 func TestTheSiteBreaksNoRuleOfAccessibility(t *testing.T) {
 	script, dir := axe(t), t.TempDir()
-	id := keep(t, dir, 0, "report-1")
-	keep(t, dir, 5, "report-2")
+	keep(t, dir, 0, "report-1")
+	id := keep(t, dir, 5, "report-2")
+	keep(t, dir, 9, "report-3") // made again and again
 	url := served(t, dir)
-	for _, view := range []string{"", "evictions", "why?what=" + id, "rank"} {
+	for _, view := range []string{"", "evictions", "evictions?kind=eviction&plugin=memory", "why?what=" + id, "why?what=ReplicaSet/shop/report", "rank"} {
 		p := visit(t, url+view, desk, "light")
 		p.unfold()
 		for _, width := range []int64{desk, 360} {

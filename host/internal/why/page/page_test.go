@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,7 +38,8 @@ func example(t *testing.T) *decision.Decision {
 	return d
 }
 
-// recorded returns a directory with records of three evictions and of one that was none.
+// recorded returns a directory with records of three evictions, one by the order of another plugin and one for a limit,
+// and of one decision not to evict.
 func recorded(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,8 +48,13 @@ func recorded(t *testing.T) string {
 		d := example(t)
 		d.Time = d.Time.Add(time.Duration(i) * time.Second)
 		d.ID = decision.NewID(d.Time)
-		d.Victim.Owner, d.Victim.Pod = "Deployment/report", fmt.Sprintf("shop/report-%d", i)
-		if i == 3 {
+		d.Victim.Owner, d.Victim.Pod, d.Victim.UID = "Deployment/report", fmt.Sprintf("shop/report-%d", i), fmt.Sprintf("uid-%d", i)
+		switch i {
+		case 1:
+			d.Ranker = &decision.Ranker{Name: "cost-aware"}
+		case 2:
+			d.Kind = decision.KindLimit
+		case 3:
 			d.Victim, d.Kind, d.Reason = nil, decision.KindNone, "all pods are <critical>"
 		}
 		if err := s.Append(d); err != nil {
@@ -111,7 +118,7 @@ func running(t *testing.T) Options {
 	return Options{
 		Records: recorded(t),
 		Status: func(context.Context) (*nodeview.View, error) {
-			return &nodeview.View{NodeName: "node-<1>", Version: "v1", DryRun: true, Thresholds: example(t).Thresholds}, nil
+			return &nodeview.View{NodeName: "node-<1>", Version: "v1", DryRun: true, Thresholds: example(t).Thresholds, Plugins: []nodeview.Plugin{{Name: "cost-aware"}, {Name: "memory"}}}, nil
 		},
 		Ranking: func(_ context.Context, s eviction.Signal) (*decision.Decision, error) {
 			if s != eviction.MemoryAvailable {
@@ -130,7 +137,7 @@ func TestEachPageLeadsToPages(t *testing.T) {
 		for len(next) > 0 && len(seen) < 500 {
 			path := next[0]
 			next = next[1:]
-			if _, known := seen[path]; known {
+			if _, known := seen[path]; known || strings.Count(path, "&") > 1 { // more filters are as two
 				continue
 			}
 			answer := get(s, path)
@@ -143,10 +150,24 @@ func TestEachPageLeadsToPages(t *testing.T) {
 				seen[path], next = text, append(next, links...)
 			}
 		}
+		if len(seen) >= 500 {
+			t.Errorf("%s: not all pages were seen", name)
+		}
 		if len(seen) < 10 {
 			t.Errorf("%s: only %d pages", name, len(seen))
 		}
+		for path, with := range map[string]bool{
+			"evictions?kind=limit": name != "without a record", "why?what=Deployment%2Fshop%2Freport": name != "without a record",
+			"evictions?plugin=memory": true, "evictions?plugin=cost-aware": o.Status != nil, "evictions?kind=none&plugin=memory": name != "without a record",
+		} {
+			if _, is := seen[s.root+path]; is != with {
+				t.Errorf("%s: leads to %s: %t", name, path, is)
+			}
+		}
 		all := fmt.Sprint(seen)
+		if has := strings.Contains(all, "See also: the decision before · the decision after · its episode · all of Deployment/shop/report"); has != (name != "without a record") {
+			t.Errorf("%s: leads to siblings: %t", name, has)
+		}
 		if has := strings.Contains(all, "shop/report-2 was evicted"); has != (name != "without a record") {
 			t.Errorf("%s: shows the eviction: %t", name, has)
 		}
@@ -161,6 +182,9 @@ func TestEvictionsAreFiltered(t *testing.T) {
 	for query, want := range map[string]int{
 		"": 3, "?all=1": 4, "?what=shop/report-1": 1, "?what=Deployment/shop/report": 3, "?signal=memory.available": 3, "?signal=pid.available": 0,
 		"?namespace=shop": 3, "?namespace=other": 0, "?since=1h": 0, "?since=nonsense": 3, "?what=%3Cscript%3E": 0,
+		"?kind=eviction": 2, "?kind=limit": 1, "?kind=none": 1, "?kind=none&all=1": 1, "?kind=none&namespace=shop": 0, "?kind=grace": 0, "?kind=%3Cscript%3E": 0,
+		"?plugin=cost-aware": 1, "?plugin=memory": 2, "?plugin=memory&all=1": 3, "?plugin=disk": 0, "?plugin=%22%3E%3Cscript%3E": 0, "?plugin=cost": 0,
+		"?plugin=memory&kind=none": 1, "?plugin=cost-aware&kind=limit": 0, "?plugin=cost-aware&kind=eviction&what=Deployment/shop/report&namespace=shop&signal=memory.available": 1,
 	} {
 		text, _ := read(t, get(s, s.root+"evictions"+query))
 		if got := strings.Count(text, "gone after") + strings.Count(text, "all pods are <critical>"); got != want || strings.Contains(text, "None.") != (want == 0) {
@@ -173,6 +197,121 @@ func TestEvictionsAreFiltered(t *testing.T) {
 		if strings.Contains(listed, "explained on one page") != want || strings.Contains(explained, "shop/report-1") != want || strings.Contains(explained, "no record of an eviction") == want {
 			t.Errorf("since %s: %s\n%s", since, listed, explained)
 		}
+	}
+}
+
+// A controller that makes each pod again is one row, if the filter leaves enough of its pods.
+func TestStormsOfAnOwnerAreOneRow(t *testing.T) {
+	s := New(address, Options{Records: recorded(t)})
+	for query, want := range map[string]bool{
+		"": true, "?all=1": true, "?what=Deployment/shop/report": true, "?namespace=shop&signal=memory.available": true,
+		"?what=shop/report-1": false, "?kind=eviction": false, "?plugin=memory": false, "?since=1h": false, "?kind=none": false,
+	} {
+		text, links := read(t, get(s, s.root+"evictions"+query))
+		if got := strings.Contains(text, "Made again and again") && slices.Contains(links, s.root+"why?what=Deployment%2Fshop%2Freport"); got != want {
+			t.Errorf("%q: shows the owner: %t", query, got)
+		}
+	}
+	first := example(t).Time.UTC()
+	text, _ := read(t, get(s, s.root+"evictions"))
+	if want := "Deployment/shop/report3" + first.Format(time.DateTime) + first.Add(2*time.Second).Format(time.DateTime) + first.Format("e20060102T150405"); !strings.Contains(strings.ReplaceAll(text, "\n", ""), want) {
+		t.Errorf("no row %q in %s", want, text)
+	}
+	if text, _ := read(t, get(s, s.root+"why?what=Deployment%2Fshop%2Freport")); !strings.Contains(text, "3 evictions") {
+		t.Errorf("explains not all of the owner: %s", text)
+	}
+}
+
+// Of a decision the page leads to the rest of its episode, and to no decision for another condition of that time.
+func TestADecisionLeadsToItsSiblings(t *testing.T) {
+	dir := t.TempDir()
+	s := store.New(store.Options{Dir: dir, MaxBytes: 16 << 20, MaxAge: time.Hour * 1e5})
+	ids := map[string]string{}
+	for _, c := range []struct {
+		name, signal string
+		after        time.Duration
+	}{
+		{"first", "memory.available", 0},
+		{"disk", "nodefs.available", time.Millisecond},
+		{"second", "memory.available", 9 * time.Minute},
+		{"inodes", "nodefs.inodesFree", 9*time.Minute + 1500*time.Microsecond},
+		{"third", "allocatableMemory.available", 18 * time.Minute},
+		{"alone", "memory.available", time.Hour},
+	} {
+		d := example(t)
+		d.Time = d.Time.Add(c.after)
+		d.ID = decision.NewID(d.Time)
+		ids[c.name] = d.ID
+		d.Victim.Pod, d.Victim.UID, d.Victim.Signal, d.Victim.Owner = "shop/"+c.name, c.name, c.signal, "Job/"+c.name
+		if c.name == "alone" {
+			d.Victim.Owner = ""
+		}
+		if err := s.Append(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	site := New(address, Options{Records: dir})
+	episode := example(t).Time.UTC().Format("e20060102T150405")
+	for name, want := range map[string][]string{
+		"first": {ids["second"], episode, "Job/shop/first"}, "second": {ids["first"], ids["third"], episode, "Job/shop/second"},
+		"third": {ids["second"], episode, "Job/shop/third"}, "disk": {ids["inodes"], episode, "Job/shop/disk"}, "alone": nil,
+	} {
+		for _, what := range []string{ids[name], "shop/" + name} {
+			text, links := read(t, get(site, site.root+"why?what="+url.QueryEscape(what)))
+			links = slices.DeleteFunc(links, func(to string) bool { return !strings.Contains(to, "why?") })
+			for i := range links {
+				to, err := url.QueryUnescape(strings.TrimPrefix(links[i], site.root+"why?what="))
+				if err != nil {
+					t.Error(err)
+				}
+				links[i] = to
+			}
+			if !slices.Equal(links, want) || strings.Contains(text, "See also") != (want != nil) {
+				t.Errorf("%s leads to %q, want %q", name, links, want)
+			}
+		}
+	}
+	if _, links := read(t, get(site, site.root+"why?what="+episode)); slices.ContainsFunc(links, func(to string) bool { return strings.Contains(to, "why?") }) {
+		t.Errorf("an episode leads to %q", links)
+	}
+}
+
+// A link of a filtered list keeps the other filters, and a value of any key is text.
+func TestFiltersAreKept(t *testing.T) {
+	s := New(address, running(t))
+	_, links := read(t, get(s, s.root+"evictions?all=1&since=999999h&plugin=cost-aware"))
+	for _, want := range []string{
+		"all=1&kind=eviction&plugin=cost-aware&since=999999h", "all=1&plugin=cost-aware&since=999999h&what=shop%2Freport-1",
+		"all=1&plugin=memory&since=999999h", "all=1&since=999999h", "plugin=cost-aware&since=999999h",
+	} {
+		if !slices.Contains(links, s.root+"evictions?"+want) {
+			t.Errorf("no link to %s in %q", want, links)
+		}
+	}
+	if again := slices.DeleteFunc(links, func(to string) bool { return !strings.HasSuffix(to, "?all=1&plugin=memory&since=999999h") }); len(again) != 1 {
+		t.Errorf("%d links of the plugin memory, want one", len(again))
+	}
+	for _, k := range keys {
+		for _, value := range []string{`"><script>alert(1)</script>`, "../../etc/passwd", "\x00\xff\u202e", strings.Repeat("9", 5000), "%", "e20260101T000000", "-1h", "*"} {
+			for _, other := range []string{"", "&all=1", "&kind=eviction&plugin=memory"} {
+				answer := get(s, s.root+"evictions?"+k.key+"="+url.QueryEscape(value)+other)
+				_, links := read(t, answer)
+				for _, to := range links {
+					if !strings.HasPrefix(to, s.root) {
+						t.Errorf("%s=%q leads to %s", k.key, value, to)
+					}
+				}
+			}
+		}
+	}
+	o := running(t)
+	o.Status = func(ctx context.Context) (*nodeview.View, error) { <-ctx.Done(); return nil, ctx.Err() }
+	s = New(address, o)
+	if text, _ := read(t, get(s, s.root+"evictions")); strings.Count(text, "gone after") != 3 || !strings.Contains(text, "Plugin: any · memory · disk · pid") {
+		t.Errorf("beside an evictd that hangs: %s", text)
 	}
 }
 

@@ -67,22 +67,27 @@ func (s *Site) evictions(r *http.Request) []byte {
 	p := tell.Begin(s.root, "evictions", evictionsPath, links)
 	query := r.URL.Query()
 	f := store.Filter{
-		What: query.Get("what"), Signal: query.Get("signal"), Namespace: query.Get("namespace"), All: query.Get("all") != "", Loose: true,
+		What: query.Get("what"), Signal: query.Get("signal"), Namespace: query.Get("namespace"), Kind: query.Get("kind"), Plugin: query.Get("plugin"),
+		All: query.Get("all") != "", Loose: true,
 	}
 	f.Since, _ = time.ParseDuration(query.Get("since")) // 0 means all
 	heads, err := store.Heads(s.Records, f)
 	slices.Reverse(heads)
 	p.Main("Evictions", func() {
 		p.Live()
-		p.Choices("Time", choices(query, "since", "", "all", "1h", "the last hour", "12h", "12 hours", "168h", "a week"))
-		p.Choices("Decisions", choices(query, "all", "", "evictions", "1", "all decisions"))
+		for _, k := range keys {
+			if k.key == "plugin" {
+				k.choices = s.plugins(r.Context(), k.choices)
+			}
+			if value := query.Get(k.key); k.choices == nil && value != "" {
+				k.name, k.choices = k.key+" "+value, []string{"", "show all"}
+			}
+			if k.choices != nil {
+				p.Choices(k.name, choices(query, k.key, k.choices...))
+			}
+		}
 		if f.Since > 0 && len(heads) > 0 {
 			p.Choices("Evictions of that time", []tell.Link{{Name: "explained on one page", Path: whyPath + "?since=" + f.Since.String()}})
-		}
-		for _, key := range []string{"what", "signal", "namespace"} {
-			if value := query.Get(key); value != "" {
-				p.Choices(key+" "+value, choices(query, key, "", "show all"))
-			}
 		}
 		if err != nil {
 			p.Text("Part of the records cannot be read: " + err.Error())
@@ -90,9 +95,44 @@ func (s *Site) evictions(r *http.Request) []byte {
 		if len(heads) == 0 {
 			p.Text("None.")
 		}
-		p.Evictions(heads, func(key, value string) string { return with(query, key, value) }, func(id string) string { return whyPath + "?what=" + url.QueryEscape(id) })
+		p.Storms(heads, whyOf)
+		p.Evictions(heads, func(key, value string) string { return with(query, key, value) }, whyOf)
 	})
 	return p.End()
+}
+
+// keys has the query of the evictions. The values of a key without choices are links in the table.
+var keys = []struct {
+	key, name string
+	choices   []string // values and names
+}{
+	{"since", "Time", []string{"", "all", "1h", "the last hour", "12h", "12 hours", "168h", "a week"}},
+	{"all", "Decisions", []string{"", "evictions", "1", "all decisions"}},
+	{"plugin", "Plugin", []string{"", "any", "memory", "memory", "disk", "disk", "pid", "pid"}},
+	{key: "kind"},
+	{key: "what"},
+	{key: "signal"},
+	{key: "namespace"},
+}
+
+// plugins adds those of the running evictd to choices, if it answers at once.
+func (s *Site) plugins(ctx context.Context, choices []string) []string {
+	if s.Status == nil {
+		return choices
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	status, err := s.Status(ctx)
+	if err != nil {
+		return choices
+	}
+	choices = slices.Clone(choices)
+	for _, plugin := range status.Plugins {
+		if !slices.Contains(choices, plugin.Name) {
+			choices = append(choices, plugin.Name, plugin.Name)
+		}
+	}
+	return choices
 }
 
 // choices returns links that set key to each value, with their names.
@@ -110,9 +150,9 @@ func choices(query url.Values, key string, valuesAndNames ...string) (all []tell
 // with returns the path of the evictions with another value of a key.
 func with(query url.Values, key, value string) string {
 	next := url.Values{}
-	for _, known := range []string{"what", "signal", "namespace", "since", "all"} {
-		if v := query.Get(known); v != "" && known != key {
-			next.Set(known, v)
+	for _, k := range keys {
+		if v := query.Get(k.key); v != "" && k.key != key {
+			next.Set(k.key, v)
 		}
 	}
 	if value != "" {
@@ -120,6 +160,9 @@ func with(query url.Values, key, value string) string {
 	}
 	return strings.TrimSuffix(evictionsPath+"?"+next.Encode(), "?")
 }
+
+// whyOf returns the path of the page why of a pod, a record, an episode or an owner.
+func whyOf(what string) string { return whyPath + "?what=" + url.QueryEscape(what) }
 
 // why shows the decisions of a pod, a record, an episode or an owner, as the file of evictd explain --html has them.
 func (s *Site) why(r *http.Request) []byte {
@@ -137,11 +180,46 @@ func (s *Site) why(r *http.Request) []byte {
 		p.Main("Why", func() { p.Text(err.Error()) })
 		return p.End()
 	}
-	for _, text := range said {
-		p.Text(text)
-	}
-	p.Decisions(all, nil, time.Now())
+	p.Main("", func() {
+		for _, text := range said {
+			p.Text(text)
+		}
+		if also := s.siblings(all); len(also) > 0 {
+			p.Choices("See also", also)
+		}
+		p.Decisions(all, nil, time.Now())
+	})
 	return p.End()
+}
+
+// siblings returns links from one decision to those before and after it in its episode, to the episode and to all of the owner.
+func (s *Site) siblings(all []*decision.Decision) (to []tell.Link) {
+	if len(all) > 1 {
+		return nil
+	}
+	d := all[0]
+	begin := d.Time.Add(-decision.Quiet - time.Second) // names of files have milliseconds
+	near := store.Filter{All: true, Since: time.Since(begin), Until: d.Time.Add(decision.Quiet)}
+	heads, _ := store.Heads(s.Records, near) // those that can be read
+	is := func(h decision.Head) bool { return h.ID == d.ID }
+	if at := slices.IndexFunc(heads, is); at >= 0 {
+		own := heads[at]
+		heads = slices.DeleteFunc(heads, func(h decision.Head) bool { return !h.SameEpisode(&own) })
+		at = slices.IndexFunc(heads, is)
+		if at > 0 {
+			to = append(to, tell.Link{Name: "the decision before", Path: whyOf(heads[at-1].ID)})
+		}
+		if at+1 < len(heads) {
+			to = append(to, tell.Link{Name: "the decision after", Path: whyOf(heads[at+1].ID)})
+		}
+		if len(heads) > 1 {
+			to = append(to, tell.Link{Name: "its episode", Path: whyOf(own.Episode)})
+		}
+	}
+	if owner := new(d.Head()).OwnerName(); owner != "" {
+		to = append(to, tell.Link{Name: "all of " + owner, Path: whyOf(owner)})
+	}
+	return to
 }
 
 // rank shows the order by a signal, which the running evictd measures for it.

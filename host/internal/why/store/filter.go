@@ -18,26 +18,34 @@ import (
 type Filter struct {
 	What, Signal, Namespace string
 	Loose                   bool
-	Since                   time.Duration
+	// Kind is that of the decisions. Plugin is the ranker's name.
+	Kind, Plugin string
+	Since        time.Duration
 	// From and Until bound the time.
 	From, Until time.Time
-	// All includes decisions not to evict.
+	// All includes decisions not to evict, and so does Kind.
 	All bool
+	// ids are those of the records, nil for any.
+	ids map[string]bool
 }
 
-// takes reports whether the filter selects the record of h.
+func (f *Filter) all() bool { return f.All || f.Kind != "" }
+
+// takes reports whether the filter selects the record of h, but for its plugin.
 func (f *Filter) takes(h *decision.Head, now time.Time) bool {
-	return (f.All || h.UID != "") &&
+	return (f.all() || h.UID != "") &&
 		(f.What == "" || h.Named(f.What) || f.Loose && (h.OwnedBy(f.What) || begins(h, f.What))) &&
 		!h.Time.Before(f.From) && (f.Until.IsZero() || !h.Time.After(f.Until)) &&
 		(f.Since == 0 || now.Sub(h.Time) <= f.Since) &&
 		(f.Signal == "" || h.Signal == f.Signal) &&
+		(f.Kind == "" || h.Kind == f.Kind) &&
+		(f.ids == nil || f.ids[h.ID]) &&
 		(f.Namespace == "" || strings.HasPrefix(h.Pod, f.Namespace+"/"))
 }
 
 // takesName is like takes, for a head from a file name. It may select records that takes does not.
 func (f *Filter) takesName(h *decision.Head, now time.Time) bool {
-	byName := Filter{Namespace: part(f.Namespace), Since: f.Since, All: f.All, From: f.From, Until: f.Until}
+	byName := Filter{Namespace: part(f.Namespace), Since: f.Since, All: f.all(), From: f.From, Until: f.Until}
 	_, name, _ := strings.Cut(h.Pod, "/")
 	if !byName.takes(h, now) {
 		return false
@@ -70,8 +78,8 @@ func (f *Filter) WhyNone(dir string, now time.Time) string {
 	}
 	first, _ := parse(names[0])
 	what, since, hint := "eviction", first.Time, "; --all lists decisions not to evict"
-	if f.All {
-		what, hint = "decision", ""
+	if f.all() {
+		what, hint = strings.TrimSpace(f.Kind+" decision"), ""
 	}
 	if f.Since > 0 && now.Add(-f.Since).After(since) {
 		since = now.Add(-f.Since)
@@ -81,6 +89,9 @@ func (f *Filter) WhyNone(dir string, now time.Time) string {
 	}
 	if f.Signal != "" {
 		what += " for " + f.Signal
+	}
+	if f.Plugin != "" {
+		what += " ranked by " + f.Plugin
 	}
 	return fmt.Sprintf("no %s since %s is on record in %s%s%s", what, since.UTC().Format(time.DateTime), dir, like(names, f.What), hint)
 }
@@ -135,6 +146,9 @@ func Names(h *decision.Head) []string { return []string{h.Pod, h.UID, h.ID} }
 
 // Signals returns the signal of the decision.
 func Signals(h *decision.Head) []string { return []string{h.Signal} }
+
+// Kinds returns the kind of the decision.
+func Kinds(h *decision.Head) []string { return []string{h.Kind} }
 
 // Namespaces returns the namespace of the pod.
 func Namespaces(h *decision.Head) []string {

@@ -59,11 +59,19 @@ func readHead(path string) (*decision.Decision, error) {
 	return read(path) // also one that another program has written, in another order
 }
 
+// readHead is like the function, but a head does not have the plugin.
+func (f *Filter) readHead(path string) (*decision.Decision, error) {
+	if f.Plugin != "" {
+		return read(path)
+	}
+	return readHead(path)
+}
+
 func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {
 	await(dir, f.What)
 	names, err := fileNames(dir)
 	damaged, now := []error{err}, time.Now()
-	for _, name := range names {
+	for _, name := range slices.Backward(names) {
 		if h, ok := parse(name); !ok || !f.takesName(&h, now) {
 			continue
 		}
@@ -73,20 +81,26 @@ func each(dir string, f *Filter, read func(path string) (*decision.Decision, err
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			damaged = append(damaged, fmt.Errorf("%s: %w", path, err))
-		case f.takes(new(d.Head()), now):
+		case f.takes(new(d.Head()), now) && (f.Plugin == "" || d.Ranker != nil && d.Ranker.Name == f.Plugin):
 			use(d)
 		}
 	}
 	return errors.Join(damaged...)
 }
 
-// Each calls use with each record that f selects, the oldest first. A file that disappears is
+// Each calls use with each record that f selects, the newest first. A file that disappears is
 // skipped. The error reports unreadable ones.
 func Each(dir string, f Filter, use func(*decision.Decision)) error { return each(dir, &f, read, use) }
 
-// Heads returns the heads of the records that f selects.
+// Heads returns the heads of the records that f selects, the oldest first. Unless f is loose, What may name an episode.
 func Heads(dir string, f Filter) (heads []decision.Head, err error) {
-	err = each(dir, &f, readHead, func(d *decision.Decision) {
+	if !f.Loose && !decision.EpisodeTime(f.What).IsZero() {
+		episode := f.What
+		f.What = ""
+		heads, err = Heads(dir, f)
+		return slices.DeleteFunc(heads, func(h decision.Head) bool { return h.Episode != episode }), err
+	}
+	err = each(dir, &f, f.readHead, func(d *decision.Decision) {
 		h := d.Head()
 		if h.Outcome = d.Outcome; d.Outcome != nil {
 			h.Outcome.After = nil // only for the picture of one record
@@ -96,11 +110,12 @@ func Heads(dir string, f Filter) (heads []decision.Head, err error) {
 	if len(heads) == 0 {
 		return nil, err
 	}
-	if f.What+f.Signal+f.Namespace == "" && f.Since == 0 {
+	slices.Reverse(heads)
+	if f.What+f.Signal+f.Namespace+f.Kind+f.Plugin == "" && f.Since == 0 {
 		decision.Episodes(heads)
 		return heads, err
 	}
-	placed := episodes(dir, f.All, heads[0].Time, heads[len(heads)-1].Time)
+	placed := episodes(dir, f.all(), heads[0].Time, heads[len(heads)-1].Time)
 	for i := range heads {
 		heads[i].Episode, heads[i].Again = placed[heads[i].ID].Episode, placed[heads[i].ID].Again
 	}
@@ -124,9 +139,30 @@ func episodes(dir string, all bool, from, until time.Time) map[string]decision.H
 	return byID
 }
 
-func find(dir string, f Filter) (found []*decision.Decision, err error) {
-	err = Each(dir, f, func(d *decision.Decision) { found = append(found, d) })
-	return found, err
+// find returns the newest records that f selects, the oldest first, as long as their documents have no more than
+// most bytes, but at least one record, and the number of the others.
+func find(dir string, f Filter, most int) (found []*decision.Decision, others int, err error) {
+	size, last := 0, 0
+	err = each(dir, &f, func(path string) (*decision.Decision, error) {
+		if others > 0 {
+			return f.readHead(path)
+		}
+		data, err := unpack(path, maxDocument) // the rest of a larger one is missing
+		if err != nil {
+			return nil, err
+		}
+		last = len(data)
+		return decision.Decode(data)
+	}, func(d *decision.Decision) {
+		if others > 0 || len(found) > 0 && size+last > most {
+			others++
+			return
+		}
+		size += last
+		found = append(found, d)
+	})
+	slices.Reverse(found)
+	return found, others, err
 }
 
 const (

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +16,15 @@ import (
 // ErrNone is wrapped by the error for a name without a record.
 var ErrNone = errors.New("no record")
 
+// maxBytes bounds the documents that are read at once. In memory they take four times as much, and a command in the
+// pod of evictd has 256 MiB.
+const maxBytes = 16 << 20
+
 // A Resolver finds the decisions named on a command line, in files and in the directory of the
 // records.
 type Resolver struct {
 	Dir func() (string, error)
-	// Say is called with warnings: damaged records, a file and a pod with the same name.
+	// Say is called with warnings: damaged records, records left out, a file and a pod with the same name.
 	Say func(text string)
 }
 
@@ -39,26 +42,40 @@ func (r *Resolver) Find(what string) (*decision.Decision, error) {
 
 // FindAll returns the record in the file what, else the last one of the pod or record what, else those
 // of the episode or controller what, or of the names that begin with it, the oldest first. With an age it
-// returns the evictions up to that old.
+// returns the evictions up to that old. Of many it returns the newest.
 func (r *Resolver) FindAll(what string, age time.Duration) ([]*decision.Decision, error) {
+	dir, err := r.Dir()
 	if age > 0 {
-		return r.Newest(age)
+		var found []*decision.Decision
+		if err == nil {
+			found, err = r.several(dir, Filter{Since: age})
+		}
+		return found, noneSince(age, dir, len(found), err)
 	}
-	if dir, err := r.Dir(); err == nil && !decision.EpisodeTime(what).IsZero() {
+	if err == nil && !decision.EpisodeTime(what).IsZero() {
 		return r.episode(dir, what)
 	}
 	one, err := r.findOne(what)
 	if !errors.Is(err, ErrNone) {
 		return []*decision.Decision{one}, err
 	}
-	dir, _ := r.Dir()
-	if found, unread := find(dir, Filter{What: what, All: true, Loose: true}); len(found) > 0 {
-		if unread != nil {
-			r.Say(unread.Error())
-		}
+	if found, _ := r.several(dir, Filter{What: what, All: true, Loose: true}); len(found) > 0 {
 		return found, nil
 	}
 	return nil, err
+}
+
+// several returns the newest records that f selects, the oldest first. With a record it says errors.
+func (r *Resolver) several(dir string, f Filter) ([]*decision.Decision, error) {
+	found, older, err := find(dir, f, maxBytes)
+	if older > 0 {
+		r.Say(fmt.Sprintf("%d older records are left out: at most %d MiB are read at once. Use a shorter --since, or list all with evictd evictions", older, maxBytes>>20))
+	}
+	if len(found) > 0 && err != nil {
+		r.Say(err.Error())
+		err = nil
+	}
+	return found, err
 }
 
 // episode returns the decisions of an episode.
@@ -71,21 +88,15 @@ func (r *Resolver) episode(dir, id string) (found []*decision.Decision, err erro
 			until = h.Time
 		}
 	}
-	all, unread := find(dir, Filter{All: true, From: from, Until: until.Add(time.Millisecond)}) // names have no more digits
-	heads := make([]decision.Head, len(all))
-	for i := range all {
-		heads[i] = all[i].Head()
-	}
-	decision.Episodes(heads)
+	f := Filter{All: true, From: from, Until: until.Add(time.Millisecond), ids: map[string]bool{}} // names have no more digits
+	heads, _ := Heads(dir, Filter{All: true, From: from, Until: f.Until})                          // an error is that of several
 	for i := range heads {
 		if heads[i].Episode == id {
-			found = append(found, all[i])
+			f.ids[heads[i].ID] = true
 		}
 	}
-	switch {
-	case len(found) > 0 && unread != nil:
-		r.Say(unread.Error())
-	case len(found) == 0:
+	found, unread := r.several(dir, f)
+	if len(found) == 0 {
 		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictd evictions lists", id, ErrNone, dir), err, unread)
 	}
 	return found, err
@@ -120,7 +131,7 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	dir, noDir := r.Dir()
 	found, err := []*decision.Decision(nil), noDir
 	if err == nil && what != "" {
-		found, err = find(dir, Filter{What: what, All: true})
+		found, _, err = find(dir, Filter{What: what, All: true}, 0)
 	}
 	last := len(found) - 1
 	d, wrong := InFile(what)
@@ -144,21 +155,47 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	return found[last], nil
 }
 
-// Newest returns the records of evictions up to age old, all or those of a kind.
-func (r *Resolver) Newest(age time.Duration, of ...string) ([]*decision.Decision, error) {
+// Newest returns the ids of the records of evictions for thresholds up to age old, the oldest first; none for age 0.
+func (r *Resolver) Newest(age time.Duration) (ids []string, err error) {
+	if age == 0 {
+		return nil, nil
+	}
 	dir, err := r.Dir()
 	if err != nil {
 		return nil, err
 	}
-	found, err := find(dir, Filter{Since: age})
-	found = slices.DeleteFunc(found, func(d *decision.Decision) bool { return len(of) > 0 && !slices.Contains(of, d.Kind) })
-	switch {
-	case len(found) == 0:
-		return nil, errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
-	case err != nil:
-		r.Say(err.Error())
+	heads, err := Heads(dir, Filter{Since: age})
+	for i := range heads {
+		if heads[i].Kind == decision.KindEviction {
+			ids = append(ids, heads[i].ID)
+		}
 	}
-	return found, nil
+	if len(ids) > 0 && err != nil {
+		r.Say(err.Error())
+		err = nil
+	}
+	return ids, noneSince(age, dir, len(ids), err)
+}
+
+// noneSince adds to err that none was found, if so.
+func noneSince(age time.Duration, dir string, found int, err error) error {
+	if found == 0 && dir != "" {
+		err = errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
+	}
+	return err
+}
+
+// One returns the record with an id.
+func (r *Resolver) One(id string) (*decision.Decision, error) {
+	dir, err := r.Dir()
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := find(dir, Filter{What: id, All: true}, 0)
+	if len(found) == 0 {
+		return nil, errors.Join(fmt.Errorf("%s: %w of it in %s", id, ErrNone, dir), err)
+	}
+	return found[0], nil
 }
 
 // An unreadError says why a file could not be read; nil if its name is not a record's.

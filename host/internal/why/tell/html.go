@@ -39,7 +39,7 @@ func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>`)
 	p.element("title", "", "evictd: "+titleOf(all))
 	p.raw("<style>" + style + "</style></head><body>\n")
-	p.Decisions(all, said, now)
+	p.Main("", func() { p.Decisions(all, said, now) })
 	p.raw("</body></html>\n")
 	return p.b.Bytes()
 }
@@ -61,9 +61,8 @@ func titleOf(all []*decision.Decision) string {
 	return (&text{r: all[0]}).title()
 }
 
-// Decisions writes the main part of a page about decisions.
+// Decisions writes about decisions, with their heading.
 func (p *Page) Decisions(all []*decision.Decision, said []byte, now time.Time) {
-	p.raw("<main>\n")
 	if len(all) > 1 {
 		p.episode(all, now)
 	}
@@ -74,7 +73,6 @@ func (p *Page) Decisions(all []*decision.Decision, said []byte, now time.Time) {
 		}
 		p.decision(d, of, len(all) == 1)
 	}
-	p.raw("</main>\n")
 }
 
 func (p *Page) raw(text string) { p.b.WriteString(text) }

@@ -2,7 +2,9 @@ package tell
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/why/tell/picture"
@@ -41,10 +43,12 @@ func (p *Page) End() []byte {
 	return p.b.Bytes()
 }
 
-// Main writes the main part of a page with its heading.
+// Main writes the main part of a page with its heading, unless write has one.
 func (p *Page) Main(heading string, write func()) {
 	p.raw("<main>\n")
-	p.element("h1", "", heading)
+	if heading != "" {
+		p.element("h1", "", heading)
+	}
 	write()
 	p.raw("</main>\n")
 }
@@ -71,8 +75,8 @@ func (p *Page) Choices(name string, all []Link) {
 	p.raw("</p>\n")
 }
 
-// Evictions writes a table of decisions. Pods, namespaces' pods, owners and signals lead to those of the same, by
-// filter, and records to why.
+// Evictions writes a table of decisions. Kinds, pods, owners and signals lead to those of the same, by filter, and
+// records to why.
 func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) string, why func(id string) string) {
 	rows := [][]string{{"time", "decision", "pod", "owner", "signal", "used", "came back", "what followed", "record", "episode"}}
 	for i := range heads {
@@ -82,12 +86,12 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 		switch h := &heads[row-1]; {
 		case rows[row][column] == "":
 			return ""
+		case column == 1:
+			return filter("kind", h.Kind)
 		case column == 2:
 			return filter("what", h.Pod)
 		case column == 3:
-			namespace, _, _ := strings.Cut(h.Pod, "/")
-			kind, name, _ := strings.Cut(h.Owner, "/")
-			return filter("what", kind+"/"+namespace+"/"+name)
+			return filter("what", h.OwnerName())
 		case column == 4:
 			return filter("signal", h.Signal)
 		case column == 8:
@@ -97,6 +101,40 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 		}
 		return ""
 	})
+}
+
+// storm is the number of an owner's pods evicted in one episode from which Storms shows the owner.
+const storm = 3
+
+// Storms writes a table of the owners of which many pods were evicted in one episode. The heads are the newest first.
+func (p *Page) Storms(heads []decision.Head, why func(what string) string) {
+	groups, seen, keys := map[string][]*decision.Head{}, map[string]bool{}, []string(nil)
+	for i := range heads {
+		h := &heads[i]
+		key := h.Episode + " " + h.OwnerName()
+		if h.OwnerName() == "" || h.UID == "" || h.DryRun || seen[key+" "+h.UID] { // one whose kill failed is evicted again
+			continue
+		}
+		seen[key+" "+h.UID] = true
+		if groups[key] = append(groups[key], h); len(groups[key]) == storm {
+			keys = append(keys, key)
+		}
+	}
+	rows := [][]string{{"owner", "evictions", "from", "until", "episode"}}
+	for _, key := range keys {
+		g := groups[key]
+		rows = append(rows, []string{g[0].OwnerName(), strconv.Itoa(len(g)), g[len(g)-1].Time.UTC().Format(time.DateTime), g[0].Time.UTC().Format(time.DateTime), g[0].Episode})
+	}
+	if len(keys) > 0 {
+		p.Section("Made again and again", func() {
+			p.Table("Owners of which at least three pods were evicted in an episode", rows, func(row, column int) string {
+				if column == 0 || column == 4 {
+					return why(rows[row][column])
+				}
+				return ""
+			})
+		})
+	}
 }
 
 // Next writes how far the thresholds of a ranking are from being acted on, who would go then, and the picture of

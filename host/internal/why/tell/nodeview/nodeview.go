@@ -41,10 +41,13 @@ type View struct {
 		Text  string    `json:"text"`
 		Since time.Time `json:"since"`
 	} `json:"inspection"`
-	Plugins []struct {
-		Name, State, Version, Reason string
-		Restarts                     int
-	} `json:"plugins"`
+	Plugins []Plugin `json:"plugins"`
+}
+
+// A Plugin is the state of a plugin's process.
+type Plugin struct {
+	Name, State, Version, Reason string
+	Restarts                     int
 }
 
 // Text formats the view, with the order in which pods would be evicted, or why there is none.
