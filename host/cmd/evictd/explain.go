@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/host/internal/why/whatif"
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 func newExplain() *cobra.Command {
@@ -109,7 +106,7 @@ func explain(out io.Writer, all []*decision.Decision, said []byte, asJSON, asSVG
 // ifOthers returns a line for each threshold of --if.
 func ifOthers(r *decision.Decision, others []string) (out []byte, err error) {
 	for _, text := range others {
-		t, err := thresholdOf(text)
+		t, err := config.ParseThreshold(text)
 		if err != nil {
 			return nil, fmt.Errorf("--if: %.100q: %w", text, err)
 		}
@@ -120,26 +117,4 @@ func ifOthers(r *decision.Decision, others []string) (out []byte, err error) {
 		out = append(out, tell.If(text, &e)...)
 	}
 	return out, nil
-}
-
-// thresholdOf parses a threshold as it is printed, with the rules of the configuration.
-func thresholdOf(text string) (policy.Threshold, error) {
-	signal, rest, _ := strings.Cut(text, "<")
-	value, grace, soft := strings.Cut(rest, " for ")
-	signal, value = strings.TrimSpace(signal), strings.TrimSpace(value)
-	key, c := signal, config.Default()
-	if signal == string(eviction.AllocatableMemoryAvailable) { // which follows from the other
-		key = string(eviction.MemoryAvailable)
-	}
-	c.EvictionHard = map[string]string{key: value}
-	if soft {
-		c.EvictionHard, c.EvictionSoft = nil, c.EvictionHard
-		c.EvictionSoftGracePeriod = map[string]string{key: strings.TrimSpace(grace)}
-	}
-	all, err := c.Thresholds()
-	all = slices.DeleteFunc(all, func(t policy.Threshold) bool { return string(t.Signal) != signal })
-	if err != nil || len(all) != 1 {
-		return policy.Threshold{}, errors.Join(err, errors.New(`want one such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`))
-	}
-	return all[0], nil
 }

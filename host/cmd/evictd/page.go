@@ -31,7 +31,9 @@ func newPage() *cobra.Command {
 	records := cmd.Flags().String("records", "", "directory of records to show without a running evictd, as copied from records/ of a stateDir")
 	address := cmd.Flags().String("address", "127.0.0.1:0", "address of the loopback device to serve on, with port 0 for any free one")
 	untilEOF := cmd.Flags().Bool("until-eof", false, "end with the standard input, as of a shell that is gone")
+	with := cmd.Flags().String("with", "", "directory of plugin executables whose order Rank shows beside, as evictd rank --with")
 	cmd.MarkFlagsMutuallyExclusive("records", "state-dir")
+	cmd.MarkFlagsMutuallyExclusive("records", "with")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if host, _, err := net.SplitHostPort(*address); err != nil || !net.ParseIP(host).IsLoopback() {
 			return fmt.Errorf("--address: %q: want an address of the loopback device such as 127.0.0.1:8080: the pages are for this machine alone", *address)
@@ -43,15 +45,14 @@ func newPage() *cobra.Command {
 		if *records == "" {
 			at, errRun := runDir()
 			in, errDir := dir()
-			if err := errors.Join(errRun, errDir); err != nil {
+			if err := errors.Join(errRun, errDir, checkWith(*with)); err != nil {
 				return err
 			}
-			o.Records = in
-			o.Status = func(ctx context.Context) (status *nodeview.View, err error) {
-				return status, ask(ctx, at, "/status", statusTimeout, &status)
-			}
-			o.Ranking = func(ctx context.Context, s eviction.Signal) (*decision.Decision, error) {
-				return askRanking(ctx, at, s)
+			o = pageOf(at, in)
+			if *with != "" {
+				o.Other = func(ctx context.Context, ranking *decision.Decision) (*decision.Decision, error) {
+					return rankWith(ctx, *with, ranking, sayOnce(cmd.ErrOrStderr()))
+				}
 			}
 		}
 		ctx, stop := untilInterrupted(cmd.Context())
@@ -73,4 +74,17 @@ func newPage() *cobra.Command {
 		return failed(endpoint.Serve(ctx, site))
 	}
 	return cmd
+}
+
+// pageOf shows the evictd in a run directory and the records in another one.
+func pageOf(at, records string) page.Options {
+	return page.Options{
+		Records: records,
+		Status: func(ctx context.Context) (status *nodeview.View, err error) {
+			return status, ask(ctx, at, "/status", statusTimeout, &status)
+		},
+		Ranking: func(ctx context.Context, s eviction.Signal) (*decision.Decision, error) {
+			return askRanking(ctx, at, s)
+		},
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -37,7 +38,7 @@ func newRank() *cobra.Command {
 	completeSignal(cmd, nil)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at, err := runDir()
-		if err != nil {
+		if err = errors.Join(err, checkWith(*with)); err != nil {
 			return err
 		}
 		ranking, err := askRanking(cmd.Context(), at, eviction.Signal(*signal))
@@ -45,8 +46,8 @@ func newRank() *cobra.Command {
 			return failure{err}
 		}
 		if *with != "" {
-			if ranking, err = rankWith(cmd, *with, ranking); err != nil {
-				return err
+			if ranking, err = rankWith(cmd.Context(), *with, ranking, sayOnce(cmd.ErrOrStderr())); err != nil {
+				return failure{err}
 			}
 		}
 		if *asJSON {
@@ -57,24 +58,32 @@ func newRank() *cobra.Command {
 	return cmd
 }
 
-// rankWith returns the ranking by the plugins in a directory, together with the built-in ones.
-func rankWith(cmd *cobra.Command, dir string, ranking *decision.Decision) (*decision.Decision, error) {
-	if err := inspect.CheckPluginDir(dir); err != nil {
-		return nil, fmt.Errorf("--with: %q: %w", dir, err)
+// checkWith returns an error for a directory of --with that has no plugin.
+func checkWith(dir string) error {
+	if dir == "" {
+		return nil
 	}
+	if err := inspect.CheckPluginDir(dir); err != nil {
+		return fmt.Errorf("--with: %q: %w", dir, err)
+	}
+	return nil
+}
+
+// rankWith returns the ranking by the plugins in a directory, together with the built-in ones.
+func rankWith(ctx context.Context, dir string, ranking *decision.Decision, say func(string)) (*decision.Decision, error) {
 	trace, err := replay.FromRecord(ranking)
 	if err != nil {
-		return nil, failure{err}
+		return nil, err
 	}
-	ctx, stop := untilInterrupted(cmd.Context())
+	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	r := replayer{pluginDir: dir, builtin: pluginsBeside(os.Executable), log: slog.New(slog.DiscardHandler), say: sayOnce(cmd.ErrOrStderr())}
+	r := replayer{pluginDir: dir, builtin: pluginsBeside(os.Executable), log: slog.New(slog.DiscardHandler), say: say}
 	done, err := r.run(ctx, trace.Scenario)
 	if err != nil {
-		return nil, failure{err}
+		return nil, err
 	}
 	if _, err := verdict(replayed{trace: trace, replay: done}); err != nil {
-		return nil, failure{err}
+		return nil, err
 	}
 	last := &done.Passes[len(done.Passes)-1].Decision
 	last.ID, last.Kind, last.Time, last.Node, last.Evictd = ranking.ID, ranking.Kind, ranking.Time, ranking.Node, ranking.Evictd

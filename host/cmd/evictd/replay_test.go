@@ -243,7 +243,7 @@ func TestAnotherThresholdIsTriedOnTheSamples(t *testing.T) {
 		"memory.available<90%":           "memory.available<90% would have been met at least 20s earlier (exact to the second); shop/web was first by figures of 8s later (estimated)",
 		"memory.available<1023Mi for 5s": "met, with 5s of its grace period left (exact to the second)",
 	} {
-		parsed, err := thresholdOf(threshold)
+		parsed, err := config.ParseThreshold(threshold)
 		if err != nil {
 			t.Fatal(err)
 		}

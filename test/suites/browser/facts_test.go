@@ -247,7 +247,7 @@ func TestAnEpisodeHasARowAndAHeadingForEachPod(t *testing.T) {
 	}
 	for i, row := range rows {
 		pod := r[i]["victim"].(object)["pod"].(string)
-		if row[2] != pod || !strings.HasPrefix(row[3], pod+" was evicted") || row[8] != r[i]["id"] {
+		if row[2] != pod || !strings.HasPrefix(row[3], pod+" was evicted") || row[11] != r[i]["id"] {
 			t.Errorf("row %q, want that of %s", row, pod)
 		}
 		heading := slices.IndexFunc(a.nodes, func(n *accessibility.Node) bool {

@@ -41,6 +41,8 @@ type Options struct {
 	// Status and Ranking ask the running evictd. They are nil without one.
 	Status  func(ctx context.Context) (*nodeview.View, error)
 	Ranking func(ctx context.Context, s eviction.Signal) (*decision.Decision, error)
+	// Other returns a ranking in the order of another ranker, nil for none.
+	Other func(ctx context.Context, ranking *decision.Decision) (*decision.Decision, error)
 }
 
 // A Site answers requests for pages. It is safe for concurrent use.
@@ -50,13 +52,14 @@ type Site struct {
 	// other users of the machine out.
 	host, root string
 	rankings   rankings
+	others     rankings
 }
 
 // New returns the site for a server at an address of the loopback device.
 func New(address string, o Options) *Site {
 	var secret [16]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	return &Site{Options: o, host: address, root: "/" + hex.EncodeToString(secret[:]) + "/", rankings: rankings{last: map[eviction.Signal]ranked{}}}
+	return &Site{Options: o, host: address, root: "/" + hex.EncodeToString(secret[:]) + "/", rankings: newRankings(), others: newRankings()}
 }
 
 // URL returns the address of the first page.

@@ -489,3 +489,31 @@ func TestWhyIsAFileForReadersOfANamespace(t *testing.T) {
 		}
 	}
 }
+
+// Rank has the order of another ranker beside, and says if there is none.
+func TestRankHasAnotherOrderBeside(t *testing.T) {
+	o, asked := running(t), 0
+	o.Other = func(_ context.Context, ranking *decision.Decision) (*decision.Decision, error) {
+		if asked++; asked > 1 {
+			return nil, errors.New("plugin <oldest> ended")
+		}
+		other := *ranking
+		other.Order, other.Ranker = slices.Clone(ranking.Order), &decision.Ranker{Name: "oldest", Version: "2"}
+		slices.Reverse(other.Order)
+		other.Candidates = slices.Clone(ranking.Candidates)
+		other.Candidates[other.Order[0]].Reason = "it is <old>"
+		other.Order = other.Order[:1]
+		return &other, nil
+	}
+	s := New(address, o)
+	for range 2 { // the second one within the time that a ranking stands
+		text, _ := read(t, get(s, s.root+"rank"))
+		if !regexp.MustCompile(`(?s)by memory\s+by oldest, version 2.*shop/report\s+1\s+left out.*shop/web\s+2\s+1\s+it is <old>`).MatchString(text) {
+			t.Errorf("%s", text)
+		}
+	}
+	s = New(address, o)
+	if text, _ := read(t, get(s, s.root+"rank")); !strings.Contains(text, "plugin <oldest> ended") || !strings.Contains(text, "shop/web") {
+		t.Errorf("%s", text)
+	}
+}

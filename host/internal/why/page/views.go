@@ -283,6 +283,16 @@ func (s *Site) rank(r *http.Request) []byte {
 			p.Text("Not known: " + err.Error())
 			return
 		}
+		if s.Other != nil {
+			other, err := s.others.of(r.Context(), signal, func(ctx context.Context, _ eviction.Signal) (*decision.Decision, error) {
+				return s.Other(ctx, ranking)
+			})
+			if err == nil {
+				p.Beside(ranking, other)
+			} else {
+				p.Text("The order beside is not known: " + err.Error())
+			}
+		}
 		p.Ranking(ranking)
 	})
 	return p.End()
@@ -297,6 +307,8 @@ type rankings struct {
 	mu   sync.Mutex
 	last map[eviction.Signal]ranked
 }
+
+func newRankings() rankings { return rankings{last: map[eviction.Signal]ranked{}} }
 
 type ranked struct {
 	at       time.Time

@@ -2,6 +2,7 @@ package tell
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -70,5 +71,14 @@ func TestAPageHasTheCoursesOfItsEpisodes(t *testing.T) {
 	page := parse(t, HTML(all, nil, all[0].Time))
 	if n := strings.Count(page.text, "Who held memory.available, at each decision"); n != coursesShown || !strings.Contains(page.text, "and 2 more episodes") {
 		t.Errorf("%d tables of who held the signal, want %d and how many more", n, coursesShown)
+	}
+}
+
+// A row says of each victim what it used, requested and freed, why it was before the next, and what would have spared it.
+func TestAnEpisodeHasARowForEachVictim(t *testing.T) {
+	page := parse(t, HTML(night(0, 60), nil, example().Time))
+	row := regexp.MustCompile(`(?s)\bB\s+12:01:50\s+shop/report\s+.*?3Gi\s+512Mi\s+2Gi\s+lower priority\s+gone after 1.3s\s+not earlier: .*?grace period is 30s; needed: .*?it was still growing by \S+: find what grows`)
+	if !row.MatchString(page.text) || strings.Count(page.text, "had been another before the first of them") != 1 {
+		t.Errorf("no such row in\n%s", page.text)
 	}
 }

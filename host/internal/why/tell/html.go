@@ -170,13 +170,19 @@ func (p *Page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
 	p.element("h1", "", w.heading)
 	p.Section("At a glance", func() { p.list(w.lines) })
+	if at := slices.IndexFunc(all, func(d *decision.Decision) bool { return d.Acted() != nil }); at >= 0 {
+		p.others(all[at], "What if the threshold or its grace period had been another before the first of them")
+	}
 	p.Section("Course", func() { p.courses(all, heads) })
-	rows := [][]string{{"letter", "time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
+	rows := [][]string{{"letter", "time", "pod", "decision", "used", "requested", "came back", "before the next by", "what followed", "why not earlier, needed or not", "would have spared it", "record"}}
 	for i, d := range all {
-		w := &text{r: d}
-		h := &heads[i]
+		w, h, asked, before := &text{r: d}, &heads[i], "", ""
+		if order := rankingTable(d, 1); order != nil && d.Victim != nil {
+			asked, before = order[1][4], order[1][5]
+		}
+		when := slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" })
 		rows = append(rows, []string{
-			letter(i), format.Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
+			letter(i), format.Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), asked, releasedText(d), before, followed(h), strings.Join(when, "; "), whatif.Advise(d).Text, d.ID,
 		})
 	}
 	p.Section("Who went", func() { p.Table("Decisions, the oldest first", rows, nil) })
@@ -257,11 +263,7 @@ func (p *Page) decision(d *decision.Decision, said []byte, alone bool) {
 	p.Section("What to do", func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
-		if rows := others(d); len(rows) > 1 {
-			p.raw("<details><summary>What if the threshold or its grace period had been another</summary>\n")
-			p.Table("Other thresholds", rows, nil)
-			p.raw("</details>\n")
-		}
+		p.others(d, "What if the threshold or its grace period had been another")
 	})
 	p.Section("Why then", func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
@@ -292,6 +294,15 @@ func (p *Page) whatIf(said []byte) {
 		lines = append(lines, labeled{"what if", strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "what if"))})
 	}
 	p.list(lines)
+}
+
+// others writes what thresholds would have done at a decision, folded.
+func (p *Page) others(d *decision.Decision, summary string) {
+	if rows := others(d); len(rows) > 1 {
+		p.raw("<details><summary>" + summary + "</summary>\n")
+		p.Table("Other thresholds", rows, nil)
+		p.raw("</details>\n")
+	}
 }
 
 // others says when other thresholds and grace periods would have asked for an eviction, and of whom.

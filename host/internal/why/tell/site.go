@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -155,4 +156,22 @@ func (p *Page) Ranking(ranking *decision.Decision) {
 	w.now()
 	p.list(w.lines)
 	p.ranking(ranking)
+}
+
+// Beside writes the order of a ranking with the places that another one has for the same pods.
+func (p *Page) Beside(ranking, other *decision.Decision) {
+	places := map[string]string{}
+	for place, at := range other.Order {
+		places[other.Candidates[at].UID] = strconv.Itoa(place + 1)
+	}
+	rows := [][]string{{"pod", "by " + rankerOf(ranking), "by " + rankerOf(other), "reason of the latter"}}
+	reasons := map[string]string{}
+	for i := range other.Candidates {
+		reasons[other.Candidates[i].UID] = other.Candidates[i].Reason
+	}
+	for place, at := range ranking.Order {
+		c := &ranking.Candidates[at]
+		rows = append(rows, []string{c.Pod, strconv.Itoa(place + 1), cmp.Or(places[c.UID], "left out"), reasons[c.UID]})
+	}
+	p.Table("Places by another ranker", rows, nil)
 }
