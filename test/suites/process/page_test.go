@@ -27,8 +27,9 @@ func TestThePageShowsARunningEvictd(t *testing.T) {
 	w.plugins("memory")
 	w.config["monitoringInterval"], w.config["stateDir"] = "1s", t.TempDir()
 	d := w.startReady()
+	with := w.plugins("memory", "rival")
 	for _, ends := range []string{"SIGTERM", "its standard input ends"} {
-		cmd := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "page", "--config", d.ConfigFile, "--until-eof")
+		cmd := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "page", "--config", d.ConfigFile, "--until-eof", "--with", with)
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +46,7 @@ func TestThePageShowsARunningEvictd(t *testing.T) {
 			t.Fatal(err)
 		}
 		url = strings.TrimSpace(url)
-		for view, want := range map[string]string{"": "memory.available", "evictions": "None.", "rank": "pod-0"} {
+		for view, want := range map[string]string{"": "memory.available", "evictions": "None.", "rank": "by rival"} {
 			if text := fetched(t, url+view); !strings.Contains(text, want) {
 				t.Errorf("%q does not show %s: %s", view, want, text)
 			}
