@@ -18,7 +18,7 @@ import (
 type Filter struct {
 	What, Signal, Namespace string
 	Loose                   bool
-	// Kind is that of the decisions. Plugin is the ranker's name.
+	// Kind is the kind of the decisions, Plugin the name of their ranker.
 	Kind, Plugin string
 	Since        time.Duration
 	// From and Until bound the time.
