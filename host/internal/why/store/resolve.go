@@ -16,9 +16,9 @@ import (
 // ErrNone is wrapped by the error for a name without a record.
 var ErrNone = errors.New("no record")
 
-// maxBytes bounds the documents that are read at once. In memory they take four times as much, and a command in the
-// pod of evictd has 256 MiB.
-const maxBytes = 16 << 20
+// maxBytes bounds the documents that are read at once. In memory they take four times as much, their page more, and a
+// command has 256 MiB, of which 120 MiB are taken at its start.
+const maxBytes = 8 << 20
 
 // A Resolver finds the decisions named on a command line, in files and in the directory of the
 // records.
