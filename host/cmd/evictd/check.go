@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -208,7 +209,7 @@ func diagnosisTables(d *inspect.Diagnosis) []byte {
 	for _, s := range d.Signals {
 		row := []string{string(s.Signal), s.By, s.How, "", ""}
 		if s.Available != nil {
-			row[3], row[4] = tell.Amount(nil, s.Signal, *s.Available), tell.Amount(nil, s.Signal, *s.Capacity)
+			row[3], row[4] = format.Amount(nil, s.Signal, *s.Available), format.Amount(nil, s.Signal, *s.Capacity)
 		}
 		signals = append(signals, row)
 	}

@@ -32,6 +32,7 @@ func newExplain() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
 	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
 	asHTML := cmd.Flags().Bool("html", false, "print all of it as one page, with the picture and the record, to open or to attach")
+	readers := cmd.Flags().String("for", "", "namespace of those who may read it: a pod of another one is \"another pod\"")
 	others := cmd.Flags().StringArray("if", nil, `also say when another threshold would have been met, such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
 	since := time.Duration(0)
 	cmd.Flags().Var((*store.Age)(&since), "since", "tell of all evictions of the last so long, such as 36h or 7d")
@@ -40,6 +41,7 @@ func newExplain() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("json", "svg", "html")
 	cmd.MarkFlagsMutuallyExclusive("now", "svg", "html")
 	cmd.MarkFlagsMutuallyExclusive("now", "since")
+	cmd.MarkFlagsMutuallyExclusive("now", "for")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if *now || since > 0 {
 			return cobra.NoArgs(cmd, args)
@@ -57,6 +59,9 @@ func newExplain() *cobra.Command {
 			saySick(cmd)
 		}
 		all, err := in.FindAll(what, since)
+		if err == nil && *readers != "" {
+			all, err = decision.ForNamespace(all, *readers)
+		}
 		if err != nil {
 			return err
 		}

@@ -180,3 +180,16 @@ func TestExplainTellsOfANight(t *testing.T) {
 		}
 	}
 }
+
+// An owner gets the answer without the names of others, in each form.
+func TestExplainForANamespaceNamesNoOtherPod(t *testing.T) {
+	const record = "../../internal/why/tell/testdata/example.json"
+	for _, form := range [][]string{nil, {"--json"}, {"--svg"}, {"--html"}} {
+		for namespace, named := range map[string]bool{"shop": true, "other": false} {
+			got := evictd(t, append([]string{"explain", record, "--for", namespace}, form...)...)
+			if has := strings.Contains(got.Out, "shop/"); got.Code != exitFine || has != named || strings.Contains(got.Out, "another pod") == named {
+				t.Errorf("%q for %s: %d, names pods of shop: %t\n%.300s", form, namespace, got.Code, has, got.Errors+got.Out)
+			}
+		}
+	}
+}

@@ -247,14 +247,14 @@ func TestAnEpisodeHasARowAndAHeadingForEachPod(t *testing.T) {
 	}
 	for i, row := range rows {
 		pod := r[i]["victim"].(object)["pod"].(string)
-		if row[1] != pod || !strings.HasPrefix(row[2], pod+" was evicted") || row[7] != r[i]["id"] {
+		if row[2] != pod || !strings.HasPrefix(row[3], pod+" was evicted") || row[8] != r[i]["id"] {
 			t.Errorf("row %q, want that of %s", row, pod)
 		}
 		heading := slices.IndexFunc(a.nodes, func(n *accessibility.Node) bool {
-			return role(n) == "heading" && strings.HasSuffix(a.text(n), row[2]) && property[int](n, accessibility.PropertyNameLevel) == 2
+			return role(n) == "heading" && strings.HasSuffix(a.text(n), row[3]) && property[int](n, accessibility.PropertyNameLevel) == 2
 		})
 		if heading < 0 {
-			t.Errorf("no heading %q", row[2])
+			t.Errorf("no heading %q", row[3])
 		}
 	}
 }

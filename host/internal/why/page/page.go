@@ -97,6 +97,9 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request, path string) {
 		http.NotFound(w, r)
 		return
 	}
+	if path == filePath {
+		w.Header().Set("Content-Disposition", `attachment; filename="why.html"`)
+	}
 	sum := sha256.Sum256(text)
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
 	w.Header().Set("Content-Type", kind)

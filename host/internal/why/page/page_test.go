@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func TestEachPageLeadsToPages(t *testing.T) {
 				t.Fatalf("%s: %s: %s", name, path, answer.Status)
 			}
 			seen[path] = "an asset"
-			if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
+			if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") && answer.Header.Get("Content-Disposition") == "" {
 				text, links := read(t, answer)
 				seen[path], next = text, append(next, links...)
 			}
@@ -460,5 +461,31 @@ func TestAssetsAreSmall(t *testing.T) {
 	}
 	if lines := strings.Count(script, "\n"); lines > 200 {
 		t.Errorf("page.js has %d lines", lines)
+	}
+}
+
+// The owner of a pod gets a file, which names no pod of others.
+func TestWhyIsAFileForReadersOfANamespace(t *testing.T) {
+	s := New(address, Options{Records: recorded(t)})
+	for query, own := range map[string]bool{"what=shop/report-1": true, "what=shop/report-1&for=shop": true, "what=shop/report-1&for=other": false, "since=999999h&for=other": false} {
+		answer := get(s, s.root+"why.html?"+query)
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || answer.Header.Get("Content-Disposition") != `attachment; filename="why.html"` {
+			t.Errorf("%s: %v, %v", query, answer.Header, err)
+		}
+		if named := strings.Contains(string(body), "shop/"); named != own || !own && !regexp.MustCompile(`another pod \d+ was evicted`).Match(body) {
+			t.Errorf("%s: names pods of shop: %t", query, named)
+		}
+		if data := regexp.MustCompile(`base64,([^"]+)`).FindStringSubmatch(string(body)); data == nil {
+			t.Errorf("%s: no record", query)
+		} else if record, err := base64.StdEncoding.DecodeString(data[1]); err != nil || strings.Contains(string(record), "shop/") != own {
+			t.Errorf("%s: the record in it is not like the page: %v", query, err)
+		}
+	}
+	for _, query := range []string{"", "what=../../etc/passwd", "what=%3Cscript%3E", "what=x.json"} {
+		body, _ := io.ReadAll(get(s, s.root+"why.html?"+query).Body)
+		if strings.Contains(string(body), "<script") || strings.Contains(string(body), "root:") || !strings.Contains(string(body), "want") {
+			t.Errorf("%q: %s", query, body)
+		}
 	}
 }

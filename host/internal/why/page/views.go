@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,13 +22,13 @@ import (
 // The views by their paths, in the order of the links to them.
 const (
 	nowPath, evictionsPath, rankPath = "", "evictions", "rank"
-	whyPath                          = "why"
+	whyPath, filePath                = "why", "why.html"
 )
 
 var links = []tell.Link{{Name: "Now", Path: nowPath}, {Name: "Evictions", Path: evictionsPath}, {Name: "Rank", Path: rankPath}}
 
 // views holds the function that writes each view.
-var views = map[string]func(*Site, *http.Request) []byte{nowPath: (*Site).now, evictionsPath: (*Site).evictions, rankPath: (*Site).rank, whyPath: (*Site).why}
+var views = map[string]func(*Site, *http.Request) []byte{nowPath: (*Site).now, evictionsPath: (*Site).evictions, rankPath: (*Site).rank, whyPath: (*Site).why, filePath: (*Site).file}
 
 // now shows the state of the node.
 func (s *Site) now(r *http.Request) []byte {
@@ -164,19 +166,23 @@ func with(query url.Values, key, value string) string {
 // whyOf returns the path of the page why of a pod, a record, an episode or an owner.
 func whyOf(what string) string { return whyPath + "?what=" + url.QueryEscape(what) }
 
-// why shows the decisions of a pod, a record, an episode or an owner, as the file of evictd explain --html has them.
-func (s *Site) why(r *http.Request) []byte {
+// found returns the decisions of a pod, a record, an episode or an owner, or of a time, and what was said of them.
+func (s *Site) found(r *http.Request) (all []*decision.Decision, said []string, err error) {
 	what := r.URL.Query().Get("what")
 	since, _ := time.ParseDuration(r.URL.Query().Get("since"))
-	var said []string
-	in := store.Resolver{Dir: func() (string, error) { return s.Records, nil }, Say: func(text string) { said = append(said, text) }}
-	var all []*decision.Decision
-	err := fmt.Errorf("%.100q: want a pod, a record or an episode", what)
-	if since > 0 || what != "" && !strings.HasSuffix(what, ".json") && !strings.HasSuffix(what, ".json.gz") { // else the name of a file
-		all, err = in.FindAll(what, since)
+	if since <= 0 && (what == "" || strings.HasSuffix(what, ".json") || strings.HasSuffix(what, ".json.gz")) { // the name of a file
+		return nil, nil, fmt.Errorf("%.100q: want a pod, a record or an episode", what)
 	}
-	p := tell.Begin(s.root, cmp.Or(what, "why"), whyPath, links)
-	if err != nil || len(all) == 0 {
+	in := store.Resolver{Dir: func() (string, error) { return s.Records, nil }, Say: func(text string) { said = append(said, text) }}
+	all, err = in.FindAll(what, since)
+	return all, said, err
+}
+
+// why shows decisions, as the file of evictd explain --html has them.
+func (s *Site) why(r *http.Request) []byte {
+	all, said, err := s.found(r)
+	p := tell.Begin(s.root, cmp.Or(r.URL.Query().Get("what"), "why"), whyPath, links)
+	if err != nil {
 		p.Main("Why", func() { p.Text(err.Error()) })
 		return p.End()
 	}
@@ -187,9 +193,39 @@ func (s *Site) why(r *http.Request) []byte {
 		if also := s.siblings(all); len(also) > 0 {
 			p.Choices("See also", also)
 		}
+		p.Choices("As a file", files(r.URL.Query(), all))
 		p.Decisions(all, nil, time.Now())
 	})
 	return p.End()
+}
+
+// files returns links to the decisions as a file, for all readers and for those of the namespace of each victim.
+func files(query url.Values, all []*decision.Decision) (to []tell.Link) {
+	namespaces := map[string]string{"": "with the names of all pods"}
+	for _, d := range all {
+		if d.Victim != nil {
+			namespace, _, _ := strings.Cut(d.Victim.Pod, "/")
+			namespaces[namespace] = "for readers of " + namespace
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		next := maps.Clone(query)
+		next.Set("for", namespace)
+		to = append(to, tell.Link{Name: namespaces[namespace], Path: filePath + "?" + next.Encode()})
+	}
+	return to
+}
+
+// file returns the decisions as the file of evictd explain --html.
+func (s *Site) file(r *http.Request) []byte {
+	all, _, err := s.found(r)
+	if namespace := r.URL.Query().Get("for"); err == nil && namespace != "" {
+		all, err = decision.ForNamespace(all, namespace)
+	}
+	if err != nil {
+		return []byte("<!DOCTYPE html><title>evictd</title><p>" + html.EscapeString(err.Error()) + "</p>")
+	}
+	return tell.HTML(all, nil, time.Now())
 }
 
 // siblings returns links from one decision to those before and after it in its episode, to the episode and to all of the owner.

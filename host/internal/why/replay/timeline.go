@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -107,7 +108,7 @@ func describe(t policy.Threshold) string {
 
 func (w *timeline) step(i int, d *StepDecision, pass *loop.PassResult) {
 	step := &w.scenario.Steps[i]
-	w.heading("\nstep %d  %s  +%gs  %s", i, tell.Clock(d.Now.Time), step.AdvanceSeconds, step.Note)
+	w.heading("\nstep %d  %s  +%gs  %s", i, format.Clock(d.Now.Time), step.AdvanceSeconds, step.Note)
 	w.changes(step)
 	for _, s := range pass.Observations {
 		w.line("observed", "%s", observation(&pass.Decision, s))
@@ -157,7 +158,7 @@ func (w *timeline) changes(step *Step) {
 
 // met describes a met threshold: since when, and whether it is actionable.
 func met(t *decision.Threshold, now time.Time) string {
-	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, tell.Clock(*t.Since))
+	text := fmt.Sprintf("%s<%s since %s", t.Signal, t.Value, format.Clock(*t.Since))
 	switch {
 	case t.Hard():
 		text += ", hard"
@@ -266,7 +267,7 @@ func observation(d *decision.Decision, s decision.Observation) string {
 	if s.State != decision.StateObserved {
 		text += s.State
 	} else {
-		text += fmt.Sprintf("%s of %s", tell.AmountIn(d, s.Signal, s.Available), tell.AmountIn(d, s.Signal, s.Capacity))
+		text += fmt.Sprintf("%s of %s", format.AmountIn(d, s.Signal, s.Available), format.AmountIn(d, s.Signal, s.Capacity))
 		if s.Capacity > 0 {
 			text += fmt.Sprintf(" (%.4g%%)", 100*float64(s.Available)/float64(s.Capacity))
 		}

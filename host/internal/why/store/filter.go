@@ -18,7 +18,7 @@ import (
 type Filter struct {
 	What, Signal, Namespace string
 	Loose                   bool
-	// Kind is the kind of the decisions, Plugin the name of their ranker.
+	// Kind selects decisions of a kind, Plugin those whose order the ranker of that name made.
 	Kind, Plugin string
 	Since        time.Duration
 	// From and Until bound the time.

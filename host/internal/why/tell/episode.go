@@ -9,6 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -38,10 +39,10 @@ func evictionRow(h *decision.Head) []string {
 		kind += " (dry run)"
 	}
 	if h.Used != nil {
-		used = Amount(nil, eviction.Signal(h.Signal), *h.Used)
+		used = format.Amount(nil, eviction.Signal(h.Signal), *h.Used)
 	}
 	if h.Outcome != nil && h.Outcome.Released != nil {
-		released = Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
+		released = format.Amount(nil, eviction.Signal(h.Signal), *h.Outcome.Released)
 	}
 	return []string{h.Time.UTC().Format(time.DateTime), kind, h.Pod, h.Owner, h.Signal, used, released, followed(h), h.ID}
 }
@@ -70,7 +71,7 @@ func ordinal(n int) string {
 func Episode(all []*decision.Decision, now time.Time) []byte {
 	w, heads := episodeHead(all, now)
 	for i, d := range all {
-		label := Clock(d.Time)
+		label := format.Clock(d.Time)
 		w.r = d
 		w.line(label, "%s, %s", w.title(), cmp.Or(followed(&heads[i]), "nothing more is known"))
 		for _, text := range []string{w.notEarlier(), needed(d)} {
@@ -96,17 +97,31 @@ func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Hea
 	}
 	decision.Episodes(heads)
 	decided := slices.DeleteFunc(slices.Clone(all), func(d *decision.Decision) bool { return d.Acted() == nil })
-	w := &text{r: first, heading: fmt.Sprintf("%s  %s, %s until %s on %s", stamp(first.Time), counted(len(all), "decision"), counted(evictions, "eviction"), stamp(last.Time), first.Node)}
+	w := &text{r: first, heading: fmt.Sprintf("%s  %s, %s until %s on %s", format.Stamp(first.Time), format.Counted(len(all), "decision"), format.Counted(evictions, "eviction"), format.Stamp(last.Time), first.Node)}
 	w.b.WriteString(printable.ClipText(w.heading) + "\n")
 	if n := len(decided); n > 0 {
 		w.line("over", "%s", over(decided[n-1], now))
 		w.r = decided[0]
+		w.took()
 		w.changed()
 		w.grew()
 		w.r = decided[n-1]
 		w.advice()
 	}
 	return w, heads
+}
+
+// took says whether one pod, several, or none took most of what is missing.
+func (w *text) took() {
+	switch g := w.r.Growth; {
+	case g == nil || g.Lost <= 0:
+	case len(g.Most) > 0 && g.Most[0].By > g.Lost/2:
+		w.line("cause", "one pod, %s: %s of %s that are missing", g.Most[0].Pod, w.amount(w.signal(), g.Most[0].By), w.amount(w.signal(), g.Lost))
+	case g.Pods > g.Lost/2:
+		w.line("cause", "several pods: %s of %s that are missing", w.amount(w.signal(), g.Pods), w.amount(w.signal(), g.Lost))
+	default:
+		w.line("cause", "outside of pods that were measured: %s of %s that are missing", w.amount(w.signal(), g.Lost-max(0, g.Pods)), w.amount(w.signal(), g.Lost))
+	}
 }
 
 // over says whether the shortage of the last decision of an episode is over.
@@ -126,9 +141,9 @@ func over(d *decision.Decision, now time.Time) string {
 	values := o.After.Values()
 	left := values[len(values)-1]
 	if left < amount {
-		return fmt.Sprintf("no: %s was available %v after the last decision, below %s", AmountIn(d, t.Signal, left), at.Round(time.Second), t)
+		return fmt.Sprintf("no: %s was available %v after the last decision, below %s", format.AmountIn(d, t.Signal, left), at.Round(time.Second), t)
 	}
-	return fmt.Sprintf("yes: %s was available %v after the last decision", AmountIn(d, t.Signal, left), at.Round(time.Second))
+	return fmt.Sprintf("yes: %s was available %v after the last decision", format.AmountIn(d, t.Signal, left), at.Round(time.Second))
 }
 
 // amountOf returns the amount of a threshold of d in its signal's unit, if it is known.
@@ -150,7 +165,7 @@ func (w *text) changed() {
 		if m.What == decision.MarkReload {
 			text = "reload: " + text
 		}
-		w.line("what changed", "%s %s", Clock(w.at(m.MS)), text)
+		w.line("what changed", "%s %s", format.Clock(w.at(m.MS)), text)
 	}
 }
 
@@ -170,7 +185,7 @@ func (w *text) notEarlier() string {
 	begun := w.metFrom(t)
 	var why []string
 	if t.InForce != nil && !begun.After(*t.InForce) {
-		why = append(why, "a reload put the threshold in force at "+Clock(*t.InForce))
+		why = append(why, "a reload put the threshold in force at "+format.Clock(*t.InForce))
 		begun = *t.InForce
 	}
 	if late := t.Since.Sub(begun); late >= 2*time.Second {
@@ -234,8 +249,8 @@ func needed(d *decision.Decision) string {
 	case !known:
 		return ""
 	case without < amount:
-		return fmt.Sprintf("needed: without it, and with what others took since, %s would have been the least available (estimated)", AmountIn(d, t.Signal, max(0, without)))
+		return fmt.Sprintf("needed: without it, and with what others took since, %s would have been the least available (estimated)", format.AmountIn(d, t.Signal, max(0, without)))
 	default:
-		return fmt.Sprintf("not needed, as it turned out: after its end at least %s would have been available without it (estimated)", AmountIn(d, t.Signal, without))
+		return fmt.Sprintf("not needed, as it turned out: after its end at least %s would have been available without it (estimated)", format.AmountIn(d, t.Signal, without))
 	}
 }

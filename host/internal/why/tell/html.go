@@ -19,6 +19,8 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
+	"github.com/evictd/evictd/host/internal/why/tell/picture"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -26,8 +28,8 @@ import (
 //go:embed style.css
 var style string
 
-// Bounds of a page: pods of a table, rows of figures, and decisions told in full.
-const rowsShown, figuresShown, decisionsShown = 200, 120, 50
+// Bounds of a page: pods of a table, decisions told in full, and pictures of episodes.
+const rowsShown, decisionsShown, coursesShown = 200, 50, 8
 
 // HTML describes decisions as one page without scripts and without anything to load: of one all that Text has,
 // with its picture, of several also what Episode has. said is the output of If, which may be empty.
@@ -54,7 +56,7 @@ type Page struct {
 // titleOf names decisions.
 func titleOf(all []*decision.Decision) string {
 	if len(all) > 1 {
-		return counted(len(all), "decision") + " on " + all[0].Node
+		return format.Counted(len(all), "decision") + " on " + all[0].Node
 	}
 	return (&text{r: all[0]}).title()
 }
@@ -168,22 +170,66 @@ func (p *Page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
 	p.element("h1", "", w.heading)
 	p.Section("At a glance", func() { p.list(w.lines) })
-	rows := [][]string{{"time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
+	p.Section("Course", func() { p.courses(all, heads) })
+	rows := [][]string{{"letter", "time", "pod", "decision", "used", "came back", "what followed", "why not earlier, needed or not", "record"}}
 	for i, d := range all {
 		w := &text{r: d}
 		h := &heads[i]
 		rows = append(rows, []string{
-			Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
+			letter(i), format.Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), releasedText(d), followed(h), strings.Join(slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" }), "; "), d.ID,
 		})
 	}
 	p.Section("Who went", func() { p.Table("Decisions, the oldest first", rows, nil) })
+}
+
+// letter names the decision at a place in a list: A to Z, AA and so on.
+func letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return letter(i/26-1) + letter(i%26)
+}
+
+// together returns places of decisions, together if they are of one episode and signal, in the order of their
+// first ones.
+func together(heads []decision.Head) (all [][]int) {
+	at := map[[2]string]int{}
+	for i := range heads {
+		key := [2]string{heads[i].Episode, heads[i].Signal}
+		if _, known := at[key]; !known {
+			at[key] = len(all)
+			all = append(all, nil)
+		}
+		all[at[key]] = append(all[at[key]], i)
+	}
+	return all
+}
+
+// courses draws the course of each episode, with its figures as a table.
+func (p *Page) courses(all []*decision.Decision, heads []decision.Head) {
+	shown := 0
+	for _, places := range together(heads) {
+		c := picture.NewCourse(all, places, letter)
+		drawn, err := c.SVG()
+		if err != nil {
+			continue // as of an eviction by another program
+		}
+		if shown++; shown > coursesShown {
+			continue
+		}
+		p.figure(drawn, fmt.Sprintf("%s of %s, with thresholds and victims, and who held it. The figures are in the table below.", c.Signal, heads[places[0]].Episode))
+		p.Table(fmt.Sprintf("Who held %s, at each decision", c.Signal), c.Table(), nil)
+	}
+	if shown > coursesShown {
+		p.Text(fmt.Sprintf("and %d more episodes: evictd explain EPISODE", shown-coursesShown))
+	}
 }
 
 func amountOrNone(d *decision.Decision, n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return AmountIn(d, eviction.Signal(d.Head().Signal), *n)
+	return format.AmountIn(d, eviction.Signal(d.Head().Signal), *n)
 }
 
 func releasedText(d *decision.Decision) string {
@@ -202,10 +248,10 @@ func (p *Page) decision(d *decision.Decision, said []byte, alone bool) {
 	} else {
 		p.several = true
 		p.raw("<details><summary>")
-		p.element("h2", "", stamp(d.Time)+"  "+w.title())
+		p.element("h2", "", format.Stamp(d.Time)+"  "+w.title())
 		p.raw("</summary>\n")
 	}
-	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(stamp(d.Time)))
+	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(format.Stamp(d.Time)))
 	p.raw("node <b>" + escaped(d.Node) + "</b>, " + escaped(d.Kind) + map[bool]string{true: ", dry run"}[d.DryRun] + "</p>\n")
 	p.list(w.lines)
 	p.Section("What to do", func() {
@@ -273,58 +319,27 @@ func others(d *decision.Decision) [][]string {
 
 // picture writes the picture of a decision, and its figures as a table.
 func (p *Page) picture(d *decision.Decision) {
-	picture, err := SVG(d)
+	drawn, err := SVG(d)
 	if err != nil {
 		p.element("p", "", "No picture: "+err.Error()+".")
 		return
 	}
 	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
-	p.raw(`<figure tabindex="0" aria-label="Picture">`)
-	picture = bytes.Replace(picture, []byte("<svg "), []byte(`<svg aria-label="`+escaped(about)+`" `), 1)
-	if p.root != "" { // Style has it
-		picture = bytes.Replace(picture, []byte(dark), nil, 1)
-	}
-	p.b.Write(picture)
-	p.raw("</figure>\n<details><summary>Figures of the picture</summary>\n")
-	p.Table("Available "+d.Head().Signal+" and use of pods", figuresOf(d), nil)
+	p.figure(drawn, about)
+	p.raw("<details><summary>Figures of the picture</summary>\n")
+	p.Table("Available "+d.Head().Signal+" and use of pods", picture.Figures(d), nil)
 	p.raw("</details>\n")
 }
 
-// figuresOf returns samples of the signal and of pods' use, at most figuresShown of each.
-func figuresOf(d *decision.Decision) [][]string {
-	signal := eviction.Signal(d.Head().Signal)
-	rows := [][]string{append([]string{"seconds", "available"}, d.Curves...)}
-	var all []point
-	for i := range d.Signals {
-		if d.Signals[i].Signal == signal {
-			all = append(all, samples(&d.Signals[i])...)
-		}
+// figure writes a picture. about says what is on it.
+func (p *Page) figure(drawn []byte, about string) {
+	p.raw(`<figure tabindex="0" aria-label="Picture">`)
+	drawn = bytes.Replace(drawn, []byte("<svg "), []byte(`<svg aria-label="`+escaped(about)+`" `), 1)
+	if p.root != "" { // Style has it
+		drawn = bytes.Replace(drawn, []byte(picture.Dark), nil, 1)
 	}
-	if o := d.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
-		all = append(all, samples(o.After)...)
-	}
-	every := len(all)/figuresShown + 1
-	for i, s := range all {
-		if i%every != 0 && i != len(all)-1 {
-			continue
-		}
-		row := []string{strconv.FormatFloat(s.x, 'f', 1, 64), AmountIn(d, signal, int64(s.y))}
-		for at := range d.Curves {
-			row = append(row, usedAt(d, signal, at, s.x))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// usedAt returns the last known use of a pod of Curves at a second, empty if unknown or after the decision.
-func usedAt(d *decision.Decision, signal eviction.Signal, at int, second float64) (used string) {
-	for _, u := range d.Usage {
-		if inReach(u.MS) <= second && second <= 0 && at < len(u.Used) && u.Used[at] >= 0 {
-			used = AmountIn(d, signal, u.Used[at])
-		}
-	}
-	return used
+	p.b.Write(drawn)
+	p.raw("</figure>\n")
 }
 
 // ranking writes why the first pod was first, all candidates in their order, and those that could not go.
@@ -332,7 +347,7 @@ func (p *Page) ranking(d *decision.Decision) {
 	w := &text{r: d}
 	if why := first(d); why != "" {
 		w.line("why it", "%s", why)
-		w.line("order", "of %s that could go, by %s", counted(len(d.Candidates), "pod"), rankerOf(d))
+		w.line("order", "of %s that could go, by %s", format.Counted(len(d.Candidates), "pod"), rankerOf(d))
 	}
 	w.inUse()
 	p.list(w.lines)
@@ -344,7 +359,7 @@ func (p *Page) ranking(d *decision.Decision) {
 	if len(d.Order) > 0 {
 		parts := [][]string{{"what it had", "amount"}}
 		for _, part := range d.Candidates[d.Order[0]].Parts {
-			parts = append(parts, []string{part.Name, AmountIn(d, w.signal(), part.Used)})
+			parts = append(parts, []string{part.Name, format.AmountIn(d, w.signal(), part.Used)})
 		}
 		p.Table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts, nil)
 	}

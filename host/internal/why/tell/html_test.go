@@ -130,7 +130,7 @@ func TestThePageIsOneFileThatLoadsNothing(t *testing.T) {
 	}
 	ids := p.attributes("id")
 	slices.Sort(ids)
-	if len(slices.Compact(slices.Clone(ids))) != len(ids) || len(ids) != 2 {
+	if len(slices.Compact(slices.Clone(ids))) != len(ids) || len(ids) != 3 {
 		t.Errorf("ids %q, want each once", ids)
 	}
 	for _, label := range p.attributes("aria-labelledby") {

@@ -11,6 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -79,12 +80,12 @@ func rankingTable(d *decision.Decision, most int) [][]string {
 		if i+1 < len(rows) {
 			key = deciding(d, signal, p, rows[i+1])
 		}
-		usage, request := usageText(d, signal, p.Candidate, p.Usage), AmountIn(d, signal, p.request)
+		usage, request := usageText(d, signal, p.Candidate, p.Usage), format.AmountIn(d, signal, p.request)
 		if p.State == decision.StateNoStats || p.State == decision.StateUnknown {
 			usage = p.State
 		}
 		if inodes(signal) {
-			request = bytesText(p.subtracted)
+			request = format.Bytes(p.subtracted)
 		}
 		table = append(table, []string{strconv.Itoa(i + 1), p.Pod, strconv.Itoa(int(p.Priority)), usage, request, key})
 	}

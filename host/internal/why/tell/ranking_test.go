@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -59,11 +60,11 @@ func TestAmounts(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0", 1023: "1023", 1024: "1Ki", 1536 << 20: "1.5Gi", -2048: "-2Ki", 1<<63 - 1: "8Ei", -1 << 63: "-8Ei", 1<<30 + 1: "1Gi",
 	} {
-		if got := Amount(nil, eviction.MemoryAvailable, n); got != want {
+		if got := format.Amount(nil, eviction.MemoryAvailable, n); got != want {
 			t.Errorf("%d bytes: got %q, want %q", n, got, want)
 		}
 	}
-	if got := Amount(nil, eviction.PIDAvailable, 32768); got != "32768" {
+	if got := format.Amount(nil, eviction.PIDAvailable, 32768); got != "32768" {
 		t.Errorf("processes: %q", got)
 	}
 }
@@ -80,7 +81,7 @@ func TestAmountsOfCustomSignalsHaveTheirFormatAndUnit(t *testing.T) {
 		d := decision.Decision{
 			Thresholds: []decision.Threshold{{Signal: spare, Custom: custom, Acted: true}}, Candidates: []decision.Candidate{{Pod: "a/large", Usage: 3 << 30}}, Order: []int{0},
 		}
-		if got := AmountIn(&d, spare, 3<<30); got != want {
+		if got := format.AmountIn(&d, spare, 3<<30); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if text := strings.Join(Ranking(&d), "\n"); !strings.Contains(text, "  "+want+"  ") {

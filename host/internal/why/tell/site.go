@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/tell/picture"
 )
 
 // Style returns the style sheet of pages that Begin begins.
 func Style() string {
-	return style + strings.TrimSuffix(strings.TrimPrefix(dark, "<style>"), "</style>")
+	return style + strings.TrimSuffix(strings.TrimPrefix(picture.Dark, "<style>"), "</style>")
 }
 
 // A Link is the name of a view of a site and its path below the root.

@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"strings"
@@ -306,5 +307,19 @@ func TestNowBeginsWithWhatIsNear(t *testing.T) {
 	text := string(Now([]*decision.Decision{at(eviction.MemoryAvailable, 90), {}, at(eviction.PIDAvailable, 11)}))
 	if pid, memory := strings.Index(text, "pid.available"), strings.Index(text, "memory.available"); pid < 0 || pid > memory {
 		t.Errorf("%s", text)
+	}
+}
+
+// The picture of the documentation is that of the example:
+//
+//	go run ./host/cmd/evictd explain host/internal/why/tell/testdata/example.json --svg >docs/night.svg
+func TestTheDocumentationHasThePictureOfTheExample(t *testing.T) {
+	r := example()
+	want, err := SVG(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile("../../../../docs/night.svg"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("docs/night.svg is another picture: %v", err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
+	"github.com/evictd/evictd/host/internal/why/tell/picture"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
@@ -65,6 +67,14 @@ func (w *text) line(label, format string, args ...any) {
 	w.b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s %s", labelWidth, shown, printable.ClipText(fmt.Sprintf(format, args...))), " ") + "\n")
 }
 
+// SVG draws a decision as picture.Decision.
+func SVG(r *decision.Decision) ([]byte, error) {
+	w := &text{r: r}
+	w.headline()
+	title, _, _ := strings.Cut(w.b.String(), "\n")
+	return picture.Decision(r, title)
+}
+
 // title says what was decided.
 func (w *text) title() string {
 	r := w.r
@@ -90,7 +100,7 @@ func (w *text) title() string {
 
 func (w *text) headline() {
 	r := w.r
-	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", stamp(r.Time), w.title())) + "\n")
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", format.Stamp(r.Time), w.title())) + "\n")
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		if r.Kind == decision.KindOther {
@@ -109,7 +119,7 @@ func (w *text) headline() {
 func (w *text) cause() string {
 	g := w.r.Growth
 	if t := w.r.Acted(); t != nil && t.InForce != nil && t.Since != nil && !w.metFrom(t).After(*t.InForce) {
-		return ", whose threshold a reload put in force at " + Clock(*t.InForce)
+		return ", whose threshold a reload put in force at " + format.Clock(*t.InForce)
 	}
 	if others := w.mostOf(); others != "" {
 		return others
@@ -218,11 +228,11 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	switch {
 	case t.Since == nil:
 	case p.Hard():
-		text += hard + Clock(*t.Since)
+		text += hard + format.Clock(*t.Since)
 	case t.GraceOver:
-		text += fmt.Sprintf(", met since %s, longer than its grace period", Clock(*t.Since))
+		text += fmt.Sprintf(", met since %s, longer than its grace period", format.Clock(*t.Since))
 	default:
-		text += fmt.Sprintf(", met since %s, %v of its grace period is left", Clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
+		text += fmt.Sprintf(", met since %s, %v of its grace period is left", format.Clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
 	}
 	return text, true
 }
@@ -254,7 +264,7 @@ func (w *text) whyIt() {
 	r := w.r
 	if why := first(r); why != "" {
 		w.line("why it", "%s", why)
-		w.line("order", "of %s that could go, by %s", counted(len(r.Candidates), "pod"), rankerOf(r))
+		w.line("order", "of %s that could go, by %s", format.Counted(len(r.Candidates), "pod"), rankerOf(r))
 		for _, line := range Ranking(r) {
 			w.line("order", "%s", line)
 		}
@@ -283,14 +293,6 @@ func rankerOf(r *decision.Decision) string {
 		return "evictd"
 	}
 	return strings.TrimSuffix(r.Ranker.Name+", version "+r.Ranker.Version, ", version ")
-}
-
-// counted returns a number of things: "1 pod", "2 pods".
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprint(n, " ", thing)
 }
 
 // leftOut returns the candidates that are not in the order.
@@ -353,7 +355,7 @@ func (w *text) signal() eviction.Signal {
 	return ""
 }
 
-func (w *text) amount(s eviction.Signal, n int64) string { return AmountIn(w.r, s, n) }
+func (w *text) amount(s eviction.Signal, n int64) string { return format.AmountIn(w.r, s, n) }
 
 func (w *text) spared() {
 	found, err := whatif.Changes(w.r)
@@ -489,8 +491,3 @@ func (w *text) followed() {
 	}
 	w.line("what followed", "%s", cmp.Or(strings.Join(parts, ", "), o.State))
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
-
-// Clock formats the time of the day.
-func Clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }

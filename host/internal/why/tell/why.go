@@ -10,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -31,7 +32,7 @@ func Why(d *decision.Decision, grown int64, in time.Duration) string {
 	request := rank.Request(&as, signal)
 	var parts []string
 	if grown > 0 {
-		parts = append(parts, fmt.Sprintf("took %s more in %v", AmountIn(d, signal, grown), max(in, time.Second).Round(time.Second)))
+		parts = append(parts, fmt.Sprintf("took %s more in %v", format.AmountIn(d, signal, grown), max(in, time.Second).Round(time.Second)))
 	}
 	b, _ := eviction.Builtin(signal)
 	spared := sparedBy(d)
@@ -64,14 +65,14 @@ const partsTold = 3
 func partsText(d *decision.Decision, signal eviction.Signal, parts []decision.Part) string {
 	texts := make([]string, len(parts))
 	for i, p := range parts {
-		texts[i] = AmountIn(d, signal, p.Used) + " in " + printable.Text(p.Name)
+		texts[i] = format.AmountIn(d, signal, p.Used) + " in " + printable.Text(p.Name)
 	}
 	return strings.Join(texts, ", ")
 }
 
 // usageText returns an amount of a pod's use, which may be a lower bound.
 func usageText(d *decision.Decision, signal eviction.Signal, pod *decision.Candidate, amount int64) string {
-	text := AmountIn(d, signal, amount)
+	text := format.AmountIn(d, signal, amount)
 	if pod.AtMost > 0 {
 		text = "at least " + text
 	}
@@ -139,7 +140,7 @@ func (w *text) wouldGo() string {
 // now describes the state of a ranking's signal.
 func (w *text) now() {
 	signal := w.signal()
-	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s on %s", stamp(w.r.Time), signal, w.r.Node)) + "\n")
+	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s on %s", format.Stamp(w.r.Time), signal, w.r.Node)) + "\n")
 	for i := range w.r.Thresholds {
 		if t := &w.r.Thresholds[i]; t.Signal == signal {
 			if text, ok := w.stands(t); ok {

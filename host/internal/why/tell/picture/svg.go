@@ -1,4 +1,5 @@
-package tell
+// Package picture draws the signal of decisions over time as SVG, and returns the figures that it draws.
+package picture
 
 import (
 	"bytes"
@@ -7,32 +8,37 @@ import (
 	"html"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
-// Colours on white, which dark replaces on a dark screen if the viewer supports style sheets.
+// Colours on white, which Dark replaces on a dark screen if the viewer supports style sheets.
 const (
 	black, grey, red, blue, orange, purple = "#1f2328", "#59636e", "#cf222e", "#0969da", "#bc4c00", "#8250df"
+	green, teal                            = "#1a7f37", "#1b7c83"
 
-	dark = `<style>@media screen and (prefers-color-scheme: dark) {
-.paper { fill: #0d1117 } text[fill="#1f2328"] { fill: #e6edf3 } [stroke="#1f2328"] { stroke: #e6edf3 }
+	// Dark is the style sheet in a picture, for dark screens.
+	Dark = `<style>@media screen and (prefers-color-scheme: dark) {
+.paper { fill: #0d1117 } [fill="#1f2328"] { fill: #e6edf3 } [stroke="#1f2328"] { stroke: #e6edf3 }
 [fill="#59636e"] { fill: #9198a1 } [stroke="#59636e"] { stroke: #9198a1 } [fill="#cf222e"] { fill: #ff7b72 } [stroke="#cf222e"] { stroke: #ff7b72 }
 [fill="#0969da"] { fill: #58a6ff } [stroke="#0969da"] { stroke: #58a6ff } [fill="#bc4c00"] { fill: #f0883e } [stroke="#bc4c00"] { stroke: #f0883e }
-[fill="#8250df"] { fill: #bc8cff } [stroke="#8250df"] { stroke: #bc8cff }
+[fill="#8250df"] { fill: #bc8cff } [stroke="#8250df"] { stroke: #bc8cff } [fill="#1a7f37"] { fill: #3fb950 } [fill="#1b7c83"] { fill: #39c5cf }
 }</style>`
 )
 
-// Bounds of what is drawn, because a file may be wrong: seconds from the decision, marks, thresholds,
-// and pixels of a label, which are fewer where the range would have to grow for it.
-const maxPlotted, maxMarks, maxLevels, maxLabel, shortLabel = 3600, 16, 12, 460, 300
+// Bounds of what is drawn, because a file may be wrong: seconds from the decision, samples of a pod, marks,
+// thresholds, and pixels of a label, which are fewer where the range would have to grow for it.
+const maxPlotted, maxUsage, maxMarks, maxLevels, maxLabel, shortLabel = 24 * 3600, 3600, 16, 12, 460, 300
 
-// SVG draws the signal of a decision before and after it, with its thresholds, the use of pods and
+// Decision draws the signal of a decision before and after it, with its thresholds, the use of pods and
 // what happened. It returns an error if the record has no samples.
-func SVG(r *decision.Decision) ([]byte, error) {
+func Decision(r *decision.Decision, title string) ([]byte, error) {
 	head := r.Head()
 	signal := eviction.Signal(head.Signal)
 	at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
@@ -43,36 +49,75 @@ func SVG(r *decision.Decision) ([]byte, error) {
 	if o := r.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
 		available = append(available, samples(o.After)...)
 	}
-	p := &plot{r: r, signal: signal, curves: []line{{blue, `stroke-width="2"`, string(signal), available}}, unit: unit{size: 1}}
-	if as, in, found := strings.Cut(AmountIn(r, signal, 1<<30), " "); found {
-		p.curves[0].name += " in " + in
-	} else if as == "1Gi" {
-		p.unit = byteUnit(extent(p.curves).bottom)
-	}
+	p := newPlot(r, signal, available)
 	p.pod(orange, slices.Index(r.Curves, head.Pod))
+	p.request()
 	p.pod(purple, slices.IndexFunc(r.Curves, func(pod string) bool { return pod != head.Pod }))
-	p.times()
+	p.begin()
+	p.marks()
+	p.decided()
+	p.fit()
+	return p.finish(title), nil
+}
+
+// newPlot returns the plot of a signal by samples without a break, of which there may be several.
+func newPlot(r *decision.Decision, signal eviction.Signal, available ...[]point) *plot {
+	p := &plot{r: r, signal: signal, signals: len(available), unit: format.Unit{Size: 1}}
+	for _, points := range available {
+		p.curves = append(p.curves, line{blue, `stroke-width="2"`, "", points})
+	}
+	name := &p.curves[len(p.curves)-1].name
+	*name = string(signal)
+	if as, in, found := strings.Cut(format.AmountIn(r, signal, 1<<30), " "); found {
+		*name += " in " + in
+	} else if as == "1Gi" {
+		p.unit = format.ByteUnit(extent(p.curves).bottom)
+	}
+	return p
+}
+
+// fit ends the drawn range behind all events.
+func (p *plot) fit() {
+	p.end += (p.end - p.from) / 50
+	slices.SortStableFunc(p.events, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+}
+
+// finish draws all that was added.
+func (p *plot) finish(title string) []byte {
 	p.thresholds()
 	p.scale()
 	p.axes()
 	p.draw()
-	return p.picture(), nil
+	return p.picture(title)
 }
 
 // A plot shows one signal. Seconds count from the decision, negative before it.
 type plot struct {
 	r              *decision.Decision
 	signal         eviction.Signal
-	curves         []line // of seconds and amounts, that of the signal first
+	curves         []line // of seconds and amounts, those of the signal first
+	signals        int    // are curves of the signal
 	levels         []span
 	events         []span
 	from, end      float64 // the drawn range, in seconds
+	clockOnly      bool    // the axis of time has no seconds from the decision
 	available, use axis
-	unit           unit
+	unit           format.Unit
 
 	lines  []line
 	labels []label
 	rows   int // of labels above the plot
+	// columns are below the plot, and below the axis of time.
+	columns []column
+	below   int // pixels of them
+}
+
+// A column is a rectangle of a colour.
+type column struct {
+	box
+
+	colour  string
+	opacity float64
 }
 
 // A span is an event, or a threshold while it was in force, in seconds.
@@ -105,7 +150,7 @@ func (p *plot) pod(colour string, at int) {
 		return
 	}
 	parts := []line{{colour: colour}}
-	for _, u := range p.r.Usage[max(0, len(p.r.Usage)-maxPlotted):] {
+	for _, u := range p.r.Usage[max(0, len(p.r.Usage)-maxUsage):] {
 		if last := &parts[len(parts)-1]; at < len(u.Used) && u.Used[at] >= 0 {
 			last.points = append(last.points, point{inReach(u.MS), float64(u.Used[at])})
 		} else if last.points != nil {
@@ -121,39 +166,65 @@ func (p *plot) pod(colour string, at int) {
 	}
 	if n := len(parts); n > 0 {
 		last = &parts[n-1]
-		last.name = p.r.Curves[at] + " uses " + p.unit.text(last.points[len(last.points)-1].y, 2)
+		last.name = p.r.Curves[at] + " uses " + p.unit.Text(last.points[len(last.points)-1].y, 2)
 	}
 	p.curves = append(p.curves, parts...)
 }
 
-// times finds the events and the drawn range, in which the label of each event has room.
-func (p *plot) times() {
+// request adds what the first pod requests, if its use is drawn.
+func (p *plot) request() {
+	drawn := extent(p.curves[p.signals:])
+	if len(p.r.Order) == 0 || len(p.curves) == p.signals {
+		return
+	}
+	c := p.r.Candidates[p.r.Order[0]].Ranked(p.signal)
+	if request := rank.Request(&c, p.signal); request > 0 {
+		l := line{colour: orange, style: `stroke-dasharray="1 3"`, name: "requests " + format.AmountIn(p.r, p.signal, request)}
+		for i := range 41 {
+			l.points = append(l.points, point{drawn.left + (drawn.right-drawn.left)*float64(i)/40, float64(request)})
+		}
+		p.curves = append(p.curves, l)
+	}
+}
+
+// begin sets the drawn range to that of the curves.
+func (p *plot) begin() {
 	all := extent(p.curves)
 	p.from, p.end = min(0, all.left), max(1+min(0, all.left), all.right)
-	add := func(what string, ms, untilMS float64) {
-		e := span{from: inReach(ms), until: max(inReach(ms), inReach(untilMS))}
-		e.text = clipped(what, max(shortLabel, min(maxLabel, textEnd-gap-p.x(e.from))))
-		if e.until >= p.from {
-			e.from = max(e.from, p.from)
-			p.end = max(p.end, e.until, p.from+(e.from-p.from)*(plotRight-plotLeft)/(textEnd-gap-plotLeft-width(e.text)))
-			p.events = append(p.events, e)
-		}
+}
+
+// event adds an event if it is in the drawn range, in which its label has room afterwards.
+func (p *plot) event(what string, ms, untilMS float64) {
+	e := span{from: inReach(ms), until: max(inReach(ms), inReach(untilMS))}
+	e.text = clipped(what, max(shortLabel, min(maxLabel, textEnd-gap-p.x(e.from))))
+	if e.until >= p.from {
+		e.from = max(e.from, p.from)
+		p.end = max(p.end, e.until, p.from+(e.from-p.from)*(plotRight-plotLeft)/(textEnd-gap-plotLeft-width(e.text)))
+		p.events = append(p.events, e)
 	}
+}
+
+// marks adds what happened before.
+func (p *plot) marks() {
 	left := max(0, len(p.r.Marks)-maxMarks)
 	if left > 0 {
-		add(fmt.Sprintf("%d marks until here are not drawn", left), p.r.Marks[left-1].MS, p.r.Marks[left-1].MS)
+		p.event(fmt.Sprintf("%d marks until here are not drawn", left), p.r.Marks[left-1].MS, p.r.Marks[left-1].MS)
 	}
 	for _, m := range p.r.Marks[left:] {
 		what := p.clock(inReach(m.MS)) + " " + m.Text
 		if m.What == decision.MarkReload { // its thresholds are drawn
 			what = "reload " + p.clock(inReach(m.MS))
 		}
-		add(what, m.MS, m.UntilMS)
+		p.event(what, m.MS, m.UntilMS)
 	}
+}
+
+// decided adds the steps of the decision.
+func (p *plot) decided() {
 	if p.r.Trigger != "" {
-		add(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
+		p.event(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
 	}
-	add(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+Clock(p.r.Time), 0, 0)
+	p.event(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+format.Clock(p.r.Time), 0, 0)
 	if o := p.r.Outcome; o != nil {
 		what := []string{"killed", "gone", "promised amount back"}
 		if o.Err != "" {
@@ -161,12 +232,10 @@ func (p *plot) times() {
 		}
 		for i, ms := range []float64{o.KilledMS, o.GoneMS, o.ReliefMS} {
 			if ms > 0 {
-				add(fmt.Sprintf("%s after %v", what[i], time.Duration(inReach(ms)*1e9).Round(time.Millisecond)), ms, ms)
+				p.event(fmt.Sprintf("%s after %v", what[i], time.Duration(inReach(ms)*1e9).Round(time.Millisecond)), ms, ms)
 			}
 		}
 	}
-	p.end += (p.end - p.from) / 50
-	slices.SortStableFunc(p.events, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 }
 
 func (p *plot) clock(second float64) string {
@@ -203,7 +272,7 @@ func (p *plot) threshold(t *decision.Threshold, l span) {
 	}
 	q := in.Amount(o.Capacity)
 	l.text, l.amount = in.String(), q.AsApproximateFloat64()
-	if amount, value := p.unit.text(l.amount, 2), in.Value.String(); value != amount && !strings.HasSuffix(value, "i") {
+	if amount, value := p.unit.Text(l.amount, 2), in.Value.String(); value != amount && !strings.HasSuffix(value, "i") {
 		l.text += " (" + amount + ")"
 	}
 	for i := range p.levels {
@@ -220,7 +289,7 @@ func (p *plot) threshold(t *decision.Threshold, l span) {
 // scale fits the axis to the signal, the thresholds near it and the use of pods. If that left less
 // than a third of the height to the signal, the use has an axis of its own.
 func (p *plot) scale() {
-	available, used := extent(p.curves[:1]), extent(p.curves[1:])
+	available, used := extent(p.curves[:p.signals]), extent(p.curves[p.signals:])
 	near := cmp.Or((available.bottom-available.top)/3, available.bottom) // thresholds leave the samples half of the height
 	low, high := available.top, available.bottom
 	for _, l := range p.levels {
@@ -230,7 +299,7 @@ func (p *plot) scale() {
 	}
 	p.available = spread(min(low, used.top), max(high, used.bottom), 0, plotBottom)
 	p.use = p.available
-	if len(p.curves) > 1 && 3*(available.bottom-available.top) < p.use.high-p.use.low {
+	if len(p.curves) > p.signals && 3*(available.bottom-available.top) < p.use.high-p.use.low {
 		p.available, p.use = spread(low, high, 0, plotBottom*3/5), spread(0, used.bottom, plotBottom*2/3, plotBottom)
 	}
 }
@@ -249,7 +318,7 @@ func extent(curves []line) box {
 // draw places all lines, then the labels between them, those of thresholds first.
 func (p *plot) draw() {
 	for i, c := range p.curves {
-		a := []axis{p.available, p.use}[min(i, 1)]
+		a := map[bool]axis{true: p.available, false: p.use}[i < p.signals]
 		for j, s := range c.points {
 			c.points[j] = point{p.x(s.x), a.y(s.y)}
 		}
@@ -299,23 +368,23 @@ func (p *plot) drawEvents() {
 	}
 }
 
-// picture returns the document, with the headline above all labels.
-func (p *plot) picture() []byte {
-	w := &text{r: p.r}
-	w.headline()
-	title, _, _ := strings.Cut(w.b.String(), "\n")
+// picture returns the document, with the title above all labels.
+func (p *plot) picture(title string) []byte {
 	above := lineHeight * (p.rows + 3)
 	for i, text := range strings.SplitN(title, ", ", 2) {
 		p.label(lineHeight, float64(lineHeight*(2*i+3)/2-above), "start", black, clipped(text, pictureWidth-2*lineHeight))
 	}
 	var b bytes.Buffer
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
-	printf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight)
-	printf("<title>%s</title>\n%s", html.EscapeString(title), dark)
+	printf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight+p.below)
+	printf("<title>%s</title>\n%s", html.EscapeString(title), Dark)
 	printf(`<rect class="paper" width="100%%" height="100%%" fill="#ffffff"/>`)
 	printf(`<g transform="translate(0 %d)">`, above)
 	for _, e := range p.events {
 		printf(`<rect x="%.1f" y="0" width="%.1f" height="%d" fill="%s" fill-opacity="0.15"/>`, p.x(e.from), p.x(e.until)-p.x(e.from), plotBottom, grey)
+	}
+	for _, c := range p.columns {
+		printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" fill-opacity="%g"/>`, c.left, c.top, c.right-c.left, c.bottom-c.top, c.colour, c.opacity)
 	}
 	for _, l := range p.lines {
 		points := make([]string, len(l.points))
@@ -329,4 +398,44 @@ func (p *plot) picture() []byte {
 	}
 	printf("</g>\n</svg>")
 	return b.Bytes()
+}
+
+// figuresShown bounds the rows of figures.
+const figuresShown = 120
+
+// Figures returns samples of the signal and of pods' use, at most figuresShown of each.
+func Figures(d *decision.Decision) [][]string {
+	signal := eviction.Signal(d.Head().Signal)
+	rows := [][]string{append([]string{"seconds", "available"}, d.Curves...)}
+	var all []point
+	for i := range d.Signals {
+		if d.Signals[i].Signal == signal {
+			all = append(all, samples(&d.Signals[i])...)
+		}
+	}
+	if o := d.Outcome; o != nil && o.After != nil && o.After.Signal == signal {
+		all = append(all, samples(o.After)...)
+	}
+	every := len(all)/figuresShown + 1
+	for i, s := range all {
+		if i%every != 0 && i != len(all)-1 {
+			continue
+		}
+		row := []string{strconv.FormatFloat(s.x, 'f', 1, 64), format.AmountIn(d, signal, int64(s.y))}
+		for at := range d.Curves {
+			row = append(row, usedAt(d, signal, at, s.x))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// usedAt returns the last known use of a pod of Curves at a second, empty if unknown or after the decision.
+func usedAt(d *decision.Decision, signal eviction.Signal, at int, second float64) (used string) {
+	for _, u := range d.Usage {
+		if inReach(u.MS) <= second && second <= 0 && at < len(u.Used) && u.Used[at] >= 0 {
+			used = format.AmountIn(d, signal, u.Used[at])
+		}
+	}
+	return used
 }

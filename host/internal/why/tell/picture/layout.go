@@ -1,4 +1,4 @@
-package tell
+package picture
 
 import (
 	"math"
@@ -129,14 +129,14 @@ func (p *plot) x(second float64) float64 {
 func (p *plot) axes() {
 	for _, a := range slices.Compact([]axis{p.available, p.use}) {
 		p.line(black, "", "", point{plotLeft, a.top}, point{plotLeft, a.bottom}, point{plotRight, a.bottom})
-		step := p.unit.step((a.high - a.low) / max(3.3, (a.bottom-a.top)/65))
+		step := p.unit.Step((a.high - a.low) / max(3.3, (a.bottom-a.top)/65))
 		for n := math.Ceil(a.low / step); n*step <= a.high; n++ {
 			p.line(black, "", "", point{plotLeft - gap, a.y(n * step)}, point{plotLeft, a.y(n * step)})
-			p.label(plotLeft-gap-2, a.y(n*step)+gap, "end", black, clipped(p.unit.text(n*step, 3), plotLeft-gap))
+			p.label(plotLeft-gap-2, a.y(n*step)+gap, "end", black, clipped(p.unit.Text(n*step, 3), plotLeft-gap))
 		}
 	}
 	every := 1.0
-	for _, n := range []float64{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800} {
+	for _, n := range []float64{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 10_800, 21_600} {
 		if p.end-p.from > 11*every {
 			every = n
 		}
@@ -146,6 +146,9 @@ func (p *plot) axes() {
 	for at := math.Ceil((decided+p.from)/every)*every - decided; at <= p.end; at += every {
 		p.line(black, "", "", point{p.x(at), plotBottom}, point{p.x(at), plotBottom + gap})
 		p.label(p.x(at), plotBottom+20, "middle", black, p.clock(at))
+		if p.clockOnly {
+			continue
+		}
 		p.label(p.x(at), plotBottom+36, "middle", black, strconv.FormatFloat(math.Round(10*at)/10, 'f', -1, 64)+" s")
 	}
 }
