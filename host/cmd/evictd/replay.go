@@ -45,7 +45,7 @@ func newReplay() *cobra.Command {
 			"the records.",
 	}
 	var r replayer
-	names := recordNames{Resolver: store.Resolver{Dir: addRecordsDir(cmd), Say: func(text string) { say(cmd.ErrOrStderr(), text) }}}
+	names := recordNames{Resolver: store.Resolver{Dir: addRecordsDir(cmd)}}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if names.since > 0 {
 			return nil
@@ -77,6 +77,7 @@ func newReplay() *cobra.Command {
 			}
 			r.log, r.say = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: from})), func(string) {}
 		}
+		names.Say = sayOnce(cmd.ErrOrStderr())
 		args, err := names.resolve(args)
 		if err != nil {
 			return err

@@ -252,8 +252,8 @@ func (n *recordNames) resolve(args []string) ([]string, error) {
 		out = append(out, arg)
 	}
 	found, err := n.Newest(n.since)
-	for _, id := range found {
-		out = append(out, n.add(id))
+	for i := range found {
+		out = append(out, n.add(found[i].ID))
 	}
 	return out, err
 }
@@ -269,7 +269,7 @@ func (n *recordNames) add(id string) string {
 func (n *recordNames) read(name string) (trace *replay.Trace, err error) {
 	var r *decision.Decision
 	if id := n.ids[name]; id != "" {
-		r, err = n.One(id)
+		r, err = n.Find(id)
 	} else if r, _ = store.InFile(name); r == nil { // its errors as a scenario are reported
 		trace, err = replay.Read(name)
 	}

@@ -63,7 +63,9 @@ type Decision struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Thresholds holds all in force, in the order of the configuration.
 	Thresholds []Threshold `json:"thresholds,omitempty"`
-	// Node follows all that a Head has, so that a list is made from the beginning of a record.
+	// Ranker is the ranker that ordered the candidates.
+	Ranker *Ranker `json:"ranker,omitempty"`
+	// Node follows all that a Head has, and the ranker, so that a list is made from the beginning of a record.
 	Node string `json:"node"`
 	// Evictd is the version of evictd, Config identifies its configuration: equal for equal
 	// configurations.
@@ -83,8 +85,6 @@ type Decision struct {
 	// Inputs holds those that were not new.
 	Inputs  []Input   `json:"inputs,omitempty"`
 	Reclaim []Reclaim `json:"reclaim,omitempty"`
-	// Ranker is the ranker that ordered the candidates.
-	Ranker *Ranker `json:"ranker,omitempty"`
 	// Candidates are in the order of the pod source. Order holds indexes into it, the first to be
 	// evicted first; a candidate that it lacks was left out by the ranker.
 	Candidates []Candidate `json:"candidates,omitempty"`

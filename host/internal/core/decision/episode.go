@@ -32,7 +32,7 @@ func Episodes(heads []Head) {
 	groups, owners := map[string]*group{}, map[string][]time.Time{}
 	for i := range heads {
 		h := &heads[i]
-		key := h.condition()
+		key := h.Condition()
 		g := groups[key]
 		if g == nil || h.Time.Sub(g.last) > Quiet {
 			g = &group{id: h.Time.UTC().Format(episodeID)}
@@ -52,25 +52,10 @@ func Episodes(heads []Head) {
 	}
 }
 
-// condition returns what the decisions of an episode have in common.
-func (h *Head) condition() string {
+// Condition returns the condition of the signal, else the signal, else who evicted the pod.
+func (h *Head) Condition() string {
 	b, _ := eviction.Builtin(eviction.Signal(h.Signal))
 	return cmp.Or(string(b.Condition), h.Signal, h.By)
-}
-
-// SameEpisode reports whether both belong to one episode. Those of two conditions may begin in the same second.
-func (h *Head) SameEpisode(other *Head) bool {
-	return h.Episode == other.Episode && h.condition() == other.condition()
-}
-
-// OwnerName returns the owner as kind/namespace/name, empty without one.
-func (h *Head) OwnerName() string {
-	namespace, _, _ := strings.Cut(h.Pod, "/")
-	kind, name, ok := strings.Cut(h.Owner, "/")
-	if !ok {
-		return ""
-	}
-	return kind + "/" + namespace + "/" + name
 }
 
 // OwnedBy reports whether the pod belongs to what, a controller as kind/namespace/name such as

@@ -128,7 +128,7 @@ func (s *Site) plugins(ctx context.Context, choices []string) []string {
 	if err != nil {
 		return choices
 	}
-	choices = slices.Clone(choices)
+	choices = slices.Clip(choices)
 	for _, plugin := range status.Plugins {
 		if !slices.Contains(choices, plugin.Name) {
 			choices = append(choices, plugin.Name, plugin.Name)
@@ -239,8 +239,8 @@ func (s *Site) siblings(all []*decision.Decision) (to []tell.Link) {
 	heads, _ := store.Heads(s.Records, near) // those that can be read
 	is := func(h decision.Head) bool { return h.ID == d.ID }
 	if at := slices.IndexFunc(heads, is); at >= 0 {
-		own := heads[at]
-		heads = slices.DeleteFunc(heads, func(h decision.Head) bool { return !h.SameEpisode(&own) })
+		own := heads[at] // an episode for another condition may have begun in the same second
+		heads = slices.DeleteFunc(heads, func(h decision.Head) bool { return h.Episode != own.Episode || h.Condition() != own.Condition() })
 		at = slices.IndexFunc(heads, is)
 		if at > 0 {
 			to = append(to, tell.Link{Name: "the decision before", Path: whyOf(heads[at-1].ID)})
@@ -252,7 +252,7 @@ func (s *Site) siblings(all []*decision.Decision) (to []tell.Link) {
 			to = append(to, tell.Link{Name: "its episode", Path: whyOf(own.Episode)})
 		}
 	}
-	if owner := new(d.Head()).OwnerName(); owner != "" {
+	if owner := tell.OwnerName(new(d.Head())); owner != "" {
 		to = append(to, tell.Link{Name: "all of " + owner, Path: whyOf(owner)})
 	}
 	return to

@@ -59,12 +59,13 @@ func readHead(path string) (*decision.Decision, error) {
 	return read(path) // also one that another program has written, in another order
 }
 
-// readHead is like the function, but a head does not have the plugin.
+// readHead is like the function, with the ranker, which may not be in the beginning of an older record.
 func (f *Filter) readHead(path string) (*decision.Decision, error) {
-	if f.Plugin != "" {
+	d, err := readHead(path)
+	if err == nil && f.Plugin != "" && d.Ranker == nil {
 		return read(path)
 	}
-	return readHead(path)
+	return d, err
 }
 
 func each(dir string, f *Filter, read func(path string) (*decision.Decision, error), use func(*decision.Decision)) error {

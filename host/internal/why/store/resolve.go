@@ -16,9 +16,9 @@ import (
 // ErrNone is wrapped by the error for a name without a record.
 var ErrNone = errors.New("no record")
 
-// maxBytes bounds the documents that are read at once. In memory they take four times as much, and a command in the
-// pod of evictd has 256 MiB.
-const maxBytes = 16 << 20
+// maxBytes bounds the documents that are read at once. In memory they take four times as much, their page more, and a
+// command has 256 MiB, of which 120 MiB are taken at its start.
+const maxBytes = 8 << 20
 
 // A Resolver finds the decisions named on a command line, in files and in the directory of the
 // records.
@@ -155,8 +155,8 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	return found[last], nil
 }
 
-// Newest returns the ids of the records of evictions for thresholds up to age old, the oldest first; none for age 0.
-func (r *Resolver) Newest(age time.Duration) (ids []string, err error) {
+// Newest returns the heads of the evictions for thresholds up to age old, the oldest first; none for age 0.
+func (r *Resolver) Newest(age time.Duration) ([]decision.Head, error) {
 	if age == 0 {
 		return nil, nil
 	}
@@ -164,17 +164,12 @@ func (r *Resolver) Newest(age time.Duration) (ids []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	heads, err := Heads(dir, Filter{Since: age})
-	for i := range heads {
-		if heads[i].Kind == decision.KindEviction {
-			ids = append(ids, heads[i].ID)
-		}
-	}
-	if len(ids) > 0 && err != nil {
+	heads, err := Heads(dir, Filter{Since: age, Kind: decision.KindEviction})
+	if len(heads) > 0 && err != nil {
 		r.Say(err.Error())
 		err = nil
 	}
-	return ids, noneSince(age, dir, len(ids), err)
+	return heads, noneSince(age, dir, len(heads), err)
 }
 
 // noneSince adds to err that none was found, if so.
@@ -183,19 +178,6 @@ func noneSince(age time.Duration, dir string, found int, err error) error {
 		err = errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
 	}
 	return err
-}
-
-// One returns the record with an id.
-func (r *Resolver) One(id string) (*decision.Decision, error) {
-	dir, err := r.Dir()
-	if err != nil {
-		return nil, err
-	}
-	found, _, err := find(dir, Filter{What: id, All: true}, 0)
-	if len(found) == 0 {
-		return nil, errors.Join(fmt.Errorf("%s: %w of it in %s", id, ErrNone, dir), err)
-	}
-	return found[0], nil
 }
 
 // An unreadError says why a file could not be read; nil if its name is not a record's.
