@@ -56,6 +56,7 @@ func (p *Plugin) Validate() error {
 	if p.OwnsLayout && p.Observer == nil {
 		errs = append(errs, errors.New("ownsLayout without an Observer, which is what reports the layout"))
 	}
+	errs = append(errs, p.validateSchema())
 	seen := make(map[Signal]bool, len(p.Signals))
 	for i, s := range p.Signals {
 		at := fmt.Sprintf("signals[%d] %q", i, s.Signal)
@@ -66,7 +67,7 @@ func (p *Plugin) Validate() error {
 		if missing := s.Capabilities &^ p.Capabilities(); missing != 0 {
 			errs = append(errs, fmt.Errorf("%s: offers capabilities that the plugin does not have", at))
 		}
-		for _, err := range []error{s.validateDefinition(), s.validateSteps(p.Reclaimer != nil)} {
+		for _, err := range []error{s.validateDefinition(), s.validateCandidates(p.For(s.Signal)), s.validateSteps(p.Reclaimer != nil)} {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", at, err))
 			}
@@ -89,6 +90,24 @@ func (s *SignalSpec) validateDefinition() error {
 		return errors.New("definition missing for a custom signal")
 	}
 	return s.Definition.ValidCustom()
+}
+
+func (s *SignalSpec) validateCandidates(can Capability) error {
+	if d := s.Definition; d != nil && d.Candidates == RankedPods && !can.Has(CanRank) {
+		return errors.New("candidates are those of a ranking, and the plugin does not rank the signal")
+	}
+	return nil
+}
+
+func (p *Plugin) validateSchema() error {
+	switch n := len(p.ConfigSchema); {
+	case n > MaxSchemaBytes:
+		return fmt.Errorf("configSchema has %d bytes, want at most %d", n, MaxSchemaBytes)
+	case n > 0 && p.Configurer == nil:
+		return errors.New("configSchema without a Configurer")
+	default:
+		return nil
+	}
 }
 
 func (s *SignalSpec) validateSteps(canReclaim bool) error {

@@ -17,6 +17,12 @@ type Plugin struct {
 	// host sends no others.
 	WantLabels      []string
 	WantAnnotations []string
+	// Description says in a sentence what the plugin is for, Vendor who answers for it, Licence is an SPDX expression.
+	// All are free text, and optional.
+	Description, Vendor, Licence string
+	// ConfigSchema is the JSON Schema (2020-12) of the plugin's configuration, at most MaxSchemaBytes; empty for none.
+	// It refers to itself alone. The host checks a configuration before Configure, and names what is wrong by its line.
+	ConfigSchema []byte
 	// OwnsLayout: Observe also reports the filesystem layout.
 	OwnsLayout bool
 
@@ -29,7 +35,11 @@ type Plugin struct {
 	Watcher    Watcher
 	Ranker     Ranker
 	Reclaimer  Reclaimer
+	Meter      Meter
 }
+
+// MaxSchemaBytes bounds Plugin.ConfigSchema.
+const MaxSchemaBytes = 64 << 10
 
 // SignalSpec describes what a plugin offers for one signal.
 type SignalSpec struct {
@@ -52,3 +62,9 @@ type Host struct {
 	// A plugin that needs one should refuse a host that lacks it.
 	Features []string
 }
+
+// FeatureCandidateScope is the name of Definition.Candidates.
+const FeatureCandidateScope = "candidate-scope"
+
+// Features returns the names of all optional parts of the contract in this version of the package.
+func Features() []string { return []string{FeatureCandidateScope} }

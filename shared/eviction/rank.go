@@ -39,4 +39,7 @@ type Ranked struct {
 	// Reason, optional, explains the rank in the log and the decision record. It is never
 	// part of the eviction message.
 	Reason string
+	// Tie is equal, and not 0, for pods that stand together and are equal to this ranker: the next ranker of the
+	// signal orders them, at last the built-in order.
+	Tie uint32
 }

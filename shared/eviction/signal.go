@@ -75,7 +75,20 @@ type Definition struct {
 	// the host evicts no further pod for the signal until it is over or everything is released.
 	// Zero means DefaultReliefTime; the maximum is MaxReliefTime.
 	ReliefTime time.Duration
+	// Candidates are the pods that may be evicted for a custom signal. A built-in one has AllPods.
+	Candidates CandidateScope
 }
+
+// CandidateScope says which pods may be evicted for a signal.
+type CandidateScope uint8
+
+const (
+	// AllPods are all that may be evicted at all, under a hard threshold also those that a ranking leaves out.
+	AllPods CandidateScope = iota
+	// RankedPods are those that a ranking names. Without a ranking, or with an empty one, no pod is evicted. The
+	// plugin must rank the signal, and the host have FeatureCandidateScope.
+	RankedPods
+)
 
 // The default and the maximum of Definition.ReliefTime.
 const (

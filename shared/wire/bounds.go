@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // A bound limits how often a field occurs in a message, and the size of each occurrence. An empty
@@ -45,6 +47,18 @@ var describeBounds = []bound{
 	}},
 	{field: 7, what: "wantLabels", most: 64, bytes: maxKeyBytes},
 	{field: 8, what: "wantAnnotations", most: 64, bytes: maxKeyBytes},
+	{field: 9, what: "configSchema", bytes: eviction.MaxSchemaBytes},
+	{field: 10, what: "description", bytes: maxTextBytes},
+	{field: 11, what: "vendor", bytes: maxTextBytes},
+	{field: 12, what: "licence", bytes: maxNameBytes},
+}
+
+var metricsBounds = []bound{
+	{field: 1, what: "metrics", most: eviction.MaxSamples, in: []bound{
+		{field: 1, what: "name", bytes: maxNameBytes},
+		{field: 2, what: "help", bytes: maxTextBytes},
+		{field: 4, what: "samples", most: eviction.MaxSamples, in: []bound{{field: 1, what: "labels", most: 8}}},
+	}},
 }
 
 var observeBounds = []bound{

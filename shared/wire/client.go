@@ -53,6 +53,9 @@ func (c *Client) connect(w *pluginv1.DescribeResponse) (eviction.Plugin, error) 
 	if w.GetConfigurable() {
 		p.Configurer = r
 	}
+	if w.GetHasMetrics() {
+		p.Meter = r
+	}
 	offered := decodeCapabilities(w.GetCapabilities())
 	if offered.Has(eviction.CanObserve) {
 		p.Observer = r

@@ -26,6 +26,11 @@ func encodePlugin(p *eviction.Plugin) *pluginv1.DescribeResponse {
 		Signals:         encodeRows(p.Signals, encodeSignalSpec),
 		WantLabels:      encodeNames(p.WantLabels),
 		WantAnnotations: encodeNames(p.WantAnnotations),
+		ConfigSchema:    p.ConfigSchema,
+		Description:     text(p.Description),
+		Vendor:          text(p.Vendor),
+		Licence:         text(p.Licence),
+		HasMetrics:      p.Meter != nil,
 	}
 }
 
@@ -37,6 +42,10 @@ func decodePlugin(w *pluginv1.DescribeResponse) eviction.Plugin {
 		OwnsLayout:      w.GetOwnsLayout(),
 		WantLabels:      decodeNames[string](w.GetWantLabels()),
 		WantAnnotations: decodeNames[string](w.GetWantAnnotations()),
+		ConfigSchema:    w.GetConfigSchema(),
+		Description:     w.GetDescription(),
+		Vendor:          w.GetVendor(),
+		Licence:         w.GetLicence(),
 	}
 	for _, s := range w.GetSignals() {
 		if spec, ok := decodeSignalSpec(s); ok {
@@ -57,6 +66,7 @@ func encodeSignalSpec(w *pluginv1.SignalSpec, s *eviction.SignalSpec) {
 			Condition: text(string(d.Condition)),
 
 			ReliefTimeMillis: d.ReliefTime.Milliseconds(),
+			Candidates:       scopes.encode(d.Candidates),
 		}
 	}
 	w.ReclaimSteps = encodeRows(s.ReclaimSteps, encodeReclaimStep)
@@ -77,6 +87,7 @@ func decodeSignalSpec(w *pluginv1.SignalSpec) (eviction.SignalSpec, bool) {
 			Condition: eviction.Condition(d.GetCondition()),
 			// Clamped: a value out of range must be refused later, not overflow here.
 			ReliefTime: time.Duration(min(max(d.GetReliefTimeMillis(), -1), math.MaxInt32)) * time.Millisecond,
+			Candidates: scopes.decode(d.GetCandidates(), eviction.AllPods),
 		}
 	}
 	for _, step := range w.GetReclaimSteps() {

@@ -45,6 +45,14 @@ var (
 		eviction.LayoutImageFs:     pluginv1.Layout_LAYOUT_IMAGE_FS,
 		eviction.LayoutContainerFs: pluginv1.Layout_LAYOUT_CONTAINER_FS,
 	}
+	scopes = enum[eviction.CandidateScope, pluginv1.CandidateScope]{
+		eviction.AllPods:    pluginv1.CandidateScope_CANDIDATE_SCOPE_ALL,
+		eviction.RankedPods: pluginv1.CandidateScope_CANDIDATE_SCOPE_RANKED,
+	}
+	metricTypes = enum[eviction.MetricType, pluginv1.MetricType]{
+		eviction.Gauge:   pluginv1.MetricType_METRIC_TYPE_GAUGE,
+		eviction.Counter: pluginv1.MetricType_METRIC_TYPE_COUNTER,
+	}
 	podStates = enum[eviction.PodState, pluginv1.PodState]{
 		eviction.PodActive:     pluginv1.PodState_POD_STATE_ACTIVE,
 		eviction.PodTerminated: pluginv1.PodState_POD_STATE_TERMINATED,

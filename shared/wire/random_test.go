@@ -31,6 +31,10 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetInt(r.Int64() - r.Int64())
 	case reflect.Uint8: // only inside of []byte; enums are special
 		v.SetUint(uint64(r.Uint32()))
+	case reflect.Float64:
+		v.SetFloat(r.Float64())
+	case reflect.Uint32:
+		v.SetUint(uint64(r.Uint32()))
 	case reflect.Uint64:
 		v.SetUint(r.Uint64())
 	case reflect.Float32:
@@ -87,6 +91,10 @@ func special(r *rand.Rand, v reflect.Value) bool {
 		x = one(r, eviction.ViewBefore, eviction.ViewAfterReclaim)
 	case eviction.Detail:
 		x = one(r, eviction.DetailPod, eviction.DetailContainers)
+	case eviction.CandidateScope:
+		x = one(r, eviction.AllPods, eviction.RankedPods)
+	case eviction.MetricType:
+		x = one(r, eviction.Gauge, eviction.Counter)
 	case eviction.Layout:
 		x = one(r, eviction.LayoutShared, eviction.LayoutImageFs, eviction.LayoutContainerFs)
 	case eviction.PodState:

@@ -120,7 +120,12 @@ type rankResponse struct {
 func (k *rankResponse) encode(b []byte) []byte {
 	b = slices.Grow(b, 64+len(k.ranking)*128)
 	for i := range k.ranking {
-		b = appendPair(b, 1, k.ranking[i].UID, k.ranking[i].Reason)
+		one := &k.ranking[i]
+		var at int
+		b, at = beginMessage(b, 1)
+		b = appendText(b, 1, one.UID)
+		b = appendText(b, 2, one.Reason)
+		b = endMessage(appendInt(b, 3, int64(one.Tie)), at)
 	}
 	return b
 }
@@ -134,9 +139,21 @@ func (k *rankResponse) decode(s string) error {
 	k.ranking = make([]eviction.Ranked, 0, n)
 	for r.next() {
 		if r.num == 1 {
-			one := grow(&k.ranking)
-			one.UID, one.Reason = r.pair()
+			decodeRanked(&r, grow(&k.ranking))
 		}
 	}
 	return r.err
+}
+
+func decodeRanked(r *reader, one *eviction.Ranked) {
+	for r.enter(); r.next(); {
+		switch r.num {
+		case 1:
+			one.UID = r.text()
+		case 2:
+			one.Reason = r.text()
+		case 3:
+			one.Tie = uint32(r.value)
+		}
+	}
 }

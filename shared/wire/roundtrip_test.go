@@ -53,6 +53,14 @@ func TestEveryFieldSurvivesTheWire(t *testing.T) {
 	roundTrip(t, "Wake", encodeWake, decodeWake)
 	roundTrip(t, "ReclaimRequest", encodeReclaimRequest, decodeReclaimRequest)
 	roundTrip(t, "Reclaimed", encodeReclaimed, decodeReclaimed)
+	roundTrip(t, "Metric", func(m eviction.Metric) *pluginv1.Metric {
+		var w pluginv1.Metric
+		encodeMetric(&w, &m)
+		return &w
+	}, func(w *pluginv1.Metric) (m eviction.Metric) {
+		decodeMetric(&m, w)
+		return m
+	})
 	roundTrip(t, "Plugin", func(p eviction.Plugin) *pluginv1.DescribeResponse { return encodePlugin(&p) }, decodePlugin)
 }
 
@@ -257,6 +265,9 @@ func TestUnknownEnumValues(t *testing.T) {
 		t.Errorf("measurement state = %d, error %v, want unknown", m.list[0].State, err)
 	}
 
+	if got := scopes.decode(newer, eviction.AllPods); got != eviction.AllPods {
+		t.Errorf("candidates = %d, want all pods", got)
+	}
 	signals := decodePlugin(&pluginv1.DescribeResponse{Signals: []*pluginv1.SignalSpec{
 		{Signal: "all"},
 		{Signal: "some", Capabilities: []pluginv1.Capability{newer, pluginv1.Capability_CAPABILITY_RANK}},

@@ -3,8 +3,10 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +29,11 @@ type server struct {
 }
 
 func (s *server) Describe(ctx context.Context, w *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
+	for i := range s.plugin.Signals { // an older host would evict pods that the plugin does not name
+		if d := s.plugin.Signals[i].Definition; d != nil && d.Candidates == eviction.RankedPods && !slices.Contains(w.GetFeatures(), eviction.FeatureCandidateScope) {
+			return nil, refusal(ctx, fmt.Errorf("signal %s: the host lacks %s, so that it would evict pods that this plugin does not name: want a newer evictd", s.plugin.Signals[i].Signal, eviction.FeatureCandidateScope))
+		}
+	}
 	if s.plugin.CheckHost != nil {
 		if err := s.plugin.CheckHost(decodeHost(w)); err != nil {
 			return nil, refusal(ctx, err)

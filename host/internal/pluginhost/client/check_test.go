@@ -26,7 +26,7 @@ func TestARankingDoesNotKeepTheMessageThatItCameIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ranked[0].UID != "a" || ranked[0].Reason != "idle" || ranked[2] != (eviction.Ranked{UID: "c"}) {
-		t.Errorf("ranking %.100q, want what is short as it was", ranked)
+		t.Errorf("ranking %.100v, want what is short as it was", ranked)
 	}
 	if r := ranked[1].Reason; len(r) != maxReasonBytes-1 || !utf8.ValidString(r) {
 		t.Errorf("a reason of %d bytes, valid: %v, want %d whole runes", len(r), utf8.ValidString(r), maxReasonBytes/2)

@@ -159,6 +159,62 @@ func (Capability) EnumDescriptor() ([]byte, []int) {
 	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{0}
 }
 
+// CandidateScope says which pods may be evicted for an own signal.
+type CandidateScope int32
+
+const (
+	// Read as CANDIDATE_SCOPE_ALL.
+	CandidateScope_CANDIDATE_SCOPE_UNSPECIFIED CandidateScope = 0
+	// All pods that may be evicted at all. Under a hard threshold those that a
+	// ranking leaves out go after those in it.
+	CandidateScope_CANDIDATE_SCOPE_ALL CandidateScope = 1
+	// Only pods that a ranking names, under each threshold. Without a ranking,
+	// or with an empty one, no pod is evicted. It needs CAPABILITY_RANK for the
+	// signal, and the feature "candidate-scope" of the host.
+	CandidateScope_CANDIDATE_SCOPE_RANKED CandidateScope = 2
+)
+
+// Enum value maps for CandidateScope.
+var (
+	CandidateScope_name = map[int32]string{
+		0: "CANDIDATE_SCOPE_UNSPECIFIED",
+		1: "CANDIDATE_SCOPE_ALL",
+		2: "CANDIDATE_SCOPE_RANKED",
+	}
+	CandidateScope_value = map[string]int32{
+		"CANDIDATE_SCOPE_UNSPECIFIED": 0,
+		"CANDIDATE_SCOPE_ALL":         1,
+		"CANDIDATE_SCOPE_RANKED":      2,
+	}
+)
+
+func (x CandidateScope) Enum() *CandidateScope {
+	p := new(CandidateScope)
+	*p = x
+	return p
+}
+
+func (x CandidateScope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CandidateScope) Descriptor() protoreflect.EnumDescriptor {
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[1].Descriptor()
+}
+
+func (CandidateScope) Type() protoreflect.EnumType {
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[1]
+}
+
+func (x CandidateScope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CandidateScope.Descriptor instead.
+func (CandidateScope) EnumDescriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{1}
+}
+
 // Layout is an arrangement of the node's filesystems.
 type Layout int32
 
@@ -200,11 +256,11 @@ func (x Layout) String() string {
 }
 
 func (Layout) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[1].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[2].Descriptor()
 }
 
 func (Layout) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[1]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[2]
 }
 
 func (x Layout) Number() protoreflect.EnumNumber {
@@ -213,7 +269,7 @@ func (x Layout) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Layout.Descriptor instead.
 func (Layout) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{1}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{2}
 }
 
 // View tells on which side of node-level reclaim a pass looks.
@@ -253,11 +309,11 @@ func (x View) String() string {
 }
 
 func (View) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[2].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[3].Descriptor()
 }
 
 func (View) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[2]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[3]
 }
 
 func (x View) Number() protoreflect.EnumNumber {
@@ -266,7 +322,7 @@ func (x View) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use View.Descriptor instead.
 func (View) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{2}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{3}
 }
 
 // ObservationState tells three kinds of observation apart.
@@ -311,11 +367,11 @@ func (x ObservationState) String() string {
 }
 
 func (ObservationState) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[3].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[4].Descriptor()
 }
 
 func (ObservationState) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[3]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[4]
 }
 
 func (x ObservationState) Number() protoreflect.EnumNumber {
@@ -324,7 +380,7 @@ func (x ObservationState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ObservationState.Descriptor instead.
 func (ObservationState) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{3}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 // Detail says how deep a measurement goes.
@@ -364,11 +420,11 @@ func (x Detail) String() string {
 }
 
 func (Detail) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[4].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[5].Descriptor()
 }
 
 func (Detail) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[4]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[5]
 }
 
 func (x Detail) Number() protoreflect.EnumNumber {
@@ -377,7 +433,7 @@ func (x Detail) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Detail.Descriptor instead.
 func (Detail) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 // MeasurementState tells three kinds of measurement apart.
@@ -423,11 +479,11 @@ func (x MeasurementState) String() string {
 }
 
 func (MeasurementState) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[5].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[6].Descriptor()
 }
 
 func (MeasurementState) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[5]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[6]
 }
 
 func (x MeasurementState) Number() protoreflect.EnumNumber {
@@ -436,7 +492,7 @@ func (x MeasurementState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MeasurementState.Descriptor instead.
 func (MeasurementState) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 // PodState is a state in a pod's life.
@@ -484,11 +540,11 @@ func (x PodState) String() string {
 }
 
 func (PodState) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[6].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[7].Descriptor()
 }
 
 func (PodState) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[6]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[7]
 }
 
 func (x PodState) Number() protoreflect.EnumNumber {
@@ -497,7 +553,60 @@ func (x PodState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodState.Descriptor instead.
 func (PodState) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+// MetricType is how a metric behaves.
+type MetricType int32
+
+const (
+	// Read as METRIC_TYPE_GAUGE.
+	MetricType_METRIC_TYPE_UNSPECIFIED MetricType = 0
+	// It rises and falls.
+	MetricType_METRIC_TYPE_GAUGE MetricType = 1
+	// It only rises while the process lives.
+	MetricType_METRIC_TYPE_COUNTER MetricType = 2
+)
+
+// Enum value maps for MetricType.
+var (
+	MetricType_name = map[int32]string{
+		0: "METRIC_TYPE_UNSPECIFIED",
+		1: "METRIC_TYPE_GAUGE",
+		2: "METRIC_TYPE_COUNTER",
+	}
+	MetricType_value = map[string]int32{
+		"METRIC_TYPE_UNSPECIFIED": 0,
+		"METRIC_TYPE_GAUGE":       1,
+		"METRIC_TYPE_COUNTER":     2,
+	}
+)
+
+func (x MetricType) Enum() *MetricType {
+	p := new(MetricType)
+	*p = x
+	return p
+}
+
+func (x MetricType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MetricType) Descriptor() protoreflect.EnumDescriptor {
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[8].Descriptor()
+}
+
+func (MetricType) Type() protoreflect.EnumType {
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[8]
+}
+
+func (x MetricType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MetricType.Descriptor instead.
+func (MetricType) EnumDescriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 // DescribeRequest describes the host.
@@ -506,7 +615,8 @@ type DescribeRequest struct {
 	// The host's version, for messages.
 	HostVersion string `protobuf:"bytes,1,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"`
 	// Names of optional parts of this protocol that the host has. A plugin that
-	// needs one refuses a host that does not list it.
+	// needs one refuses a host that does not list it. "candidate-scope":
+	// Definition.candidates.
 	Features      []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -577,8 +687,21 @@ type DescribeResponse struct {
 	// The keys of pod annotations that the plugin wants to see. Others are not
 	// sent.
 	WantAnnotations []string `protobuf:"bytes,8,rep,name=want_annotations,json=wantAnnotations,proto3" json:"want_annotations,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The JSON Schema (2020-12) of ConfigureRequest.config, as a JSON document of at
+	// most 64 KiB; empty: there is none. It refers to itself alone ("$ref" of "#...").
+	// The host checks a configuration against it before Configure, and names what
+	// is wrong with its line. Only of a plugin that is configurable.
+	ConfigSchema []byte `protobuf:"bytes,9,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
+	// What the plugin is for, in a sentence.
+	Description string `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
+	// Who answers for the plugin: a name, or a name and an address.
+	Vendor string `protobuf:"bytes,11,opt,name=vendor,proto3" json:"vendor,omitempty"`
+	// The plugin's licence as an SPDX expression, such as "Apache-2.0".
+	Licence string `protobuf:"bytes,12,opt,name=licence,proto3" json:"licence,omitempty"`
+	// The plugin answers Metrics.
+	HasMetrics    bool `protobuf:"varint,13,opt,name=has_metrics,json=hasMetrics,proto3" json:"has_metrics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -665,6 +788,41 @@ func (x *DescribeResponse) GetWantAnnotations() []string {
 		return x.WantAnnotations
 	}
 	return nil
+}
+
+func (x *DescribeResponse) GetConfigSchema() []byte {
+	if x != nil {
+		return x.ConfigSchema
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetVendor() string {
+	if x != nil {
+		return x.Vendor
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetLicence() string {
+	if x != nil {
+		return x.Licence
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetHasMetrics() bool {
+	if x != nil {
+		return x.HasMetrics
+	}
+	return false
 }
 
 // SignalSpec is what a plugin offers for one signal.
@@ -760,8 +918,10 @@ type Definition struct {
 	// milliseconds, at most 60000. No further pod goes for the signal before it is
 	// over or all has come back. 0 is 10000.
 	ReliefTimeMillis int64 `protobuf:"varint,5,opt,name=relief_time_millis,json=reliefTimeMillis,proto3" json:"relief_time_millis,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Which pods may be evicted for the signal.
+	Candidates    CandidateScope `protobuf:"varint,6,opt,name=candidates,proto3,enum=evictd.plugin.v1.CandidateScope" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Definition) Reset() {
@@ -827,6 +987,13 @@ func (x *Definition) GetReliefTimeMillis() int64 {
 		return x.ReliefTimeMillis
 	}
 	return 0
+}
+
+func (x *Definition) GetCandidates() CandidateScope {
+	if x != nil {
+		return x.Candidates
+	}
+	return CandidateScope_CANDIDATE_SCOPE_UNSPECIFIED
 }
 
 // ReclaimStep is one step of node-level reclaim.
@@ -2768,7 +2935,12 @@ type Ranked struct {
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Why it stands here, for log and record; optional, never shown to the pod's
 	// owner.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Pods that stand together with the same number, other than 0, are equal to
+	// this ranker. The next ranker that is assigned to the signal orders them, at
+	// last the built-in order. A host that does not know this field keeps the order
+	// of the answer.
+	Tie           uint32 `protobuf:"varint,3,opt,name=tie,proto3" json:"tie,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2815,6 +2987,13 @@ func (x *Ranked) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Ranked) GetTie() uint32 {
+	if x != nil {
+		return x.Tie
+	}
+	return 0
 }
 
 // PodPhase is how far a pod's life has come.
@@ -3030,6 +3209,219 @@ func (x *ReclaimResponse) GetMessage() string {
 	return ""
 }
 
+// MetricsRequest is empty.
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
+}
+
+// MetricsResponse has the metrics of a plugin.
+type MetricsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// None twice by name. All together have at most 64 samples and 16 KiB.
+	Metrics       []*Metric `protobuf:"bytes,1,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *MetricsResponse) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// Metric is a metric of a plugin.
+type Metric struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name below the plugin's prefix, such as "lookups_total": a to z, 0 to 9 and
+	// '_', a letter first. The host shows "evictd_plugin_lookups_total" with the label
+	// "plugin".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A sentence about it.
+	Help string `protobuf:"bytes,2,opt,name=help,proto3" json:"help,omitempty"`
+	// How it behaves.
+	Type MetricType `protobuf:"varint,3,opt,name=type,proto3,enum=evictd.plugin.v1.MetricType" json:"type,omitempty"`
+	// Its values, each with other labels.
+	Samples       []*Sample `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Metric) Reset() {
+	*x = Metric{}
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metric) ProtoMessage() {}
+
+func (x *Metric) ProtoReflect() protoreflect.Message {
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metric.ProtoReflect.Descriptor instead.
+func (*Metric) Descriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Metric) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Metric) GetHelp() string {
+	if x != nil {
+		return x.Help
+	}
+	return ""
+}
+
+func (x *Metric) GetType() MetricType {
+	if x != nil {
+		return x.Type
+	}
+	return MetricType_METRIC_TYPE_UNSPECIFIED
+}
+
+func (x *Metric) GetSamples() []*Sample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// Sample is a value of a metric.
+type Sample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names as those of metrics, other than "plugin", with their values.
+	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The value, a finite number.
+	Value         float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sample) Reset() {
+	*x = Sample{}
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sample) ProtoMessage() {}
+
+func (x *Sample) ProtoReflect() protoreflect.Message {
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sample.ProtoReflect.Descriptor instead.
+func (*Sample) Descriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Sample) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Sample) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 var File_evictd_plugin_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
@@ -3037,7 +3429,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x1devictd/plugin/v1/plugin.proto\x12\x10evictd.plugin.v1\"P\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\x1a\n" +
-	"\bfeatures\x18\x02 \x03(\tR\bfeatures\"\xcb\x02\n" +
+	"\bfeatures\x18\x02 \x03(\tR\bfeatures\"\xe5\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12@\n" +
@@ -3048,7 +3440,14 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\asignals\x18\x06 \x03(\v2\x1c.evictd.plugin.v1.SignalSpecR\asignals\x12\x1f\n" +
 	"\vwant_labels\x18\a \x03(\tR\n" +
 	"wantLabels\x12)\n" +
-	"\x10want_annotations\x18\b \x03(\tR\x0fwantAnnotations\"\xe8\x01\n" +
+	"\x10want_annotations\x18\b \x03(\tR\x0fwantAnnotations\x12#\n" +
+	"\rconfig_schema\x18\t \x01(\fR\fconfigSchema\x12 \n" +
+	"\vdescription\x18\n" +
+	" \x01(\tR\vdescription\x12\x16\n" +
+	"\x06vendor\x18\v \x01(\tR\x06vendor\x12\x18\n" +
+	"\alicence\x18\f \x01(\tR\alicence\x12\x1f\n" +
+	"\vhas_metrics\x18\r \x01(\bR\n" +
+	"hasMetrics\"\xe8\x01\n" +
 	"\n" +
 	"SignalSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12@\n" +
@@ -3056,14 +3455,17 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"definition\x18\x03 \x01(\v2\x1c.evictd.plugin.v1.DefinitionR\n" +
 	"definition\x12B\n" +
-	"\rreclaim_steps\x18\x04 \x03(\v2\x1d.evictd.plugin.v1.ReclaimStepR\freclaimSteps\"\xa0\x01\n" +
+	"\rreclaim_steps\x18\x04 \x03(\v2\x1d.evictd.plugin.v1.ReclaimStepR\freclaimSteps\"\xe2\x01\n" +
 	"\n" +
 	"Definition\x12\x12\n" +
 	"\x04unit\x18\x01 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\x12\x1a\n" +
 	"\bresource\x18\x03 \x01(\tR\bresource\x12\x1c\n" +
 	"\tcondition\x18\x04 \x01(\tR\tcondition\x12,\n" +
-	"\x12relief_time_millis\x18\x05 \x01(\x03R\x10reliefTimeMillis\"t\n" +
+	"\x12relief_time_millis\x18\x05 \x01(\x03R\x10reliefTimeMillis\x12@\n" +
+	"\n" +
+	"candidates\x18\x06 \x01(\x0e2 .evictd.plugin.v1.CandidateScopeR\n" +
+	"candidates\"t\n" +
 	"\vReclaimStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\x12\x1d\n" +
@@ -3231,10 +3633,11 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\v2\x15.evictd.plugin.v1.PodR\x03pod\x12?\n" +
 	"\vmeasurement\x18\x02 \x01(\v2\x1d.evictd.plugin.v1.MeasurementR\vmeasurement\"B\n" +
 	"\fRankResponse\x122\n" +
-	"\aranking\x18\x01 \x03(\v2\x18.evictd.plugin.v1.RankedR\aranking\"2\n" +
+	"\aranking\x18\x01 \x03(\v2\x18.evictd.plugin.v1.RankedR\aranking\"D\n" +
 	"\x06Ranked\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"N\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03tie\x18\x03 \x01(\rR\x03tie\"N\n" +
 	"\bPodPhase\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x120\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.evictd.plugin.v1.PodStateR\x05state\"\xca\x01\n" +
@@ -3248,7 +3651,21 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x0fReclaimResponse\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06inodes\x18\x02 \x01(\x03R\x06inodes\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage*\x9b\x01\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x10\n" +
+	"\x0eMetricsRequest\"E\n" +
+	"\x0fMetricsResponse\x122\n" +
+	"\ametrics\x18\x01 \x03(\v2\x18.evictd.plugin.v1.MetricR\ametrics\"\x96\x01\n" +
+	"\x06Metric\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04help\x18\x02 \x01(\tR\x04help\x120\n" +
+	"\x04type\x18\x03 \x01(\x0e2\x1c.evictd.plugin.v1.MetricTypeR\x04type\x122\n" +
+	"\asamples\x18\x04 \x03(\v2\x18.evictd.plugin.v1.SampleR\asamples\"\x97\x01\n" +
+	"\x06Sample\x12<\n" +
+	"\x06labels\x18\x01 \x03(\v2$.evictd.plugin.v1.Sample.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x9b\x01\n" +
 	"\n" +
 	"Capability\x12\x1a\n" +
 	"\x16CAPABILITY_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -3256,7 +3673,11 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x12CAPABILITY_MEASURE\x10\x02\x12\x14\n" +
 	"\x10CAPABILITY_WATCH\x10\x03\x12\x13\n" +
 	"\x0fCAPABILITY_RANK\x10\x04\x12\x16\n" +
-	"\x12CAPABILITY_RECLAIM\x10\x05*a\n" +
+	"\x12CAPABILITY_RECLAIM\x10\x05*f\n" +
+	"\x0eCandidateScope\x12\x1f\n" +
+	"\x1bCANDIDATE_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13CANDIDATE_SCOPE_ALL\x10\x01\x12\x1a\n" +
+	"\x16CANDIDATE_SCOPE_RANKED\x10\x02*a\n" +
 	"\x06Layout\x12\x16\n" +
 	"\x12LAYOUT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rLAYOUT_SHARED\x10\x01\x12\x13\n" +
@@ -3286,7 +3707,12 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x10POD_STATE_ACTIVE\x10\x01\x12\x18\n" +
 	"\x14POD_STATE_TERMINATED\x10\x02\x12\x15\n" +
 	"\x11POD_STATE_EVICTED\x10\x03\x12\x15\n" +
-	"\x11POD_STATE_DELETED\x10\x042\xbf\x04\n" +
+	"\x11POD_STATE_DELETED\x10\x04*Y\n" +
+	"\n" +
+	"MetricType\x12\x1b\n" +
+	"\x17METRIC_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11METRIC_TYPE_GAUGE\x10\x01\x12\x17\n" +
+	"\x13METRIC_TYPE_COUNTER\x10\x022\x8f\x05\n" +
 	"\rPluginService\x12Q\n" +
 	"\bDescribe\x12!.evictd.plugin.v1.DescribeRequest\x1a\".evictd.plugin.v1.DescribeResponse\x12T\n" +
 	"\tConfigure\x12\".evictd.plugin.v1.ConfigureRequest\x1a#.evictd.plugin.v1.ConfigureResponse\x12N\n" +
@@ -3294,7 +3720,8 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\aMeasure\x12 .evictd.plugin.v1.MeasureRequest\x1a!.evictd.plugin.v1.MeasureResponse0\x01\x12J\n" +
 	"\x05Watch\x12\x1e.evictd.plugin.v1.WatchRequest\x1a\x1f.evictd.plugin.v1.WatchResponse0\x01\x12E\n" +
 	"\x04Rank\x12\x1d.evictd.plugin.v1.RankRequest\x1a\x1e.evictd.plugin.v1.RankResponse\x12P\n" +
-	"\aReclaim\x12 .evictd.plugin.v1.ReclaimRequest\x1a!.evictd.plugin.v1.ReclaimResponse0\x01B8Z6github.com/evictd/evictd/shared/wire/internal/pluginv1b\x06proto3"
+	"\aReclaim\x12 .evictd.plugin.v1.ReclaimRequest\x1a!.evictd.plugin.v1.ReclaimResponse0\x01\x12N\n" +
+	"\aMetrics\x12 .evictd.plugin.v1.MetricsRequest\x1a!.evictd.plugin.v1.MetricsResponseB8Z6github.com/evictd/evictd/shared/wire/internal/pluginv1b\x06proto3"
 
 var (
 	file_evictd_plugin_v1_plugin_proto_rawDescOnce sync.Once
@@ -3308,107 +3735,121 @@ func file_evictd_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_evictd_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_evictd_plugin_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_evictd_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_evictd_plugin_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_evictd_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_evictd_plugin_v1_plugin_proto_goTypes = []any{
 	(Capability)(0),              // 0: evictd.plugin.v1.Capability
-	(Layout)(0),                  // 1: evictd.plugin.v1.Layout
-	(View)(0),                    // 2: evictd.plugin.v1.View
-	(ObservationState)(0),        // 3: evictd.plugin.v1.ObservationState
-	(Detail)(0),                  // 4: evictd.plugin.v1.Detail
-	(MeasurementState)(0),        // 5: evictd.plugin.v1.MeasurementState
-	(PodState)(0),                // 6: evictd.plugin.v1.PodState
-	(*DescribeRequest)(nil),      // 7: evictd.plugin.v1.DescribeRequest
-	(*DescribeResponse)(nil),     // 8: evictd.plugin.v1.DescribeResponse
-	(*SignalSpec)(nil),           // 9: evictd.plugin.v1.SignalSpec
-	(*Definition)(nil),           // 10: evictd.plugin.v1.Definition
-	(*ReclaimStep)(nil),          // 11: evictd.plugin.v1.ReclaimStep
-	(*ConfigureRequest)(nil),     // 12: evictd.plugin.v1.ConfigureRequest
-	(*NodeFacts)(nil),            // 13: evictd.plugin.v1.NodeFacts
-	(*ConfigureResponse)(nil),    // 14: evictd.plugin.v1.ConfigureResponse
-	(*ObserveRequest)(nil),       // 15: evictd.plugin.v1.ObserveRequest
-	(*ObserveResponse)(nil),      // 16: evictd.plugin.v1.ObserveResponse
-	(*Observation)(nil),          // 17: evictd.plugin.v1.Observation
-	(*Component)(nil),            // 18: evictd.plugin.v1.Component
-	(*LayoutReport)(nil),         // 19: evictd.plugin.v1.LayoutReport
-	(*Pod)(nil),                  // 20: evictd.plugin.v1.Pod
-	(*Volume)(nil),               // 21: evictd.plugin.v1.Volume
-	(*Container)(nil),            // 22: evictd.plugin.v1.Container
-	(*MeasureRequest)(nil),       // 23: evictd.plugin.v1.MeasureRequest
-	(*MeasureResponse)(nil),      // 24: evictd.plugin.v1.MeasureResponse
-	(*Measurement)(nil),          // 25: evictd.plugin.v1.Measurement
-	(*SignalUsage)(nil),          // 26: evictd.plugin.v1.SignalUsage
-	(*ContainerMeasurement)(nil), // 27: evictd.plugin.v1.ContainerMeasurement
-	(*VolumeMeasurement)(nil),    // 28: evictd.plugin.v1.VolumeMeasurement
-	(*Threshold)(nil),            // 29: evictd.plugin.v1.Threshold
-	(*WatchRequest)(nil),         // 30: evictd.plugin.v1.WatchRequest
-	(*WatchThreshold)(nil),       // 31: evictd.plugin.v1.WatchThreshold
-	(*WatchResponse)(nil),        // 32: evictd.plugin.v1.WatchResponse
-	(*RankRequest)(nil),          // 33: evictd.plugin.v1.RankRequest
-	(*Candidate)(nil),            // 34: evictd.plugin.v1.Candidate
-	(*RankResponse)(nil),         // 35: evictd.plugin.v1.RankResponse
-	(*Ranked)(nil),               // 36: evictd.plugin.v1.Ranked
-	(*PodPhase)(nil),             // 37: evictd.plugin.v1.PodPhase
-	(*ReclaimRequest)(nil),       // 38: evictd.plugin.v1.ReclaimRequest
-	(*ReclaimResponse)(nil),      // 39: evictd.plugin.v1.ReclaimResponse
-	nil,                          // 40: evictd.plugin.v1.Pod.LabelsEntry
-	nil,                          // 41: evictd.plugin.v1.Pod.AnnotationsEntry
+	(CandidateScope)(0),          // 1: evictd.plugin.v1.CandidateScope
+	(Layout)(0),                  // 2: evictd.plugin.v1.Layout
+	(View)(0),                    // 3: evictd.plugin.v1.View
+	(ObservationState)(0),        // 4: evictd.plugin.v1.ObservationState
+	(Detail)(0),                  // 5: evictd.plugin.v1.Detail
+	(MeasurementState)(0),        // 6: evictd.plugin.v1.MeasurementState
+	(PodState)(0),                // 7: evictd.plugin.v1.PodState
+	(MetricType)(0),              // 8: evictd.plugin.v1.MetricType
+	(*DescribeRequest)(nil),      // 9: evictd.plugin.v1.DescribeRequest
+	(*DescribeResponse)(nil),     // 10: evictd.plugin.v1.DescribeResponse
+	(*SignalSpec)(nil),           // 11: evictd.plugin.v1.SignalSpec
+	(*Definition)(nil),           // 12: evictd.plugin.v1.Definition
+	(*ReclaimStep)(nil),          // 13: evictd.plugin.v1.ReclaimStep
+	(*ConfigureRequest)(nil),     // 14: evictd.plugin.v1.ConfigureRequest
+	(*NodeFacts)(nil),            // 15: evictd.plugin.v1.NodeFacts
+	(*ConfigureResponse)(nil),    // 16: evictd.plugin.v1.ConfigureResponse
+	(*ObserveRequest)(nil),       // 17: evictd.plugin.v1.ObserveRequest
+	(*ObserveResponse)(nil),      // 18: evictd.plugin.v1.ObserveResponse
+	(*Observation)(nil),          // 19: evictd.plugin.v1.Observation
+	(*Component)(nil),            // 20: evictd.plugin.v1.Component
+	(*LayoutReport)(nil),         // 21: evictd.plugin.v1.LayoutReport
+	(*Pod)(nil),                  // 22: evictd.plugin.v1.Pod
+	(*Volume)(nil),               // 23: evictd.plugin.v1.Volume
+	(*Container)(nil),            // 24: evictd.plugin.v1.Container
+	(*MeasureRequest)(nil),       // 25: evictd.plugin.v1.MeasureRequest
+	(*MeasureResponse)(nil),      // 26: evictd.plugin.v1.MeasureResponse
+	(*Measurement)(nil),          // 27: evictd.plugin.v1.Measurement
+	(*SignalUsage)(nil),          // 28: evictd.plugin.v1.SignalUsage
+	(*ContainerMeasurement)(nil), // 29: evictd.plugin.v1.ContainerMeasurement
+	(*VolumeMeasurement)(nil),    // 30: evictd.plugin.v1.VolumeMeasurement
+	(*Threshold)(nil),            // 31: evictd.plugin.v1.Threshold
+	(*WatchRequest)(nil),         // 32: evictd.plugin.v1.WatchRequest
+	(*WatchThreshold)(nil),       // 33: evictd.plugin.v1.WatchThreshold
+	(*WatchResponse)(nil),        // 34: evictd.plugin.v1.WatchResponse
+	(*RankRequest)(nil),          // 35: evictd.plugin.v1.RankRequest
+	(*Candidate)(nil),            // 36: evictd.plugin.v1.Candidate
+	(*RankResponse)(nil),         // 37: evictd.plugin.v1.RankResponse
+	(*Ranked)(nil),               // 38: evictd.plugin.v1.Ranked
+	(*PodPhase)(nil),             // 39: evictd.plugin.v1.PodPhase
+	(*ReclaimRequest)(nil),       // 40: evictd.plugin.v1.ReclaimRequest
+	(*ReclaimResponse)(nil),      // 41: evictd.plugin.v1.ReclaimResponse
+	(*MetricsRequest)(nil),       // 42: evictd.plugin.v1.MetricsRequest
+	(*MetricsResponse)(nil),      // 43: evictd.plugin.v1.MetricsResponse
+	(*Metric)(nil),               // 44: evictd.plugin.v1.Metric
+	(*Sample)(nil),               // 45: evictd.plugin.v1.Sample
+	nil,                          // 46: evictd.plugin.v1.Pod.LabelsEntry
+	nil,                          // 47: evictd.plugin.v1.Pod.AnnotationsEntry
+	nil,                          // 48: evictd.plugin.v1.Sample.LabelsEntry
 }
 var file_evictd_plugin_v1_plugin_proto_depIdxs = []int32{
 	0,  // 0: evictd.plugin.v1.DescribeResponse.capabilities:type_name -> evictd.plugin.v1.Capability
-	9,  // 1: evictd.plugin.v1.DescribeResponse.signals:type_name -> evictd.plugin.v1.SignalSpec
+	11, // 1: evictd.plugin.v1.DescribeResponse.signals:type_name -> evictd.plugin.v1.SignalSpec
 	0,  // 2: evictd.plugin.v1.SignalSpec.capabilities:type_name -> evictd.plugin.v1.Capability
-	10, // 3: evictd.plugin.v1.SignalSpec.definition:type_name -> evictd.plugin.v1.Definition
-	11, // 4: evictd.plugin.v1.SignalSpec.reclaim_steps:type_name -> evictd.plugin.v1.ReclaimStep
-	1,  // 5: evictd.plugin.v1.ReclaimStep.layouts:type_name -> evictd.plugin.v1.Layout
-	13, // 6: evictd.plugin.v1.ConfigureRequest.node:type_name -> evictd.plugin.v1.NodeFacts
-	2,  // 7: evictd.plugin.v1.ObserveRequest.view:type_name -> evictd.plugin.v1.View
-	17, // 8: evictd.plugin.v1.ObserveResponse.observations:type_name -> evictd.plugin.v1.Observation
-	19, // 9: evictd.plugin.v1.ObserveResponse.layout:type_name -> evictd.plugin.v1.LayoutReport
-	3,  // 10: evictd.plugin.v1.Observation.state:type_name -> evictd.plugin.v1.ObservationState
-	18, // 11: evictd.plugin.v1.Observation.components:type_name -> evictd.plugin.v1.Component
-	40, // 12: evictd.plugin.v1.Pod.labels:type_name -> evictd.plugin.v1.Pod.LabelsEntry
-	41, // 13: evictd.plugin.v1.Pod.annotations:type_name -> evictd.plugin.v1.Pod.AnnotationsEntry
-	21, // 14: evictd.plugin.v1.Pod.volumes:type_name -> evictd.plugin.v1.Volume
-	22, // 15: evictd.plugin.v1.Pod.containers:type_name -> evictd.plugin.v1.Container
-	2,  // 16: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
-	4,  // 17: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
-	20, // 18: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
-	33, // 19: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
-	25, // 20: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
-	35, // 21: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
-	5,  // 22: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
-	26, // 23: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
-	27, // 24: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
-	28, // 25: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
-	31, // 26: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
-	29, // 27: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
-	29, // 28: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
-	34, // 29: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
-	20, // 30: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
-	25, // 31: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
-	36, // 32: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
-	6,  // 33: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
-	37, // 34: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
-	7,  // 35: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
-	12, // 36: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
-	15, // 37: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
-	23, // 38: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
-	30, // 39: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
-	33, // 40: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
-	38, // 41: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
-	8,  // 42: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
-	14, // 43: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
-	16, // 44: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
-	24, // 45: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
-	32, // 46: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
-	35, // 47: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
-	39, // 48: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
-	42, // [42:49] is the sub-list for method output_type
-	35, // [35:42] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	12, // 3: evictd.plugin.v1.SignalSpec.definition:type_name -> evictd.plugin.v1.Definition
+	13, // 4: evictd.plugin.v1.SignalSpec.reclaim_steps:type_name -> evictd.plugin.v1.ReclaimStep
+	1,  // 5: evictd.plugin.v1.Definition.candidates:type_name -> evictd.plugin.v1.CandidateScope
+	2,  // 6: evictd.plugin.v1.ReclaimStep.layouts:type_name -> evictd.plugin.v1.Layout
+	15, // 7: evictd.plugin.v1.ConfigureRequest.node:type_name -> evictd.plugin.v1.NodeFacts
+	3,  // 8: evictd.plugin.v1.ObserveRequest.view:type_name -> evictd.plugin.v1.View
+	19, // 9: evictd.plugin.v1.ObserveResponse.observations:type_name -> evictd.plugin.v1.Observation
+	21, // 10: evictd.plugin.v1.ObserveResponse.layout:type_name -> evictd.plugin.v1.LayoutReport
+	4,  // 11: evictd.plugin.v1.Observation.state:type_name -> evictd.plugin.v1.ObservationState
+	20, // 12: evictd.plugin.v1.Observation.components:type_name -> evictd.plugin.v1.Component
+	46, // 13: evictd.plugin.v1.Pod.labels:type_name -> evictd.plugin.v1.Pod.LabelsEntry
+	47, // 14: evictd.plugin.v1.Pod.annotations:type_name -> evictd.plugin.v1.Pod.AnnotationsEntry
+	23, // 15: evictd.plugin.v1.Pod.volumes:type_name -> evictd.plugin.v1.Volume
+	24, // 16: evictd.plugin.v1.Pod.containers:type_name -> evictd.plugin.v1.Container
+	3,  // 17: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
+	5,  // 18: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
+	22, // 19: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
+	35, // 20: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
+	27, // 21: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
+	37, // 22: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
+	6,  // 23: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
+	28, // 24: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
+	29, // 25: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
+	30, // 26: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
+	33, // 27: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
+	31, // 28: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
+	31, // 29: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
+	36, // 30: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
+	22, // 31: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
+	27, // 32: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
+	38, // 33: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
+	7,  // 34: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
+	39, // 35: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
+	44, // 36: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
+	8,  // 37: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
+	45, // 38: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
+	48, // 39: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
+	9,  // 40: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
+	14, // 41: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
+	17, // 42: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
+	25, // 43: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
+	32, // 44: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
+	35, // 45: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
+	40, // 46: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
+	42, // 47: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
+	10, // 48: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
+	16, // 49: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
+	18, // 50: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
+	26, // 51: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
+	34, // 52: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
+	37, // 53: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
+	41, // 54: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
+	43, // 55: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_evictd_plugin_v1_plugin_proto_init() }
@@ -3428,8 +3869,8 @@ func file_evictd_plugin_v1_plugin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evictd_plugin_v1_plugin_proto_rawDesc), len(file_evictd_plugin_v1_plugin_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   35,
+			NumEnums:      9,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -99,6 +99,7 @@ const (
 	PluginService_Watch_FullMethodName     = "/evictd.plugin.v1.PluginService/Watch"
 	PluginService_Rank_FullMethodName      = "/evictd.plugin.v1.PluginService/Rank"
 	PluginService_Reclaim_FullMethodName   = "/evictd.plugin.v1.PluginService/Reclaim"
+	PluginService_Metrics_FullMethodName   = "/evictd.plugin.v1.PluginService/Metrics"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -144,6 +145,11 @@ type PluginServiceClient interface {
 	// least every 10 s. Idempotent: it may be repeated after any outcome.
 	// Deadline: 10 min in all, under a hard threshold what is left of 30 s a pass.
 	Reclaim(ctx context.Context, in *ReclaimRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReclaimResponse], error)
+	// Metrics returns the plugin's own metrics. It is called while somebody scrapes
+	// the host, only of a plugin with has_metrics: answer from memory. After a
+	// failure, or an answer that breaks a bound, the host shows the last good one.
+	// Deadline: 200 ms.
+	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -251,6 +257,16 @@ func (c *pluginServiceClient) Reclaim(ctx context.Context, in *ReclaimRequest, o
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_ReclaimClient = grpc.ServerStreamingClient[ReclaimResponse]
 
+func (c *pluginServiceClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetricsResponse)
+	err := c.cc.Invoke(ctx, PluginService_Metrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -294,6 +310,11 @@ type PluginServiceServer interface {
 	// least every 10 s. Idempotent: it may be repeated after any outcome.
 	// Deadline: 10 min in all, under a hard threshold what is left of 30 s a pass.
 	Reclaim(*ReclaimRequest, grpc.ServerStreamingServer[ReclaimResponse]) error
+	// Metrics returns the plugin's own metrics. It is called while somebody scrapes
+	// the host, only of a plugin with has_metrics: answer from memory. After a
+	// failure, or an answer that breaks a bound, the host shows the last good one.
+	// Deadline: 200 ms.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -324,6 +345,9 @@ func (UnimplementedPluginServiceServer) Rank(context.Context, *RankRequest) (*Ra
 }
 func (UnimplementedPluginServiceServer) Reclaim(*ReclaimRequest, grpc.ServerStreamingServer[ReclaimResponse]) error {
 	return status.Error(codes.Unimplemented, "method Reclaim not implemented")
+}
+func (UnimplementedPluginServiceServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -451,6 +475,24 @@ func _PluginService_Reclaim_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PluginService_ReclaimServer = grpc.ServerStreamingServer[ReclaimResponse]
 
+func _PluginService_Metrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Metrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Metrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Metrics(ctx, req.(*MetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -473,6 +515,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rank",
 			Handler:    _PluginService_Rank_Handler,
+		},
+		{
+			MethodName: "Metrics",
+			Handler:    _PluginService_Metrics_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
