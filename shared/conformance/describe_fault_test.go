@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -23,8 +24,10 @@ func describeFaults() map[string]valueFault {
 		}, "without a text", []string{"describe-older-host"}},
 		"refuses features that it does not know": {func(_ *sound, p *eviction.Plugin) {
 			p.CheckHost = func(h eviction.Host) error {
-				if len(h.Features) > 0 {
-					return fmt.Errorf("unknown feature %s", h.Features[0])
+				for _, f := range h.Features {
+					if !slices.Contains(eviction.Features(), f) {
+						return fmt.Errorf("unknown feature %s", f)
+					}
 				}
 				return nil
 			}

@@ -168,6 +168,8 @@ type Choice struct {
 	Measured      map[string]eviction.Measurement
 	// Took is the duration of the measurement.
 	Took time.Duration
+	// Unnamed is why no pod may go for a signal of RankedPods, empty if one may.
+	Unnamed string
 	// TooSoon: no pod has a figure, and the plugin that measures them is still starting.
 	TooSoon bool
 	// labels and annotations are the keys that rankers see of pods.
@@ -274,31 +276,94 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 		return
 	}
 	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(out.Candidates, m.got) })
-	fallback := func() []eviction.Ranked { return rank.Kubelet(rows(), t.Signal) }
+	fallback := func(rows []eviction.Candidate) []eviction.Ranked { return rank.Kubelet(rows, t.Signal) }
+	named := t.Definition().Candidates == eviction.RankedPods
+	out.Unnamed = fmt.Sprintf("no plugin that ranks %s answers, and it has no other candidates", t.Signal)
 	for n, i := range rankers {
-		if c.Responsiveness.Unresponsive(i.Instance) {
-			continue
-		}
 		order, err := first.Order, first.Err
-		if n > 0 || order == nil && err == nil {
-			req.Signal, req.Candidates = i.As, underName(rows(), t.Signal, i.As)
-			err = r.Budget.Call(ctx, i.Instance, func(ctx context.Context) (err error) {
-				order, err = i.Plugin.Ranker.Rank(ctx, req)
-				return err
-			})
+		switch {
+		case c.Responsiveness.Unresponsive(i.Instance):
+			continue
+		case n > 0 || order == nil && err == nil:
+			order, err = c.ask(ctx, &r, i, req, rows())
+		case err != nil:
+			c.rankingFailed(i, t.Signal, err)
 		}
 		if err != nil {
-			c.Metrics.CallFailed(i.Name, "rank", err)
-			c.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", t.Signal, "error", err)
+			out.Unnamed = fmt.Sprintf("the ranking by %s failed, and %s has no other candidates: %v", i.Name, t.Signal, err)
 			continue
 		}
-		if !r.Veto && len(order) < len(out.Candidates) {
-			order = withLeftOut(order, fallback())
+		order = c.untied(ctx, &r, rankers[n+1:], req, order, rows(), fallback)
+		if !named && !r.Veto && len(order) < len(out.Candidates) {
+			order = withLeftOut(order, fallback(rows()))
+		}
+		if out.Unnamed = ""; named && len(order) == 0 {
+			out.Unnamed = fmt.Sprintf("%s names none of %d pods, and %s has no other candidates", i.Name, len(out.Candidates), t.Signal)
 		}
 		out.Order, out.Ranker, out.RankerVersion, out.RankerCustom = order, i.Name, i.Plugin.Version, !i.Builtin()
 		return
 	}
-	out.Order = fallback()
+	if !named {
+		out.Order, out.Unnamed = fallback(rows()), ""
+	}
+}
+
+// ask has a ranker order rows.
+func (c *Chooser) ask(ctx context.Context, r *Request, i registry.Provider, req eviction.RankRequest, rows []eviction.Candidate) (order []eviction.Ranked, err error) {
+	req.Signal, req.Candidates = i.As, underName(rows, r.Threshold.Signal, i.As)
+	err = r.Budget.Call(ctx, i.Instance, func(ctx context.Context) (err error) {
+		order, err = i.Plugin.Ranker.Rank(ctx, req)
+		return err
+	})
+	if err != nil {
+		c.rankingFailed(i, r.Threshold.Signal, err)
+	}
+	return order, err
+}
+
+func (c *Chooser) rankingFailed(i registry.Provider, s eviction.Signal, err error) {
+	c.Metrics.CallFailed(i.Name, "rank", err)
+	c.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", s, "error", err)
+}
+
+// untied returns an order in which pods that are equal to their ranker stand as the next one has them, at last as the
+// built-in order has them.
+func (c *Chooser) untied(ctx context.Context, r *Request, next []registry.Provider, req eviction.RankRequest, order []eviction.Ranked, rows []eviction.Candidate, fallback func([]eviction.Candidate) []eviction.Ranked) []eviction.Ranked {
+	equal := map[string]bool{}
+	for n := 1; n < len(order); n++ {
+		if order[n].Tie != 0 && order[n].Tie == order[n-1].Tie {
+			equal[order[n].UID], equal[order[n-1].UID] = true, true
+		}
+	}
+	if len(equal) == 0 {
+		return order
+	}
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row eviction.Candidate) bool { return !equal[row.Pod.UID] })
+	by, second := observe.HostItself, fallback(rows)
+	for n, i := range next {
+		if c.Responsiveness.Unresponsive(i.Instance) {
+			continue
+		}
+		if answer, err := c.ask(ctx, r, i, req, rows); err == nil {
+			by, second = i.Name, withLeftOut(c.untied(ctx, r, next[n+1:], req, answer, rows, fallback), second)
+			break
+		}
+	}
+	place := map[string]int{}
+	for at, one := range second {
+		place[one.UID] = at
+	}
+	order = slices.Clone(order)
+	for from, until := 0, 0; from < len(order); from = until {
+		for until = from + 1; until < len(order) && order[until].Tie != 0 && order[until].Tie == order[from].Tie; until++ {
+		}
+		group := order[from:until]
+		slices.SortStableFunc(group, func(a, b eviction.Ranked) int { return cmp.Compare(place[a.UID], place[b.UID]) })
+		for at := range group[:len(group)-1] {
+			group[at].Reason = strings.TrimPrefix(group[at].Reason+"; equal to the next, before it by "+by, "; ")
+		}
+	}
+	return order
 }
 
 func (c *Chooser) measuring(pin *registry.Pin, r *Request, detail eviction.Detail) Measuring {
@@ -446,6 +511,9 @@ func (c *Choice) Shown() []string {
 // WhyNobody returns why none of the active pods can be evicted. ending reports whether a pod is a
 // victim already.
 func (c *Choice) WhyNobody(ending func(uid string) bool) string {
+	if c.Unnamed != "" && len(c.Candidates) > 0 {
+		return c.Unnamed
+	}
 	counts := map[string]int{}
 	for i := range c.Snapshot.Pods {
 		counts[cmp.Or(spared(&c.Snapshot.Pods[i], ending), "left out by the ranker")]++

@@ -43,6 +43,8 @@ type CustomSignal struct {
 	Condition eviction.Condition `json:"condition"`
 	// ReliefTime bounds the time until what a victim frees becomes visible.
 	ReliefTime string `json:"reliefTime,omitempty"`
+	// RankedOnly: only pods that a ranking names may be evicted for the signal.
+	RankedOnly bool `json:"rankedOnly,omitempty"`
 }
 
 // Thresholds returns thresholds with their state at now.
@@ -82,7 +84,7 @@ func threshold(t policy.Threshold) Threshold {
 	}
 	if _, builtin := eviction.Builtin(t.Signal); !builtin {
 		d := t.Definition()
-		row.Custom = &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition}
+		row.Custom = &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition, RankedOnly: d.Candidates == eviction.RankedPods}
 		if d.Condition != "" {
 			row.Custom.ReliefTime = policy.ReliefTime(d).String()
 		}
@@ -144,6 +146,9 @@ func (t *Threshold) Policy() (policy.Threshold, error) {
 	if c := t.Custom; c != nil && *c != (CustomSignal{}) {
 		relief, _ := time.ParseDuration(c.ReliefTime) // on error the default
 		out.Custom = &eviction.Definition{Unit: c.Unit, Format: c.Format, Resource: c.Resource, Condition: c.Condition, ReliefTime: relief}
+		if c.RankedOnly {
+			out.Custom.Candidates = eviction.RankedPods
+		}
 	}
 	return out, nil
 }

@@ -375,7 +375,7 @@ func (p *Page) ranking(d *decision.Decision) {
 		p.Table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts, nil)
 	}
 	if d.Ranker != nil && len(d.Candidates) > len(d.Order) {
-		left := [][]string{{"left out by " + d.Ranker.Name + " (rankVeto: " + d.RankVeto + ")"}}
+		left := [][]string{{"left out by " + mayLeaveOut(d)}}
 		for _, name := range leftOut(d) {
 			left = append(left, []string{name})
 		}

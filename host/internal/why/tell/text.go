@@ -274,7 +274,7 @@ func (w *text) whyIt() {
 	}
 	w.inUse()
 	if left := len(r.Candidates) - len(r.Order); left > 0 && r.Ranker != nil {
-		w.line("left out", "%d by %s, which may spare pods (rankVeto: %s)", left, r.Ranker.Name, r.RankVeto)
+		w.line("left out", "%d by %s", left, mayLeaveOut(r))
 		names := leftOut(r)
 		w.line("left out", "%s", strings.Join(names[:min(len(names), protectedShown)], ", "))
 	}
@@ -285,6 +285,14 @@ func (w *text) whyIt() {
 		}
 		w.line("could not go", "%s: %s", p.Pod, p.Rule)
 	}
+}
+
+// mayLeaveOut names the ranker of a decision, and why a pod that it leaves out may not go.
+func mayLeaveOut(r *decision.Decision) string {
+	if t := r.Acted(); t != nil && t.Custom != nil && t.Custom.RankedOnly {
+		return r.Ranker.Name + ", which names the only pods that may go for " + string(t.Signal)
+	}
+	return r.Ranker.Name + ", which may spare pods (rankVeto: " + r.RankVeto + ")"
 }
 
 // rankerOf names who made the order.

@@ -68,9 +68,9 @@ func describedAgain(ctx context.Context, t *check.Target) error {
 func Same(a, b *eviction.Plugin) error {
 	was, is := *a, *b
 	for _, p := range []*eviction.Plugin{&was, &is} {
-		p.Configurer, p.Observer, p.Measurer, p.Watcher, p.Ranker, p.Reclaimer = nil, nil, nil, nil, nil, nil
+		p.Configurer, p.Observer, p.Measurer, p.Watcher, p.Ranker, p.Reclaimer, p.Meter = nil, nil, nil, nil, nil, nil, nil
 	}
-	if a.Capabilities() != b.Capabilities() || (a.Configurer == nil) != (b.Configurer == nil) || !reflect.DeepEqual(was, is) {
+	if a.Capabilities() != b.Capabilities() || (a.Configurer == nil) != (b.Configurer == nil) || (a.Meter == nil) != (b.Meter == nil) || !reflect.DeepEqual(was, is) {
 		return fmt.Errorf("first %+v, then %+v", was, is)
 	}
 	return nil
@@ -91,11 +91,15 @@ func describedToOlder(ctx context.Context, t *check.Target) error {
 }
 
 func describedToNewer(ctx context.Context, t *check.Target) error {
-	was, err := t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion))
+	host := check.Message{}.Text(1, check.HostVersion)
+	for _, f := range eviction.Features() {
+		host = host.Text(2, f)
+	}
+	was, err := t.Call(ctx, "Describe", host)
 	if err != nil {
 		return err
 	}
-	is, err := t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion).Text(2, "conformance.example/feature").Newer())
+	is, err := t.Call(ctx, "Describe", host.Text(2, "conformance.example/feature").Newer())
 	if err != nil {
 		return err
 	}
