@@ -72,3 +72,13 @@ func (h *Head) OwnedBy(what string) bool {
 	}
 	return name != "" && strings.EqualFold(kind, ownerKind) && name == ownerName && strings.HasPrefix(h.Pod, namespace+"/")
 }
+
+// OwnerName returns the owner of the pod as kind/namespace/name, empty without one.
+func (h *Head) OwnerName() string {
+	namespace, _, _ := strings.Cut(h.Pod, "/")
+	kind, name, ok := strings.Cut(h.Owner, "/")
+	if !ok {
+		return ""
+	}
+	return kind + "/" + namespace + "/" + name
+}

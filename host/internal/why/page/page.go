@@ -32,7 +32,7 @@ var script string
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 
 // errNoEvictd is why there is no state of now.
-var errNoEvictd = errors.New("no running evictd is asked")
+var errNoEvictd = errors.New("no running evictd is asked, as with --records: run evictd page on the node")
 
 // Options configures a Site.
 type Options struct {

@@ -252,7 +252,7 @@ func (s *Site) siblings(all []*decision.Decision) (to []tell.Link) {
 			to = append(to, tell.Link{Name: "its episode", Path: whyOf(own.Episode)})
 		}
 	}
-	if owner := tell.OwnerName(new(d.Head())); owner != "" {
+	if owner := new(d.Head()).OwnerName(); owner != "" {
 		to = append(to, tell.Link{Name: "all of " + owner, Path: whyOf(owner)})
 	}
 	return to

@@ -129,7 +129,7 @@ func (p *Page) Table(caption string, rows [][]string, link func(row, column int)
 	}
 	fmt.Fprintf(&p.b, `<div class="table" tabindex="0" role="group" aria-label="%s"><table>`, escaped(caption))
 	p.element("caption", "", caption)
-	amounts := amountColumns(rows)
+	amounts, long := amountColumns(rows), longColumns(rows)
 	for i, row := range rows[:min(len(rows), rowsShown+1)] {
 		tag, attributes := "td", ""
 		if i == 0 {
@@ -141,7 +141,7 @@ func (p *Page) Table(caption string, rows [][]string, link func(row, column int)
 				fmt.Fprintf(&p.b, `<td><a href="%s">%s</a></td>`, escaped(p.root+link(i, at)), escaped(cell))
 				continue
 			}
-			p.element(tag, attributes+map[bool]string{true: ` class="amount"`}[amounts[at]], cmp.Or(cell, "-"))
+			p.element(tag, attributes+map[bool]string{true: ` class="amount"`}[amounts[at]]+map[bool]string{true: ` class="long"`}[long[at]], cmp.Or(cell, "-"))
 		}
 		p.raw("</tr>\n")
 	}
@@ -161,6 +161,15 @@ func amountColumns(rows [][]string) []bool {
 		columns[at] = !slices.ContainsFunc(rows[1:], func(row []string) bool {
 			return row[at] != "" && row[at] != "-" && !amount.MatchString(row[at])
 		})
+	}
+	return columns
+}
+
+// longColumns reports for each column whether a cell has a sentence.
+func longColumns(rows [][]string) []bool {
+	columns := make([]bool, len(rows[0]))
+	for at := range columns {
+		columns[at] = slices.ContainsFunc(rows[1:], func(row []string) bool { return len(row[at]) > 60 && strings.Contains(row[at], " ") })
 	}
 	return columns
 }

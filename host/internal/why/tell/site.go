@@ -92,7 +92,7 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 		case column == 2:
 			return filter("what", h.Pod)
 		case column == 3:
-			return filter("what", OwnerName(h))
+			return filter("what", h.OwnerName())
 		case column == 4:
 			return filter("signal", h.Signal)
 		case column == 8:
@@ -107,23 +107,13 @@ func (p *Page) Evictions(heads []decision.Head, filter func(key, value string) s
 // storm is the number of an owner's pods evicted in one episode from which Storms shows the owner.
 const storm = 3
 
-// OwnerName returns the owner of a pod as kind/namespace/name, empty without one.
-func OwnerName(h *decision.Head) string {
-	namespace, _, _ := strings.Cut(h.Pod, "/")
-	kind, name, ok := strings.Cut(h.Owner, "/")
-	if !ok {
-		return ""
-	}
-	return kind + "/" + namespace + "/" + name
-}
-
 // Storms writes a table of the owners of which many pods were evicted in one episode. The heads are the newest first.
 func (p *Page) Storms(heads []decision.Head, why func(what string) string) {
 	groups, seen, keys := map[string][]*decision.Head{}, map[string]bool{}, []string(nil)
 	for i := range heads {
 		h := &heads[i]
-		key := h.Episode + " " + OwnerName(h)
-		if OwnerName(h) == "" || h.UID == "" || h.DryRun || seen[key+" "+h.UID] { // one whose kill failed is evicted again
+		key := h.Episode + " " + h.OwnerName()
+		if h.OwnerName() == "" || h.UID == "" || h.DryRun || seen[key+" "+h.UID] { // one whose kill failed is evicted again
 			continue
 		}
 		seen[key+" "+h.UID] = true
@@ -134,7 +124,7 @@ func (p *Page) Storms(heads []decision.Head, why func(what string) string) {
 	rows := [][]string{{"owner", "evictions", "from", "until", "episode"}}
 	for _, key := range keys {
 		g := groups[key]
-		rows = append(rows, []string{OwnerName(g[0]), strconv.Itoa(len(g)), g[len(g)-1].Time.UTC().Format(time.DateTime), g[0].Time.UTC().Format(time.DateTime), g[0].Episode})
+		rows = append(rows, []string{g[0].OwnerName(), strconv.Itoa(len(g)), g[len(g)-1].Time.UTC().Format(time.DateTime), g[0].Time.UTC().Format(time.DateTime), g[0].Episode})
 	}
 	if len(keys) > 0 {
 		p.Section("Made again and again", func() {

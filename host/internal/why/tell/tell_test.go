@@ -79,6 +79,15 @@ func TestAnEvictionByAnotherProgramIsExplained(t *testing.T) {
 	}
 }
 
+// A record whose other figures do not ask for an eviction had neither an advice nor a word about that.
+func TestAdviceIsGivenWithoutACounterfactual(t *testing.T) {
+	r := softEviction()
+	r.Thresholds[1].Since = new(r.Time.Add(time.Hour))
+	if text := string(Text(r)); !strings.Contains(text, "a request of 3Gi would have spared it") || !strings.Contains(text, "spared by     cannot be told: the record is of no choice") {
+		t.Errorf("%s", text)
+	}
+}
+
 // No counterfactual is shown for another pod than the one that went.
 func TestAnotherVictimHasNoCounterfactual(t *testing.T) {
 	r := softEviction()

@@ -366,14 +366,18 @@ func (w *text) signal() eviction.Signal {
 func (w *text) amount(s eviction.Signal, n int64) string { return format.AmountIn(w.r, s, n) }
 
 func (w *text) spared() {
-	found, err := whatif.Changes(w.r)
-	if errors.Is(err, whatif.ErrAnotherVictim) {
-		w.line("spared by", "cannot be told: %v", err)
-	}
-	if err != nil {
+	if w.r.Victim == nil || w.r.Acted() == nil {
 		return
 	}
-	a := w.advice()
+	found, err := whatif.Changes(w.r)
+	a := whatif.Advice{}
+	if !errors.Is(err, whatif.ErrAnotherVictim) {
+		a = w.advice()
+	}
+	if err != nil {
+		w.line("spared by", "cannot be told: %v", err)
+		return
+	}
 	for _, f := range found {
 		other := "no pod would have gone"
 		if f.NextVictim != "" {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
@@ -41,8 +40,7 @@ func NewCourse(all []*decision.Decision, places []int, letter func(int) string) 
 	for _, i := range places {
 		c.all, c.letters = append(c.all, all[i]), append(c.letters, letter(i))
 		for _, pod := range all[i].Candidates {
-			namespace, _, _ := strings.Cut(pod.Pod, "/")
-			c.holder[pod.Pod] = cmp.Or(strings.TrimSuffix(namespace+"/"+pod.Owner, namespace+"/"), pod.Pod)
+			c.holder[pod.Pod] = cmp.Or((&decision.Head{Pod: pod.Pod, Owner: pod.Owner}).OwnerName(), pod.Pod)
 			owned := pods[c.holder[pod.Pod]]
 			if owned == nil {
 				owned = map[string]bool{}
@@ -77,15 +75,15 @@ type held struct {
 	parts []int64
 }
 
-// names returns who may hold a part of the signal: the pods, other pods, the rest of what is in use, and the cache
-// or the images.
+// names returns who may hold a part of the signal: the pods, other pods, the rest of what is in use, the cache or the
+// images, and none.
 func (c *Course) names() []string {
 	b, _ := eviction.Builtin(c.Signal)
 	last := "images"
 	if b.Condition == eviction.MemoryPressure {
 		last = "cache of files, which is available too"
 	}
-	return append(slices.Clone(c.holders), "other pods that could go", "the rest of the node, or pods that may not go", last)
+	return append(slices.Clone(c.holders), "other pods that could go", "the rest of the node, or pods that may not go", last, "free")
 }
 
 // held returns nil if a decision has no figures.
@@ -95,7 +93,7 @@ func (c *Course) held(d *decision.Decision) *held {
 		return nil
 	}
 	n := len(c.holders)
-	h := &held{capacity: o.Capacity, available: min(max(0, o.Available), o.Capacity), parts: make([]int64, n+3)}
+	h := &held{capacity: o.Capacity, available: min(max(0, o.Available), o.Capacity), parts: make([]int64, n+4)}
 	rest := o.Capacity - h.available
 	for i := range d.Candidates {
 		pod := &d.Candidates[i]
@@ -108,8 +106,10 @@ func (c *Course) held(d *decision.Decision) *held {
 	}
 	if b, _ := eviction.Builtin(c.Signal); b.Condition == eviction.MemoryPressure {
 		h.parts[n+2] = min(max(0, o.Components["inactive_file"]), h.available)
+		h.parts[n+3] = h.available - h.parts[n+2]
 	} else {
 		h.parts[n+2] = min(max(0, o.Components[figures.Images]), rest)
+		h.parts[n+3] = h.available
 		rest -= h.parts[n+2]
 	}
 	h.parts[n+1] = rest
@@ -246,7 +246,8 @@ const columnsTop, columnsHeight = plotBottom + 3*lineHeight, 160
 
 // stack adds a column for each decision, with the parts of those that held the signal.
 func (p *plot) stack(c *Course) {
-	colours := append([]string{blue, orange, purple, green, teal}[:len(c.holders)], grey, black, blue)
+	colours := append([]string{blue, orange, purple, green, teal}[:len(c.holders)], grey, black, blue, grey)
+	opacity := func(at int) float64 { return []float64{0.5, 1, 0.3, 0.1, 1}[min(4, uint(at-len(c.holders)))] }
 	most, last := int64(0), c.all[len(c.all)-1]
 	for _, d := range c.all[max(0, len(c.all)-columnsShown):] {
 		if h := c.held(d); h != nil {
@@ -270,11 +271,7 @@ func (p *plot) stack(c *Course) {
 		}
 		below := float64(0)
 		for at, part := range h.parts {
-			opacity := 1.0
-			if at == len(h.parts)-1 {
-				opacity = 0.3
-			}
-			p.columns = append(p.columns, column{box{left, a.y(below + float64(part)), right, a.y(below)}, colours[at], opacity})
+			p.columns = append(p.columns, column{box{left, a.y(below + float64(part)), right, a.y(below)}, colours[at], opacity(at)})
 			below += float64(part)
 		}
 	}
@@ -289,11 +286,7 @@ func (p *plot) stack(c *Course) {
 		if x+width(name)+lineHeight > textEnd {
 			x, y = plotLeft, y+lineHeight
 		}
-		opacity := 1.0
-		if i == len(colours)-1 {
-			opacity = 0.3
-		}
-		p.columns = append(p.columns, column{box{x, y - ascent, x + ascent, y}, colours[i], opacity})
+		p.columns = append(p.columns, column{box{x, y - ascent, x + ascent, y}, colours[i], opacity(i)})
 		p.label(x+lineHeight, y, "start", black, name)
 		x += width(name) + 3*lineHeight
 	}
