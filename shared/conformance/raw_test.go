@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"path"
 	"slices"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evictd/evictd/shared/conformance/internal/check"
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
 
@@ -117,11 +119,23 @@ func add(more []byte) rawFault {
 
 func rawFaults() map[string]serverFault {
 	signal := check.Message{}.Text(1, "unqualified")
+	scoped := func(can eviction.Capability) check.Message { // a signal whose candidates are those of a ranking
+		d := check.Message{}.Text(1, "bytes").Text(2, "BinarySI").Text(3, "acme.example/scratch").Text(4, "acme.example/Scratch").Number(6, 2)
+		return check.Message{}.Text(1, "acme.example/scratch").Number(2, int64(bits.Len8(uint8(can)))).Bytes(3, d)
+	}
 	var version atomic.Int64
 	all := map[string]serverFault{
 		"a custom signal without a domain": {
 			calls: map[string]rawFault{"Describe": add(check.Message{}.Bytes(6, signal))},
 			text:  "unqualified", fails: []string{"describe"},
+		},
+		"candidates of a ranking for any host": {
+			calls: map[string]rawFault{"Describe": add(check.Message{}.Bytes(6, scoped(eviction.CanRank)))},
+			text:  "a host without candidate-scope", fails: []string{"describe-older-host"},
+		},
+		"candidates of a ranking without a ranking": {
+			calls: map[string]rawFault{"Describe": add(check.Message{}.Bytes(6, scoped(eviction.CanObserve)))},
+			text:  "does not rank the signal", fails: []string{"describe"},
 		},
 		"the unspecified capability": {
 			calls: map[string]rawFault{"Describe": add(check.Message{}.Number(3, 0))},

@@ -106,7 +106,7 @@ func checkRanking(n int, at func(int) string, ranked []eviction.Ranked) error {
 		}
 		open[uid] = false
 		// Copy: a substring in the history would keep the whole message in memory, perhaps megabytes.
-		ranked[i] = eviction.Ranked{UID: strings.Clone(uid), Reason: strings.Clone(shorten(ranked[i].Reason, maxReasonBytes))}
+		ranked[i].UID, ranked[i].Reason = strings.Clone(uid), strings.Clone(shorten(ranked[i].Reason, maxReasonBytes))
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ var Group = check.Group{Name: "describe", RPC: "Describe", Unconfigured: true, C
 }, configureChecks...)}
 
 func described(ctx context.Context, t *check.Target) error {
-	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", check.Message{}.Text(1, check.HostVersion))
+	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", host())
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,15 @@ func described(ctx context.Context, t *check.Target) error {
 		}
 	}
 	return t.Describe(ctx)
+}
+
+// host is the request of this version of the host.
+func host() check.Message {
+	m := check.Message{}.Text(1, check.HostVersion)
+	for _, f := range eviction.Features() {
+		m = m.Text(2, f)
+	}
+	return m
 }
 
 // unspecified reports whether a list of enum values, packed or not, contains 0.
@@ -86,20 +95,21 @@ func describedToOlder(ctx context.Context, t *check.Target) error {
 			}
 			return check.Noted(err.Error())
 		}
+		for _, s := range is.Signals {
+			if s.Definition != nil && s.Definition.Candidates == eviction.RankedPods {
+				return fmt.Errorf("%s: answered a host without %s, which evicts pods that the ranking does not name; want a refusal with a text", s.Signal, eviction.FeatureCandidateScope)
+			}
+		}
 		return Same(&was, &is)
 	})
 }
 
 func describedToNewer(ctx context.Context, t *check.Target) error {
-	host := check.Message{}.Text(1, check.HostVersion)
-	for _, f := range eviction.Features() {
-		host = host.Text(2, f)
-	}
-	was, err := t.Call(ctx, "Describe", host)
+	was, err := t.Call(ctx, "Describe", host())
 	if err != nil {
 		return err
 	}
-	is, err := t.Call(ctx, "Describe", host.Text(2, "conformance.example/feature").Newer())
+	is, err := t.Call(ctx, "Describe", host().Text(2, "conformance.example/feature").Newer())
 	if err != nil {
 		return err
 	}
