@@ -35,8 +35,8 @@ func TestProtocolNamesEveryCallAndValue(t *testing.T) {
 func TestProtocolDeadlines(t *testing.T) {
 	text, spec := read(t, protocol), read(t, proto)
 	calls := regexp.MustCompile(`(?s)((?:  //[^\n]*\n)+)  rpc (\w+)`).FindAllStringSubmatch(spec, -1)
-	if len(calls) != 7 {
-		t.Fatalf("%d calls were recognized, want 7", len(calls))
+	if len(calls) != 8 {
+		t.Fatalf("%d calls were recognized, want 8", len(calls))
 	}
 	for _, c := range calls {
 		comment := strings.Join(strings.Fields(strings.ReplaceAll(c[1], "//", "")), " ")
