@@ -23,6 +23,10 @@ type Plugin struct {
 	// ConfigSchema is the JSON Schema (2020-12) of the plugin's configuration, at most MaxSchemaBytes; empty for none.
 	// It refers to itself alone. The host checks a configuration before Configure, and names what is wrong by its line.
 	ConfigSchema []byte
+	// SignalsFor, if not nil, returns Signals for a configuration, as Configurer gets it. With another configuration
+	// the host starts another process, which takes over. A host has SignalsFromConfig for it.
+	SignalsFor        func(config []byte) ([]SignalSpec, error)
+	SignalsFromConfig bool
 	// OwnsLayout: Observe also reports the filesystem layout.
 	OwnsLayout bool
 
@@ -61,6 +65,8 @@ type Host struct {
 	// Features are the names of the optional parts of the contract that the host supports.
 	// A plugin that needs one should refuse a host that lacks it.
 	Features []string
+	// Config is the plugin's section of the configuration, as in ConfigureRequest.
+	Config []byte
 }
 
 // FeatureCandidateScope is the name of Definition.Candidates.

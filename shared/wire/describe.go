@@ -9,11 +9,11 @@ import (
 )
 
 func encodeHost(h eviction.Host) *pluginv1.DescribeRequest {
-	return &pluginv1.DescribeRequest{HostVersion: text(h.Version), Features: encodeNames(h.Features)}
+	return &pluginv1.DescribeRequest{HostVersion: text(h.Version), Features: encodeNames(h.Features), Config: h.Config}
 }
 
 func decodeHost(w *pluginv1.DescribeRequest) eviction.Host {
-	return eviction.Host{Version: w.GetHostVersion(), Features: decodeNames[string](w.GetFeatures())}
+	return eviction.Host{Version: w.GetHostVersion(), Features: decodeNames[string](w.GetFeatures()), Config: w.GetConfig()}
 }
 
 func encodePlugin(p *eviction.Plugin) *pluginv1.DescribeResponse {
@@ -31,6 +31,8 @@ func encodePlugin(p *eviction.Plugin) *pluginv1.DescribeResponse {
 		Vendor:          text(p.Vendor),
 		Licence:         text(p.Licence),
 		HasMetrics:      p.Meter != nil,
+
+		SignalsFromConfig: p.SignalsFromConfig || p.SignalsFor != nil,
 	}
 }
 
@@ -46,6 +48,8 @@ func decodePlugin(w *pluginv1.DescribeResponse) eviction.Plugin {
 		Description:     w.GetDescription(),
 		Vendor:          w.GetVendor(),
 		Licence:         w.GetLicence(),
+
+		SignalsFromConfig: w.GetSignalsFromConfig(),
 	}
 	for _, s := range w.GetSignals() {
 		if spec, ok := decodeSignalSpec(s); ok {

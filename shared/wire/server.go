@@ -29,9 +29,16 @@ type server struct {
 }
 
 func (s *server) Describe(ctx context.Context, w *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
-	for i := range s.plugin.Signals { // an older host would evict pods that the plugin does not name
-		if d := s.plugin.Signals[i].Definition; d != nil && d.Candidates == eviction.RankedPods && !slices.Contains(w.GetFeatures(), eviction.FeatureCandidateScope) {
-			return nil, refusal(ctx, fmt.Errorf("signal %s: the host lacks %s, so that it would evict pods that this plugin does not name: want a newer evictd", s.plugin.Signals[i].Signal, eviction.FeatureCandidateScope))
+	p := s.plugin
+	if p.SignalsFor != nil {
+		var err error
+		if p.Signals, err = p.SignalsFor(w.GetConfig()); err != nil {
+			return nil, refusal(ctx, err)
+		}
+	}
+	for i := range p.Signals { // an older host would evict pods that the plugin does not name
+		if d := p.Signals[i].Definition; d != nil && d.Candidates == eviction.RankedPods && !slices.Contains(w.GetFeatures(), eviction.FeatureCandidateScope) {
+			return nil, refusal(ctx, fmt.Errorf("signal %s: the host lacks %s, so that it would evict pods that this plugin does not name: want a newer evictd", p.Signals[i].Signal, eviction.FeatureCandidateScope))
 		}
 	}
 	if s.plugin.CheckHost != nil {
@@ -39,7 +46,7 @@ func (s *server) Describe(ctx context.Context, w *pluginv1.DescribeRequest) (*pl
 			return nil, refusal(ctx, err)
 		}
 	}
-	return encodePlugin(&s.plugin), nil
+	return encodePlugin(&p), nil
 }
 
 func (s *server) Configure(ctx context.Context, w *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {

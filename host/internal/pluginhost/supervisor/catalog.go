@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -111,7 +112,20 @@ func (c *catalog) unwanted(p *plugin) State {
 
 // outdated reports whether the settings require a new process.
 func (c *catalog) outdated(proc *process) bool {
-	return !c.Inside.has(proc.Name, proc.file) && proc.policy != startPolicyFor(c.Settings, proc.Name)
+	return c.needsAnother(proc, c.Settings)
+}
+
+// needsAnother reports whether settings take another process than proc.
+func (c *catalog) needsAnother(proc *process, settings map[string]Settings) bool {
+	return !c.Inside.has(proc.Name, proc.file) && (proc.policy != startPolicyFor(settings, proc.Name) ||
+		proc.Plugin.SignalsFromConfig && !bytes.Equal(proc.described, settings[proc.Name].Config))
+}
+
+// hostFor describes the host to a plugin.
+func (c *catalog) hostFor(p *plugin) eviction.Host {
+	h := c.Host
+	h.Config = c.Settings[p.Name].Config
+	return h
 }
 
 func (c *catalog) forget(p *plugin) {

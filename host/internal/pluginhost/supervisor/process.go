@@ -67,6 +67,8 @@ type process struct {
 	version
 
 	client *client.Client
+	// described is the configuration by which it was described.
+	described []byte
 	// began is when it started to serve.
 	began time.Time
 	// gone is closed when it has been ended.
@@ -101,7 +103,7 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	if limits := r.confinement(); limits != nil && limits.Outside {
 		s.Configured = s.trial
 	}
-	p := &process{running: r, version: s.version, client: client.New(s.Config), gone: make(chan struct{})}
+	p := &process{running: r, version: s.version, client: client.New(s.Config), described: s.host.Config, gone: make(chan struct{})}
 	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
 	p.Instance = registry.NewInstance(s.Name, s.generation, r.pid(), p.client.Plugin())
 	p.Overspent = p.client.Overspent

@@ -105,7 +105,7 @@ const HostVersion = "conformance"
 // other checks make, too.
 func (t *Target) Describe(ctx context.Context) error {
 	return named("Describe", t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
-		p, err := t.Client.Describe(ctx, eviction.Host{Version: HostVersion, Features: eviction.Features()})
+		p, err := t.Client.Describe(ctx, eviction.Host{Version: HostVersion, Features: eviction.Features(), Config: t.Config})
 		if err == nil {
 			t.Plugin = p
 		}

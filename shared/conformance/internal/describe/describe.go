@@ -26,7 +26,7 @@ var Group = check.Group{Name: "describe", RPC: "Describe", Unconfigured: true, C
 }, configureChecks...)}
 
 func described(ctx context.Context, t *check.Target) error {
-	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", host())
+	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", host(t))
 	if err != nil {
 		return err
 	}
@@ -47,10 +47,13 @@ func described(ctx context.Context, t *check.Target) error {
 }
 
 // host is the request of this version of the host.
-func host() check.Message {
+func host(t *check.Target) check.Message {
 	m := check.Message{}.Text(1, check.HostVersion)
 	for _, f := range eviction.Features() {
 		m = m.Text(2, f)
+	}
+	if len(t.Config) > 0 {
+		m = m.Bytes(3, t.Config)
 	}
 	return m
 }
@@ -88,7 +91,7 @@ func Same(a, b *eviction.Plugin) error {
 func describedToOlder(ctx context.Context, t *check.Target) error {
 	was := t.Plugin
 	return t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
-		is, err := t.Client.Describe(ctx, eviction.Host{})
+		is, err := t.Client.Describe(ctx, eviction.Host{Config: t.Config})
 		if err != nil {
 			if err := check.Refused(err); err != nil {
 				return err
@@ -105,11 +108,11 @@ func describedToOlder(ctx context.Context, t *check.Target) error {
 }
 
 func describedToNewer(ctx context.Context, t *check.Target) error {
-	was, err := t.Call(ctx, "Describe", host())
+	was, err := t.Call(ctx, "Describe", host(t))
 	if err != nil {
 		return err
 	}
-	is, err := t.Call(ctx, "Describe", host().Text(2, "conformance.example/feature").Newer())
+	is, err := t.Call(ctx, "Describe", host(t).Text(2, "conformance.example/feature").Newer())
 	if err != nil {
 		return err
 	}

@@ -617,7 +617,10 @@ type DescribeRequest struct {
 	// Names of optional parts of this protocol that the host has. A plugin that
 	// needs one refuses a host that does not list it. "candidate-scope":
 	// Definition.candidates.
-	Features      []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
+	Features []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
+	// The configuration that Configure will have, for a plugin whose signals follow
+	// from it.
+	Config        []byte `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -666,6 +669,13 @@ func (x *DescribeRequest) GetFeatures() []string {
 	return nil
 }
 
+func (x *DescribeRequest) GetConfig() []byte {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
 // DescribeResponse describes the plugin.
 type DescribeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -699,9 +709,12 @@ type DescribeResponse struct {
 	// The plugin's licence as an SPDX expression, such as "Apache-2.0".
 	Licence string `protobuf:"bytes,12,opt,name=licence,proto3" json:"licence,omitempty"`
 	// The plugin answers Metrics.
-	HasMetrics    bool `protobuf:"varint,13,opt,name=has_metrics,json=hasMetrics,proto3" json:"has_metrics,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HasMetrics bool `protobuf:"varint,13,opt,name=has_metrics,json=hasMetrics,proto3" json:"has_metrics,omitempty"`
+	// The signals follow from DescribeRequest.config: with another one the host
+	// starts another process, which takes over, in place of a call of Configure.
+	SignalsFromConfig bool `protobuf:"varint,14,opt,name=signals_from_config,json=signalsFromConfig,proto3" json:"signals_from_config,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -821,6 +834,13 @@ func (x *DescribeResponse) GetLicence() string {
 func (x *DescribeResponse) GetHasMetrics() bool {
 	if x != nil {
 		return x.HasMetrics
+	}
+	return false
+}
+
+func (x *DescribeResponse) GetSignalsFromConfig() bool {
+	if x != nil {
+		return x.SignalsFromConfig
 	}
 	return false
 }
@@ -3426,10 +3446,11 @@ var File_evictd_plugin_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\x1devictd/plugin/v1/plugin.proto\x12\x10evictd.plugin.v1\"P\n" +
+	"\x1devictd/plugin/v1/plugin.proto\x12\x10evictd.plugin.v1\"h\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\x1a\n" +
-	"\bfeatures\x18\x02 \x03(\tR\bfeatures\"\xe5\x03\n" +
+	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x16\n" +
+	"\x06config\x18\x03 \x01(\fR\x06config\"\x95\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12@\n" +
@@ -3447,7 +3468,8 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x06vendor\x18\v \x01(\tR\x06vendor\x12\x18\n" +
 	"\alicence\x18\f \x01(\tR\alicence\x12\x1f\n" +
 	"\vhas_metrics\x18\r \x01(\bR\n" +
-	"hasMetrics\"\xe8\x01\n" +
+	"hasMetrics\x12.\n" +
+	"\x13signals_from_config\x18\x0e \x01(\bR\x11signalsFromConfig\"\xe8\x01\n" +
 	"\n" +
 	"SignalSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12@\n" +
