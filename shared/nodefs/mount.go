@@ -1,6 +1,7 @@
 package nodefs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,6 +18,10 @@ type Mount struct {
 	Root, Point string
 	// Kind, Source and Options are the filesystem's; Source and Options may have escapes.
 	Kind, Source, Options string
+	// ID and Parent number the mount and the one that it is mounted on.
+	ID, Parent int
+	// PointReadOnly: no writes go through this mount of the filesystem.
+	PointReadOnly bool
 }
 
 // String names the filesystem and what of it is mounted, wherever that is.
@@ -42,10 +47,15 @@ func ParseMount(line string) (m Mount, ok bool) {
 	major, minor, found := strings.Cut(left[2], ":")
 	high, highErr := strconv.ParseUint(major, 10, 32)
 	low, lowErr := strconv.ParseUint(minor, 10, 32)
-	if !found || highErr != nil || lowErr != nil {
+	id, idErr := strconv.Atoi(left[0])
+	parent, parentErr := strconv.Atoi(left[1])
+	if !found || errors.Join(highErr, lowErr, idErr, parentErr) != nil {
 		return Mount{}, false
 	}
-	return Mount{unix.Mkdev(uint32(high), uint32(low)), Unescape(left[3]), Unescape(left[4]), right[0], right[1], right[2]}, true
+	return Mount{
+		Device: unix.Mkdev(uint32(high), uint32(low)), Root: Unescape(left[3]), Point: Unescape(left[4]), Kind: right[0], Source: right[1], Options: right[2],
+		ID: id, Parent: parent, PointReadOnly: slices.Contains(strings.Split(left[5], ","), "ro"),
+	}, true
 }
 
 // Unescape decodes the kernel's octal escapes of spaces, commas and the like.

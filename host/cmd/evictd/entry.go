@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/evictd/evictd/plugins/disk"
+	"github.com/evictd/evictd/plugins/disk/mounts"
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/plugins/pid"
 	"github.com/evictd/evictd/sdk"
@@ -22,6 +23,8 @@ func main() {
 		sdk.Serve(memory.New())
 	case "disk":
 		sdk.Serve(disk.New())
+	case "mounts":
+		sdk.Serve(mounts.New())
 	case "pid":
 		runtime.GOMAXPROCS(1)
 		sdk.Serve(pid.New())

@@ -225,6 +225,16 @@ func describe(name string) eviction.Plugin {
 	if describe := named[name].describe; describe != nil {
 		p.CheckHost = func(eviction.Host) error { return describe() }
 	}
+	if name == "follows" { // its signal has the name that is its configuration
+		p.SignalsFor = func(config []byte) ([]eviction.SignalSpec, error) {
+			if strings.Contains(string(config), "refuse") {
+				return nil, errors.New("config.signal: no such signal")
+			}
+			spec := signalOf(strings.Trim(string(config), `"`))
+			f.signal = spec.Signal
+			return []eviction.SignalSpec{spec}, nil
+		}
+	}
 	if name == "invalid" {
 		p.Signals = append(p.Signals, eviction.SignalSpec{Signal: "unqualified"})
 	}

@@ -85,12 +85,13 @@ func (c *controller) launch(p *plugin, a *attempt) {
 	}
 	c.generation++
 	s := start{
-		version: a.version, trial: c.trial, log: p.log, host: c.hostFor(p), configure: c.request(p), generation: c.generation,
+		version: a.version, trial: c.trial, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
 		Config: client.Config{
 			Name: p.Name, Timeouts: c.Timeouts, Doublings: p.late, Relays: p.Name == registry.Summary,
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}
+	s.host.Config = s.configure.Config
 	if p.serving != nil {
 		s.replaces = p.serving.client
 	}

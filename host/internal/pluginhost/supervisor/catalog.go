@@ -112,20 +112,12 @@ func (c *catalog) unwanted(p *plugin) State {
 
 // outdated reports whether the settings require a new process.
 func (c *catalog) outdated(proc *process) bool {
-	return c.needsAnother(proc, c.Settings)
+	return !c.Inside.has(proc.Name, proc.file) && proc.outdatedBy(c.Settings)
 }
 
-// needsAnother reports whether settings take another process than proc.
-func (c *catalog) needsAnother(proc *process, settings map[string]Settings) bool {
-	return !c.Inside.has(proc.Name, proc.file) && (proc.policy != startPolicyFor(settings, proc.Name) ||
-		proc.Plugin.SignalsFromConfig && !bytes.Equal(proc.described, settings[proc.Name].Config))
-}
-
-// hostFor describes the host to a plugin.
-func (c *catalog) hostFor(p *plugin) eviction.Host {
-	h := c.Host
-	h.Config = c.Settings[p.Name].Config
-	return h
+// outdatedBy reports whether settings take another process.
+func (p *process) outdatedBy(settings map[string]Settings) bool {
+	return p.policy != startPolicyFor(settings, p.Name) || p.Plugin.SignalsFromConfig && !bytes.Equal(p.described, settings[p.Name].Config)
 }
 
 func (c *catalog) forget(p *plugin) {

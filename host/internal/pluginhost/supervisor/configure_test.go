@@ -103,6 +103,49 @@ func TestChangedEncryptionNeedsANewProcess(t *testing.T) {
 	}
 }
 
+// A plugin whose signals follow from its configuration is described with it, and another process takes over with
+// another configuration. One that cannot be described by it leaves the former one in service.
+func TestSignalsFollowTheConfiguration(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "follows", "a"), func(o *Options) { o.Settings = configs("follows", `"red"`, "a", `"red"`) })
+	signal := func() eviction.Signal {
+		p, i := h.pinned("follows")
+		defer p.Release()
+		return i.Plugin.Signals[0].Signal
+	}
+	if got := signal(); got != "faulty.example/red" {
+		t.Errorf("signal %s, want that of its first configuration", got)
+	}
+	pid, other := h.plugin("follows").PID, h.plugin("a").PID
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("follows", `"blue"`, "a", `"blue"`)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another process serves the other signal", func() bool {
+		return h.plugin("follows").PID != pid && h.plugin("follows").State == Running && signal() == "faulty.example/blue"
+	})
+	if o := h.observed("follows"); o.State != eviction.Observed || config(o) != `"blue"` {
+		t.Errorf("%+v, want an observation by the new configuration", o)
+	}
+	if h.plugin("a").PID != other || config(h.observed("a")) != `"blue"` {
+		t.Error("a, whose signals are the same, was not just configured")
+	}
+	pid = h.plugin("follows").PID
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{NodeName: "n"}, configs("follows", `"blue"`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.plugin("follows").PID; got != pid {
+		t.Errorf("pid %d, want that of the process which serves the same configuration", got)
+	}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("follows", `"refuse"`)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replacement is refused", func() bool { r := h.plugin("follows").Replacement; return r != nil && r.State == Refused })
+	want(t, h.plugin("follows").Replacement.Reason, "config.signal: no such signal")
+	if got := signal(); got != "faulty.example/blue" || h.plugin("follows").PID != pid {
+		t.Errorf("signal %s of another process, want the former one", got)
+	}
+}
+
 func TestCustomBeforeBuiltin(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "memory", "rival-a"))

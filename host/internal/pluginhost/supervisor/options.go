@@ -90,6 +90,8 @@ var builtinNeeds = map[string]sandbox.Capabilities{
 	// It walks directory trees of any mode, removes logs in directories of other users, looks for
 	// deleted files in /proc/PID/fd and queries project quotas.
 	"disk": 1<<unix.CAP_IPC_LOCK | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_ADMIN,
+	// It walks directory trees of any mode, and reads the mounts of pods' processes.
+	"mounts": 1<<unix.CAP_IPC_LOCK | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE,
 }
 
 // startPolicyFor returns the policy for the plugin of that name. Built-in plugins have other

@@ -95,7 +95,7 @@ func checkPolicies(dir string, all map[string]Settings) error {
 func (c *controller) nextPending(node eviction.NodeFacts, settings map[string]Settings, seen []*process) *process {
 	for _, p := range c.sorted() {
 		proc := p.serving
-		if proc == nil || settings[p.Name].Disabled || c.needsAnother(proc, settings) || slices.Contains(seen, proc) {
+		if proc == nil || settings[p.Name].Disabled || !c.Inside.has(p.Name, proc.file) && proc.outdatedBy(settings) || slices.Contains(seen, proc) {
 			continue
 		}
 		return proc

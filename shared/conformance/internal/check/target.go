@@ -113,6 +113,18 @@ func (t *Target) Describe(ctx context.Context) error {
 	}))
 }
 
+// Host is the request of Describe as a message.
+func (t *Target) Host() Message {
+	m := Message{}.Text(1, HostVersion)
+	for _, f := range eviction.Features() {
+		m = m.Text(2, f)
+	}
+	if len(t.Config) > 0 {
+		m = m.Bytes(3, t.Config)
+	}
+	return m
+}
+
 func named(call string, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", call, err)

@@ -26,7 +26,7 @@ var Group = check.Group{Name: "describe", RPC: "Describe", Unconfigured: true, C
 }, configureChecks...)}
 
 func described(ctx context.Context, t *check.Target) error {
-	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", host(t))
+	reply, err := t.CallWithin(ctx, eviction.DescribeDeadline, "Describe", t.Host())
 	if err != nil {
 		return err
 	}
@@ -44,18 +44,6 @@ func described(ctx context.Context, t *check.Target) error {
 		}
 	}
 	return t.Describe(ctx)
-}
-
-// host is the request of this version of the host.
-func host(t *check.Target) check.Message {
-	m := check.Message{}.Text(1, check.HostVersion)
-	for _, f := range eviction.Features() {
-		m = m.Text(2, f)
-	}
-	if len(t.Config) > 0 {
-		m = m.Bytes(3, t.Config)
-	}
-	return m
 }
 
 // unspecified reports whether a list of enum values, packed or not, contains 0.
@@ -108,11 +96,11 @@ func describedToOlder(ctx context.Context, t *check.Target) error {
 }
 
 func describedToNewer(ctx context.Context, t *check.Target) error {
-	was, err := t.Call(ctx, "Describe", host(t))
+	was, err := t.Call(ctx, "Describe", t.Host())
 	if err != nil {
 		return err
 	}
-	is, err := t.Call(ctx, "Describe", host(t).Text(2, "conformance.example/feature").Newer())
+	is, err := t.Call(ctx, "Describe", t.Host().Text(2, "conformance.example/feature").Newer())
 	if err != nil {
 		return err
 	}

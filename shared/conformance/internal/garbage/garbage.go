@@ -97,7 +97,7 @@ func emptyMessages(ctx context.Context, t *check.Target) error {
 
 // Large sends a large message that is below the limit.
 func Large(ctx context.Context, t *check.Target) error {
-	_, err := t.Call(ctx, "Describe", check.Message{}.Text(1, check.HostVersion).Bytes(1000, make([]byte, 7<<20)))
+	_, err := t.Call(ctx, "Describe", t.Host().Bytes(1000, make([]byte, 7<<20)))
 	return err
 }
 

@@ -1,0 +1,292 @@
+package mounts
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+// Bounds of what is read of a pod, which makes as many processes and mounts as its limits allow.
+const (
+	maxMountsBytes = 1 << 20
+	mostSpaces     = 64 // mount namespaces
+	mostDirs       = 64
+)
+
+var walkOptions = walk.Options{MaxOpen: 8, MaxLinks: 1 << 17}
+
+// Measure implements eviction.Measurer.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	h, err := p.current.Hold()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	n := h.Value
+	stop := time.Now().Add(5 * time.Second)
+	if deadline, ok := ctx.Deadline(); ok {
+		stop = deadline
+	}
+	table, err := n.mountsOf("1")
+	if err != nil {
+		return err
+	}
+	for i := range req.Pods {
+		// The rest of the time is shared by the pods that are left; a quarter is for the answer.
+		share := time.Until(stop) * 3 / 4 / time.Duration(len(req.Pods)-i)
+		one, cancel := context.WithTimeout(ctx, share)
+		emit(n.measure(one, table, &req.Pods[i], req.Signals))
+		cancel()
+	}
+	return nil
+}
+
+// measure returns the use of a pod.
+func (n *node) measure(ctx context.Context, table []nodefs.Mount, pod *eviction.Pod, signals []eviction.Signal) eviction.Measurement {
+	m := eviction.Measurement{UID: pod.UID, State: eviction.Measured, Time: time.Now()}
+	spaces, err := n.spaces(pod)
+	used := map[*mount]use{}
+	for _, s := range signals {
+		at := n.mounts[s]
+		if at == nil {
+			continue
+		}
+		of, known := used[at]
+		if !known && err == nil {
+			of, err = n.use(ctx, table, spaces, pod, at)
+			used[at] = of
+		}
+		u := eviction.SignalUsage{Signal: s, Value: of.Bytes, AtMost: of.most}
+		if ofInodes(s) {
+			u.Value, u.AtMost = of.Inodes, of.mostInodes
+		}
+		m.Usage = append(m.Usage, u)
+	}
+	if err != nil {
+		return eviction.Measurement{UID: pod.UID, Err: err.Error()}
+	}
+	return m
+}
+
+// A use is that of a mount by a pod. most and mostInodes are 0 if it was counted to its end.
+type use struct {
+	walk.Usage
+	most, mostInodes int64
+}
+
+// use counts the files of the directories that a pod has mounted.
+func (n *node) use(ctx context.Context, table []nodefs.Mount, spaces [][]nodefs.Mount, pod *eviction.Pod, at *mount) (u use, err error) {
+	device, err := hang.DoAs(&n.left, "device of "+at.path, ctx.Done(), func() (uint64, error) { return n.device(at) })
+	if err != nil {
+		return use{}, err
+	}
+	own := len(table) - 1
+	for own >= 0 && (table[own].Point != at.path || table[own].Device != device) { // the last one hides others
+		own--
+	}
+	if own < 0 {
+		return use{}, fmt.Errorf("%s is not among the mounts of the node", at.path)
+	}
+	dirs := n.dirs(table, spaces, pod, &table[own])
+	if len(dirs) > mostDirs {
+		return use{}, fmt.Errorf("has more than %d directories of %s mounted", mostDirs, at.path)
+	}
+	for _, dir := range dirs {
+		w, err := hang.DoAs(&n.left, "walk of "+at.path+" for "+pod.UID, ctx.Done(), func() (counted, error) { return count(ctx, n.fs.Path(dir), device) })
+		if err != nil {
+			return use{}, err
+		}
+		u.Bytes, u.Inodes = u.Bytes+w.Bytes, u.Inodes+w.Inodes
+		if !w.done {
+			room, err := n.room(at)
+			if err != nil {
+				return use{}, err
+			}
+			u.most, u.mostInodes = room.CapacityBytes, max(1, room.Inodes)
+		}
+	}
+	return u, nil
+}
+
+// counted is the use of a directory. done: to its end.
+type counted struct {
+	walk.Usage
+	done bool
+}
+
+func count(ctx context.Context, dir string, device uint64) (c counted, err error) {
+	w, err := walk.Open(dir, walkOptions)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return counted{done: true}, nil
+	case errors.Is(err, unix.ENOTDIR): // a volume may be a file
+		var s unix.Stat_t
+		if unix.Lstat(dir, &s) == nil && s.Dev == device {
+			c.Usage = walk.Usage{Bytes: s.Blocks * 512, Inodes: 1}
+		}
+		return counted{c.Usage, true}, nil
+	}
+	if err != nil {
+		return counted{}, err
+	}
+	defer w.Close() //nolint:errcheck // nothing was written
+	if w.Device() != device {
+		return counted{done: true}, nil // a pod has put something else there
+	}
+	for !c.done && ctx.Err() == nil {
+		if c.done, err = w.Continue(ctx); err != nil && !c.done && ctx.Err() == nil {
+			return counted{}, err
+		}
+	}
+	c.Usage = w.Usage() // of what can be read
+	return c, nil
+}
+
+// dirs returns the node's paths of the directories below a mount that a pod has, none within another.
+func (n *node) dirs(table []nodefs.Mount, spaces [][]nodefs.Mount, pod *eviction.Pod, own *nodefs.Mount) (dirs []string) {
+	volumes := path.Join(n.facts.KubeletRootDir, "pods", pod.UID) + "/"
+	add := func(m *nodefs.Mount) {
+		if below, ok := within(m.Root, own.Root); ok && m.Device == own.Device && !m.PointReadOnly {
+			dirs = append(dirs, path.Join(own.Point, below))
+		}
+	}
+	for i := range table {
+		if strings.HasPrefix(table[i].Point, volumes) {
+			add(&table[i])
+		}
+	}
+	for _, space := range spaces {
+		for i := range space {
+			if !inherited(table, space, &space[i]) {
+				add(&space[i])
+			}
+		}
+	}
+	slices.Sort(dirs)
+	var out []string
+	for _, dir := range dirs {
+		if len(out) == 0 || dir != out[len(out)-1] && !strings.HasPrefix(dir, out[len(out)-1]+"/") {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+// within returns the path of dir below root.
+func within(dir, root string) (below string, ok bool) {
+	if dir == root {
+		return "", true
+	}
+	return strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/")
+}
+
+// inherited reports whether a container has a mount only since it has a directory of the node in which the node has it.
+func inherited(table, space []nodefs.Mount, m *nodefs.Mount) bool {
+	i := slices.IndexFunc(space, func(p nodefs.Mount) bool { return p.ID == m.Parent })
+	if i < 0 {
+		return false
+	}
+	parent := &space[i]
+	below, ok := within(m.Point, parent.Point)
+	if !ok {
+		return false
+	}
+	for _, of := range table { // where the node has the directory that the parent is
+		if from, ok := within(parent.Root, of.Root); ok && of.Device == parent.Device {
+			point := path.Join(of.Point, from, below)
+			if slices.ContainsFunc(table, func(t nodefs.Mount) bool { return t.Point == point && t.Device == m.Device && t.Root == m.Root }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spaces returns the mounts of a pod's processes, once for each mount namespace.
+func (n *node) spaces(pod *eviction.Pod) (all [][]nodefs.Mount, err error) {
+	pids, err := n.processes(pod)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var of []int
+	for _, pid := range pids {
+		process := strconv.Itoa(pid)
+		space, err := os.Readlink(n.fs.Path(path.Join("/proc", process, "ns/mnt")))
+		if seen[space] || gone(err) {
+			continue
+		}
+		if seen[space] = true; len(seen) > mostSpaces {
+			return nil, fmt.Errorf("has more than %d mount namespaces", mostSpaces)
+		}
+		table, errTable := n.mountsOf(process)
+		if err = errors.Join(err, errTable); gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all, of = append(all, table), append(of, pid)
+	}
+	// The process of another pod may have got the number of one that has ended.
+	still, err := n.processes(pod)
+	for i, pid := range slices.Backward(of) {
+		if !slices.Contains(still, pid) {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	return all, err
+}
+
+// gone reports whether a process has ended.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+}
+
+func (n *node) processes(pod *eviction.Pod) (pids []int, err error) {
+	err = n.naming.Pod(pod.UID, string(pod.QoSClass), func(cgroup string) (err error) {
+		pids, err = n.pods.Processes(cgroup)
+		return err
+	})
+	if errors.Is(err, nodefs.ErrGone) {
+		return nil, nil
+	}
+	return pids, err
+}
+
+// mountsOf reads the mounts that a process sees.
+func (n *node) mountsOf(process string) (table []nodefs.Mount, err error) {
+	f, err := os.Open(n.fs.Path(path.Join("/proc", process, "mountinfo")))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	limited := &io.LimitedReader{R: f, N: maxMountsBytes}
+	lines := bufio.NewScanner(limited)
+	lines.Buffer(nil, maxMountsBytes)
+	for lines.Scan() {
+		if m, ok := nodefs.ParseMount(lines.Text()); ok {
+			table = append(table, m)
+		}
+	}
+	if limited.N == 0 {
+		return nil, fmt.Errorf("process %s has more than %d bytes of mounts", process, maxMountsBytes)
+	}
+	return table, lines.Err()
+}
