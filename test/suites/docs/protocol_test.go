@@ -35,8 +35,8 @@ func TestProtocolNamesEveryCallAndValue(t *testing.T) {
 func TestProtocolDeadlines(t *testing.T) {
 	text, spec := read(t, protocol), read(t, proto)
 	calls := regexp.MustCompile(`(?s)((?:  //[^\n]*\n)+)  rpc (\w+)`).FindAllStringSubmatch(spec, -1)
-	if len(calls) != 7 {
-		t.Fatalf("%d calls were recognized, want 7", len(calls))
+	if len(calls) != 8 {
+		t.Fatalf("%d calls were recognized, want 8", len(calls))
 	}
 	for _, c := range calls {
 		comment := strings.Join(strings.Fields(strings.ReplaceAll(c[1], "//", "")), " ")
@@ -62,6 +62,11 @@ var pins = []struct{ file, code, text string }{
 	{"shared/eviction/deadline.go", "ObserveDeadline   = time.Second", "the node's figures | 1 s |"},
 	{"shared/eviction/deadline.go", "MeasureDeadline   = 5 * time.Second", "a stream of answers | 5 s |"},
 	{"shared/eviction/deadline.go", "RankDeadline      = time.Second", "who goes first | 1 s |"},
+	{"shared/eviction/deadline.go", "MetricsDeadline   = 200 * time.Millisecond", "own metrics | 200 ms |"},
+	{"shared/eviction/metric.go", "MaxSamples      = 64", "| 16 KiB; 64 |"},
+	{"shared/eviction/metric.go", "MaxMetricsBytes = 16 << 10", "| 16 KiB; 64 |"},
+	{"shared/eviction/metric.go", "maxLabelBytes   = 128", "| 1 KiB; 8; 128 bytes |"},
+	{"shared/wire/bounds.go", `{field: 1, what: "labels", most: 8}`, "| 1 KiB; 8; 128 bytes |"},
 	{"shared/eviction/deadline.go", "ReclaimIdleDeadline = 30 * time.Second", "and 30 s without a message |"},
 	{"shared/eviction/deadline.go", "ReclaimDeadline     = 10 * time.Minute", "a stream of progress | 10 min,"},
 	{"shared/eviction/deadline.go", "StopDeadline = 2 * time.Second", "After 2 s SIGKILL to the"},

@@ -68,9 +68,9 @@ func describedAgain(ctx context.Context, t *check.Target) error {
 func Same(a, b *eviction.Plugin) error {
 	was, is := *a, *b
 	for _, p := range []*eviction.Plugin{&was, &is} {
-		p.Configurer, p.Observer, p.Measurer, p.Watcher, p.Ranker, p.Reclaimer = nil, nil, nil, nil, nil, nil
+		p.Configurer, p.Observer, p.Measurer, p.Watcher, p.Ranker, p.Reclaimer, p.Meter = nil, nil, nil, nil, nil, nil, nil
 	}
-	if a.Capabilities() != b.Capabilities() || (a.Configurer == nil) != (b.Configurer == nil) || !reflect.DeepEqual(was, is) {
+	if a.Capabilities() != b.Capabilities() || (a.Configurer == nil) != (b.Configurer == nil) || (a.Meter == nil) != (b.Meter == nil) || !reflect.DeepEqual(was, is) {
 		return fmt.Errorf("first %+v, then %+v", was, is)
 	}
 	return nil
