@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -16,7 +15,7 @@ func metricsFaults() map[string]valueFault {
 	gauge := func(value float64, is eviction.MetricType) []eviction.Metric {
 		return []eviction.Metric{{Name: "x", Type: is, Samples: []eviction.Sample{{Value: value}}}}
 	}
-	var falling, calls atomic.Int64
+	var falling atomic.Int64
 	return map[string]valueFault{
 		"hangs in metrics": {answer(func(ctx context.Context) ([]eviction.Metric, error) {
 			<-ctx.Done()
@@ -37,13 +36,5 @@ func metricsFaults() map[string]valueFault {
 		"counts down": {answer(func(context.Context) ([]eviction.Metric, error) {
 			return gauge(float64(-falling.Add(1)), eviction.Counter), nil
 		}), "then -", []string{"metrics-counters"}},
-		"takes one call at a time": {answer(func(context.Context) ([]eviction.Metric, error) {
-			defer calls.Add(-1)
-			if calls.Add(1) > 1 {
-				panic("called at once")
-			}
-			<-time.After(20 * time.Millisecond)
-			return nil, nil
-		}), "called at once", []string{"metrics-parallel"}},
 	}
 }

@@ -138,7 +138,7 @@ func TestPluginsDoNotBreakThePage(t *testing.T) {
 	if n := len(families["evictd_plugin_size"].GetMetric()); n != 1 || len(families["evictd_plugin_up"].GetMetric()) != 3 {
 		t.Errorf("%d of size, %v", n, families["evictd_plugin_up"])
 	}
-	for _, want := range []string{"size: plugin a has it as another type", "up: the host", "restarts_total: the host", "call_duration_seconds_sum: the host", "call_duration_seconds: the host", "standby: the host"} {
+	for _, want := range []string{"size: another plugin has it as another type", "up: the host", "restarts_total: the host", "call_duration_seconds_sum: the host", "call_duration_seconds: the host", "standby: the host"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, log)
 		}
@@ -195,7 +195,7 @@ func TestPluginsThatAreTooMuch(t *testing.T) {
 		},
 	})
 	t.Logf("a scrape takes %v, %v with these plugins: %d and %d bytes", quick, slow, len(alone), len(page))
-	if slow > quick+eviction.MetricsDeadline+100*time.Millisecond {
+	if slow > quick+eviction.MetricsDeadline+300*time.Millisecond {
 		t.Errorf("a scrape took %v, %v without", slow, quick)
 	}
 	for line := range strings.Lines(alone) {
@@ -206,22 +206,24 @@ func TestPluginsThatAreTooMuch(t *testing.T) {
 	if strings.Contains(page, "evictd_plugin_many") {
 		t.Error("some of the 10,000 are shown")
 	}
-	page = scrape(t, m)
+	counted := func(call string) bool { return strings.Contains(page, "evictd_plugin_call_failures_total"+call) }
+	const cut, late = `{call="metrics",kind="invalid_reply",plugin="many"}`, `{call="metrics",kind="timeout",plugin="hangs"}`
+	for tries := 0; tries < 20 && !(counted(cut) && counted(late)); tries++ { // on a busy machine both may be late
+		page = scrape(t, m)
+	}
 	families := parsed(t, page)
 	if n := len(families["evictd_plugin_good"].GetMetric()); n != 10 {
 		t.Errorf("%d series of the good one", n)
 	}
-	for _, want := range []string{`{call="metrics",kind="invalid_reply",plugin="many"}`, `{call="metrics",kind="timeout",plugin="hangs"}`} {
-		if !strings.Contains(page, "evictd_plugin_call_failures_total"+want) {
-			t.Errorf("no %s", want)
-		}
+	if !counted(cut) || !counted(late) {
+		t.Errorf("the failures are not counted:\n%s", page)
 	}
 	if n := hanging.Load(); n > 3 {
 		t.Errorf("%d calls hang", n)
 	}
-	for _, want := range []string{"plugin=many", "plugin=hangs"} {
-		if n := strings.Count(log.String(), `msg="plugin has no new metrics, the last ones are shown" `+want); n != 1 {
-			t.Errorf("the log says it %d times of %s:\n%s", n, want, log)
+	for _, want := range []string{`plugin=many error="plugin many: metrics: invalid reply`, `plugin=hangs error="plugin hangs: metrics: context deadline exceeded"`} {
+		if !strings.Contains(log.String(), `msg="plugin has no new metrics, the last ones are shown" `+want) {
+			t.Errorf("the log does not say %s:\n%s", want, log)
 		}
 	}
 }

@@ -147,30 +147,22 @@ func (m *Meters) Series() []Series {
 // merge returns what is shown, and why the rest is not. A metric that several plugins have gets the type and the help
 // of the first one by name; those of another type are not shown.
 func merge(by []*meter, own func(string) bool) (all []Series, hidden map[string]error) {
-	type head struct {
-		*eviction.Metric
-
-		plugin string
-	}
-	heads, hidden := map[string]head{}, map[string]error{}
+	first, hidden := map[string]*eviction.Metric{}, map[string]error{}
 	for _, one := range by {
 		for i := range one.last {
-			metric := &one.last[i]
-			first, ok := heads[metric.Name]
-			if !ok {
-				first = head{metric, one.Name}
+			metric, why := &one.last[i], "another plugin has it as another type"
+			if own(metric.Name) {
+				why = "the host has a metric of this name"
+			} else if first[metric.Name] == nil {
+				first[metric.Name] = metric
 			}
-			switch {
-			case own(metric.Name):
-				hidden[one.Name] = errors.Join(hidden[one.Name], fmt.Errorf("%s: the host has a metric of this name", metric.Name))
-				continue
-			case first.Type != metric.Type:
-				hidden[one.Name] = errors.Join(hidden[one.Name], fmt.Errorf("%s: plugin %s has it as another type", metric.Name, first.plugin))
+			is := first[metric.Name]
+			if is == nil || is.Type != metric.Type {
+				hidden[one.Name] = errors.Join(hidden[one.Name], fmt.Errorf("%s: %s", metric.Name, why))
 				continue
 			}
-			heads[metric.Name] = first
 			for _, s := range metric.Samples {
-				all = append(all, Series{s, one.Name, metric.Name, first.Help, first.Type})
+				all = append(all, Series{s, one.Name, metric.Name, is.Help, is.Type})
 			}
 		}
 	}

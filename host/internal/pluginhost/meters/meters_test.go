@@ -201,7 +201,7 @@ func TestTheFirstPluginByNameHasTheTypeAndTheHelp(t *testing.T) {
 		}
 	}
 	for text, times := range map[string]int{
-		`plugin=b error="a: plugin a has it as another type"`: 1, `plugin=a error="up: the host has a metric of this name"`: 1, "level=WARN": 2,
+		`plugin=b error="a: another plugin has it as another type"`: 1, `plugin=a error="up: the host has a metric of this name"`: 1, "level=WARN": 2,
 	} {
 		if n := strings.Count(h.log.String(), text); n != times {
 			t.Errorf("the log has %s %d times, want %d:\n%s", text, n, times, h.log.String())

@@ -20,7 +20,6 @@ var Group = check.Group{Name: "metrics", RPC: "Metrics", Unless: absent, Checks:
 		},
 	},
 	{Name: "metrics-counters", Input: "the same twice", Expect: "no counter that falls", Run: counted},
-	{Name: "metrics-parallel", Input: "8 calls at once", Expect: "an answer to each", Run: calledAtOnce},
 }}
 
 func absent(t *check.Target) string {
@@ -67,11 +66,4 @@ func counters(all []eviction.Metric) map[string]float64 {
 		}
 	}
 	return values
-}
-
-func calledAtOnce(ctx context.Context, t *check.Target) error {
-	return check.All(8, func(int) error {
-		_, err := call(ctx, t)
-		return check.Answered(err)
-	})
 }
