@@ -67,6 +67,7 @@ func TestMetricsOutOfBoundsAreRefused(t *testing.T) {
 		"infinite":          one("a", eviction.Sample{Value: math.Inf(1)}),
 		"the host's label":  one("a", eviction.Sample{Labels: map[string]string{"plugin": "memory"}}),
 		"a label of markup": one("a", eviction.Sample{Labels: map[string]string{"<b>": "x"}}),
+		"an empty value":    one("a", eviction.Sample{Labels: map[string]string{"x": ""}}),
 		"a long value":      one("a", eviction.Sample{Labels: map[string]string{"x": strings.Repeat("v", 129)}}),
 		"the same twice":    one("a", eviction.Sample{Labels: map[string]string{"x": "1"}}, eviction.Sample{Labels: map[string]string{"x": "1"}}),
 		"a long help":       {{Name: "a", Help: strings.Repeat("h", 2000)}},
