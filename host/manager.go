@@ -26,6 +26,7 @@ import (
 	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
+	"github.com/evictd/evictd/host/internal/pluginhost/meters"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/recorder"
 	"github.com/evictd/evictd/host/internal/why/store"
@@ -143,6 +144,7 @@ func (m *Manager) open(from sources) (loop.Options, error) {
 	if err != nil {
 		return loop.Options{}, err
 	}
+	m.metrics.ShowPlugins(meters.New(meters.Options{Pin: m.supervisor.Pin, Own: metrics.Own, Failed: m.metrics.CallFailed, Log: m.log}))
 	return m.loopOptions(from, settings(c, thresholds)), nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/host/internal/node/fallback"
+	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -91,7 +91,7 @@ func firstOf(all []pods.Pod, measured map[string]eviction.Measurement, s evictio
 
 // pluginMarks counts what happens to plugins, and marks it in the records.
 type pluginMarks struct {
-	*metrics.Metrics
+	supervisor.Metrics
 	m  *Manager
 	up map[string]bool
 }

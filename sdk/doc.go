@@ -27,7 +27,8 @@
 // [eviction.Observer] reads the node's figures in every pass. [eviction.Measurer] reads those of
 // pods when a threshold is met, [eviction.Ranker] then decides which pod is evicted first, and
 // [eviction.Reclaimer] frees resources before a pod is evicted. [eviction.Watcher] waits for the
-// kernel, so that a pass begins at once. The host uses each capability separately: a plugin that
+// kernel, so that a pass begins at once. [eviction.Meter] has metrics of the plugin, which the host
+// shows among its own. The host uses each capability separately: a plugin that
 // only ranks gets the figures that other plugins have measured.
 //
 // If a signal's plugin lacks a capability or fails, the next in line takes over: a
@@ -79,7 +80,7 @@
 // # Deadlines
 //
 // Each call's context has the host's deadline: 1 s for Observe and Rank, 2 s for Configure, 5 s for
-// Measure. The host does not wait longer, and after three timeouts in a row ends the process, so
+// Measure, 0.2 s for Metrics. The host does not wait longer, and after three timeouts in a row ends the process, so
 // whatever may hang (a filesystem, a socket) must be bound to the context, or be in a goroutine
 // that is left behind. Emit each pod's answer in Measure as soon as it is known: answers emitted
 // before the deadline count. Reclaim may take ten minutes as long as it calls progress at least

@@ -25,6 +25,7 @@ import (
 	"github.com/evictd/evictd/shared/conformance/internal/lifecycle"
 	"github.com/evictd/evictd/shared/conformance/internal/machine"
 	"github.com/evictd/evictd/shared/conformance/internal/measure"
+	"github.com/evictd/evictd/shared/conformance/internal/metrics"
 	"github.com/evictd/evictd/shared/conformance/internal/observe"
 	"github.com/evictd/evictd/shared/conformance/internal/rank"
 	"github.com/evictd/evictd/shared/conformance/internal/reclaim"
@@ -210,7 +211,7 @@ func executable(path string) (string, error) {
 // The groups in beside run in parallel, then those in apart. The latter must not run beside the
 // former: a plugin served as a value is one instance with one Watch.
 var (
-	beside = []check.Group{observe.Group, measure.Group, watch.Group, rank.Group, reclaim.Group}
+	beside = []check.Group{observe.Group, measure.Group, watch.Group, rank.Group, reclaim.Group, metrics.Group}
 	apart  = []check.Group{garbage.Group, steady.Group, machine.Group}
 )
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -32,11 +33,13 @@ type sound struct {
 	watch     func(context.Context, eviction.WatchRequest, func(eviction.Wake)) error
 	rank      func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error)
 	reclaim   func(context.Context, eviction.ReclaimRequest, func(eviction.Reclaimed)) (eviction.Reclaimed, error)
+	metrics   func(context.Context) ([]eviction.Metric, error)
 }
 
 func newSound() *sound {
 	s := &sound{config: "none"}
 	s.configure, s.observe, s.measure, s.watch, s.rank, s.reclaim = s.soundConfigure, soundObserve, soundMeasure, soundWatch, soundRank, soundReclaim
+	s.metrics = soundMetrics
 	return s
 }
 
@@ -64,6 +67,8 @@ func (s *sound) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progre
 	return s.reclaim(ctx, req, progress)
 }
 
+func (s *sound) Metrics(ctx context.Context) ([]eviction.Metric, error) { return s.metrics(ctx) }
+
 // plugin is everything but Watch, which takes its time to be checked.
 func (s *sound) plugin() eviction.Plugin {
 	return eviction.Plugin{
@@ -77,7 +82,7 @@ func (s *sound) plugin() eviction.Plugin {
 				ReclaimSteps: []eviction.ReclaimStep{{Name: "tidy"}},
 			},
 		},
-		Configurer: s, Observer: s, Measurer: s, Ranker: s, Reclaimer: s,
+		Configurer: s, Observer: s, Measurer: s, Ranker: s, Reclaimer: s, Meter: s,
 	}
 }
 
@@ -178,6 +183,17 @@ func soundReclaim(_ context.Context, req eviction.ReclaimRequest, progress func(
 	released := tidied.Add(1)
 	progress(eviction.Reclaimed{Bytes: 1})
 	return eviction.Reclaimed{Bytes: released}, nil
+}
+
+// scraped counts the calls of Metrics.
+var scraped atomic.Int64
+
+func soundMetrics(context.Context) ([]eviction.Metric, error) {
+	calls, free := scraped.Add(1), rand.Float64()
+	return []eviction.Metric{
+		{Name: "calls_total", Help: "Calls.", Type: eviction.Counter, Samples: []eviction.Sample{{Labels: map[string]string{"call": "metrics"}, Value: float64(calls)}, {Value: 1}}},
+		{Name: "free", Help: "Free things.", Samples: []eviction.Sample{{Value: free}}},
+	}, nil
 }
 
 // failures lists the failed checks by name.

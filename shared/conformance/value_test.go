@@ -65,7 +65,7 @@ func TestFaultyValuesFailForTheRightReason(t *testing.T) {
 
 func valueFaults() map[string]valueFault {
 	all := map[string]valueFault{}
-	for _, list := range []map[string]valueFault{describeFaults(), observeFaults(), measureFaults(), rankFaults(), reclaimFaults()} {
+	for _, list := range []map[string]valueFault{describeFaults(), observeFaults(), measureFaults(), rankFaults(), reclaimFaults(), metricsFaults()} {
 		maps.Copy(all, list)
 	}
 	if whole() {
@@ -87,7 +87,7 @@ var heavy = []string{
 }
 
 // singleCalls are the groups that do not make hundreds of calls.
-var singleCalls = []string{"observe", "measure", "watch", "rank", "reclaim", "garbage", "process"}
+var singleCalls = []string{"observe", "measure", "watch", "rank", "reclaim", "metrics", "garbage", "process"}
 
 // faultOptions are for a plugin that must fail some checks, the first one above
 // all.

@@ -11,6 +11,7 @@ const (
 	ObserveDeadline   = time.Second
 	MeasureDeadline   = 5 * time.Second
 	RankDeadline      = time.Second
+	MetricsDeadline   = 200 * time.Millisecond
 	// ReclaimIdleDeadline limits the time that a reclaim step may go without progress,
 	// ReclaimDeadline that of the whole step.
 	ReclaimIdleDeadline = 30 * time.Second

@@ -36,7 +36,7 @@ const (
 
 // Sample is a value of a metric.
 type Sample struct {
-	// Labels are named like metrics, and none is "plugin".
+	// Labels are named like metrics, none is "plugin", and none is empty.
 	Labels map[string]string
 	// Value is finite.
 	Value float64
@@ -91,8 +91,8 @@ func (s *Sample) valid() error {
 		if !metricName.MatchString(name) || name == "plugin" {
 			return fmt.Errorf("label %.70q, want a to z, 0 to 9 and '_', a letter first, and not \"plugin\"", name)
 		}
-		if len(value) > maxLabelBytes {
-			return fmt.Errorf("label %s has %d bytes, want at most %d", name, len(value), maxLabelBytes)
+		if n := len(value); n == 0 || n > maxLabelBytes { // Prometheus takes an empty label for none
+			return fmt.Errorf("label %s has %d bytes, want 1 to %d", name, n, maxLabelBytes)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -46,7 +47,7 @@ func (s *server) Metrics(ctx context.Context, w *pluginv1.MetricsRequest) (*plug
 // Metrics returns an error that wraps ErrInvalidReply for metrics that break a bound.
 func (r *remote) Metrics(ctx context.Context) ([]eviction.Metric, error) {
 	w := new(pluginv1.MetricsResponse)
-	most := append([]grpc.CallOption{grpc.MaxCallRecvMsgSize(eviction.MaxMetricsBytes)}, options...)
+	most := append(slices.Clip(options), grpc.MaxCallRecvMsgSize(eviction.MaxMetricsBytes)) // the last one counts
 	if err := r.cc.Invoke(ctx, pluginv1.PluginService_Metrics_FullMethodName, &pluginv1.MetricsRequest{}, bounded{w, metricsBounds}, most...); err != nil {
 		return nil, CallError(ctx, err)
 	}

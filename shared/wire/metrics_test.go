@@ -52,6 +52,10 @@ func TestMetricsOutOfBoundsAreRefused(t *testing.T) {
 		}
 		return all
 	}
+	long := many(eviction.MaxSamples)
+	for i := range long {
+		long[i].Labels["x"], long[i].Labels["y"] = strings.Repeat("x", 128), strings.Repeat("y", 128)
+	}
 	for name, all := range map[string][]eviction.Metric{
 		"no name":           one(""),
 		"a name of others":  one("Evictd:up"),
@@ -63,10 +67,12 @@ func TestMetricsOutOfBoundsAreRefused(t *testing.T) {
 		"infinite":          one("a", eviction.Sample{Value: math.Inf(1)}),
 		"the host's label":  one("a", eviction.Sample{Labels: map[string]string{"plugin": "memory"}}),
 		"a label of markup": one("a", eviction.Sample{Labels: map[string]string{"<b>": "x"}}),
+		"an empty value":    one("a", eviction.Sample{Labels: map[string]string{"x": ""}}),
 		"a long value":      one("a", eviction.Sample{Labels: map[string]string{"x": strings.Repeat("v", 129)}}),
 		"the same twice":    one("a", eviction.Sample{Labels: map[string]string{"x": "1"}}, eviction.Sample{Labels: map[string]string{"x": "1"}}),
 		"a long help":       {{Name: "a", Help: strings.Repeat("h", 2000)}},
 		"more than 16 KiB":  {{Name: "a", Help: strings.Repeat("h", eviction.MaxMetricsBytes)}},
+		"18 KiB of labels":  one("a", long...),
 		"10,000 series":     one("a", many(10_000)...),
 		"too many labels":   one("a", eviction.Sample{Labels: map[string]string{"a": "", "b": "", "c": "", "d": "", "e": "", "f": "", "g": "", "h": "", "i": ""}}),
 	} {

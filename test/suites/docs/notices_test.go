@@ -16,14 +16,15 @@ import (
 // notices are where evictd says what it notices and goes on with: directories, and the functions that take
 // the text.
 var notices = map[string][]string{
-	"host/internal/face/inspect":   {"add", "tryDirs"},
-	"host/internal/core/choose":    {"Warn", "Error"},
-	"host/internal/core/loop":      {"Warn", "Error"},
-	"host/internal/core/observe":   {"Warn", "Error"},
-	"host/internal/core/wake":      {"Warn", "Error"},
-	"host/internal/node/cgroups":   {"Warn", "Error"},
-	"host/internal/node/podsource": {"Warn", "Error"},
-	"plugins":                      {"Warn", "Error"},
+	"host/internal/face/inspect":      {"add", "tryDirs"},
+	"host/internal/core/choose":       {"Warn", "Error"},
+	"host/internal/core/loop":         {"Warn", "Error"},
+	"host/internal/core/observe":      {"Warn", "Error"},
+	"host/internal/core/wake":         {"Warn", "Error"},
+	"host/internal/node/cgroups":      {"Warn", "Error"},
+	"host/internal/node/podsource":    {"Warn", "Error"},
+	"host/internal/pluginhost/meters": {"Warn"},
+	"plugins":                         {"Warn", "Error"},
 }
 
 // verbs alone have a text from elsewhere, such as the error of a configuration.

@@ -242,7 +242,8 @@ func TestStatusMetricsAndHealth(t *testing.T) {
 	}
 	_, metrics := d.Get("/metrics")
 	wantAll(t, "/metrics", metrics, `kubelet_evictions{eviction_signal="memory.available"} 1`, "kubelet_eviction_stats_age_seconds_bucket",
-		`evictd_signal_unobserved{signal="nodefs.available"} 1`, `evictd_plugin_up{plugin="memory"} 1`)
+		`evictd_signal_unobserved{signal="nodefs.available"} 1`, `evictd_plugin_up{plugin="memory"} 1`,
+		`evictd_plugin_call_duration_seconds_count{call="observe",plugin="memory"} `, `evictd_plugin_resident_memory_bytes{plugin="memory"} `, `evictd_plugin_cpu_seconds_total{plugin="memory"} `)
 	_, status := d.Get("/status")
 	wantAll(t, "/status", status, `"MemoryPressure"`, `"unobserved": true`, `"finished"`, "default/big", "The node was low on resource: memory.", `"reason": "Evicted"`)
 }

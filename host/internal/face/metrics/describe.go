@@ -10,6 +10,9 @@ import (
 // Durations of passes, from a quiet one of 50 us to one that waits for a plugin's whole deadline.
 var passBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
+// Durations of calls to plugins, few as each plugin and call has its own.
+var callBuckets = []float64{.001, .01, .1, 1}
+
 // Durations of kills, from a few milliseconds to a pod's whole grace period.
 var killBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
 
@@ -51,6 +54,8 @@ func describe(m *Metrics, r registrar) {
 	m.restarts = r.counters("evictd_plugin_restarts_total", "Starts of a plugin after its first.", "plugin")
 	m.callFailures = r.counters("evictd_plugin_call_failures_total",
 		"Calls to a plugin that had no usable answer, by the call and the kind of failure.", "plugin", "call", "kind")
+	m.callDuration = r.histograms("evictd_plugin_call_duration_seconds",
+		"Duration in seconds of a call to a plugin, answered or not.", callBuckets, "plugin", "call")
 
 	m.killDuration = r.histograms("evictd_kill_duration_seconds",
 		"Time in seconds to stop the containers of a pod, its grace period included, by result.", killBuckets, "result")

@@ -22,7 +22,7 @@ const (
 // The values of labels that are not names.
 var (
 	triggers = []string{"interval", "wake", "request"}
-	calls    = append([]string{"describe", "configure"}, eviction.AllCapabilities().Names()...)
+	calls    = append([]string{"describe", "configure", "metrics"}, eviction.AllCapabilities().Names()...)
 )
 
 func oneOf(value string, known []string) string {

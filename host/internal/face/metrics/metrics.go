@@ -51,10 +51,7 @@ type Metrics struct {
 	contradicted *flags
 	condition    *flags
 
-	pluginUp     *flags
-	standby      *flags
-	restarts     *prometheus.CounterVec
-	callFailures *prometheus.CounterVec
+	aboutPlugins
 
 	killDuration  *prometheus.HistogramVec
 	victimsEnding prometheus.Gauge
@@ -67,6 +64,18 @@ type Metrics struct {
 	refused       prometheus.Counter
 	// droppedLogLines and lostEvents are called at each scrape.
 	droppedLogLines, lostEvents func() uint64
+}
+
+// aboutPlugins are the host's metrics about plugins.
+type aboutPlugins struct {
+	pluginUp     *flags
+	standby      *flags
+	restarts     *prometheus.CounterVec
+	callFailures *prometheus.CounterVec
+	callDuration *prometheus.HistogramVec
+	processes    *processes
+	// ask asks the plugins for their own metrics, before each scrape.
+	ask func(context.Context)
 }
 
 // Kubelet receives the counts of evictions and preemptions that the kubelet exports.
@@ -87,7 +96,8 @@ func New(version, commit string) *Metrics {
 	r := registrar{promauto.With(m.registry)}
 	describe(m, r)
 	m.Pods = newPodUsage(m.signals)
-	m.registry.MustRegister(m.Pods)
+	m.processes, m.ask = newProcesses(m.plugins), func(context.Context) {}
+	m.registry.MustRegister(m.Pods, m.processes)
 	r.NewGauge(prometheus.GaugeOpts{
 		Name:        "evictd_build_info",
 		Help:        "Always 1; the labels say which build runs.",
@@ -103,7 +113,11 @@ func (m *Metrics) Handler() http.Handler {
 		slices.SortStableFunc(families, func(a, b *dto.MetricFamily) int { return cmp.Compare(place(a), place(b)) })
 		return families, err
 	})
-	return promhttp.HandlerFor(inOrder, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	page := promhttp.HandlerFor(inOrder, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.ask(r.Context())
+		page.ServeHTTP(w, r)
+	})
 }
 
 // Evicted counts an eviction for s. Like in the kubelet a failed kill counts too.
@@ -216,6 +230,11 @@ func (m *Metrics) PluginRestarted(plugin string) {
 // CallFailed counts a call to a plugin without a usable answer.
 func (m *Metrics) CallFailed(plugin, call string, err error) {
 	m.callFailures.WithLabelValues(m.plugins.of(plugin), oneOf(call, calls), kindOf(err)).Inc()
+}
+
+// CallTook records the duration of a call to a plugin, answered or not.
+func (m *Metrics) CallTook(plugin, call string, took time.Duration) {
+	m.callDuration.WithLabelValues(m.plugins.of(plugin), oneOf(call, calls)).Observe(took.Seconds())
 }
 
 // Killed records the duration and result of a kill.

@@ -60,6 +60,8 @@ type Config struct {
 	Ending func() string
 	// Report is called from the callers' goroutines.
 	Report func(Report)
+	// Took, if not nil, is called with the duration of each call but Watch.
+	Took func(call string, took time.Duration)
 	// Asked is shared by all clients.
 	Asked *Asked
 	Log   *slog.Logger
@@ -102,26 +104,36 @@ func (c *Client) Plugin() *eviction.Plugin {
 	if p.Reclaimer != nil {
 		p.Reclaimer = c
 	}
+	if p.Meter != nil {
+		p.Meter = c
+	}
 	return &p
 }
 
 // do makes one call with a deadline and records the result.
 func (c *Client) do(ctx context.Context, kind string, limit time.Duration, f func(context.Context) error) error {
-	took, err := c.timed(ctx, limit, f)
+	took, err := c.timed(ctx, kind, limit, f)
 	return c.conclude(kind, err, took, limit)
 }
 
 // timed makes one call with a deadline and reports how long the host waited.
-func (c *Client) timed(ctx context.Context, limit time.Duration, f func(context.Context) error) (time.Duration, error) {
+func (c *Client) timed(ctx context.Context, kind string, limit time.Duration, f func(context.Context) error) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	watch := startWatch(limit)
 	err := f(ctx)
 	took, late := watch.stop(limit)
+	c.tell(kind, took)
 	if cost := delayCost(took, limit); cost > 0 && !late && !errors.Is(err, context.Canceled) {
 		c.Report(Report{Delayed: cost})
 	}
 	return took, err
+}
+
+func (c *Client) tell(call string, took time.Duration) {
+	if c.Took != nil {
+		c.Took(call, took)
+	}
 }
 
 // conclude counts a call for or against the plugin and adds the plugin and the call to the error.
@@ -199,7 +211,7 @@ func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false
-	took, err := c.timed(ctx, c.Timeouts.Measure, func(ctx context.Context) error {
+	took, err := c.timed(ctx, "measure", c.Timeouts.Measure, func(ctx context.Context) error {
 		return call(ctx, func(m eviction.Measurement) {
 			alive = true
 			if bad := checkMeasurement(&m); bad != nil && wrong == nil {
@@ -328,6 +340,7 @@ func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 		progress(checkReclaimed(r))
 	})
 	took, deadline := time.Since(begin), limit
+	c.tell("reclaim", took)
 	if err != nil {
 		switch why := context.Cause(ctx); {
 		case errors.Is(why, errNoProgress):
@@ -338,4 +351,18 @@ func (c *Client) Reclaim(ctx context.Context, req eviction.ReclaimRequest, progr
 		}
 	}
 	return checkReclaimed(released), c.conclude("reclaim", err, took, deadline)
+}
+
+// Metrics asks for the plugin's own metrics. No eviction waits for these, so that a late or missing answer does not
+// count against the plugin.
+func (c *Client) Metrics(ctx context.Context) ([]eviction.Metric, error) {
+	ctx, cancel := context.WithTimeout(ctx, eviction.MetricsDeadline)
+	defer cancel()
+	begin := time.Now()
+	all, err := c.remote.Meter.Metrics(ctx)
+	c.tell("metrics", time.Since(begin))
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: metrics: %w", c.Name, err)
+	}
+	return all, nil
 }

@@ -56,7 +56,9 @@ func (c *Client) ask(ctx context.Context, what string, limit time.Duration, f fu
 	limit <<= c.Doublings
 	own, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	begin := time.Now()
 	err := f(own)
+	c.tell(what, time.Since(begin))
 	switch {
 	case err == nil:
 		return nil

@@ -88,6 +88,7 @@ func (c *controller) launch(p *plugin, a *attempt) {
 		version: a.version, trial: c.trial, log: p.log, host: c.Host, configure: c.request(p), generation: c.generation,
 		Config: client.Config{
 			Name: p.Name, Timeouts: c.Timeouts, Doublings: p.late, Relays: p.Name == registry.Summary,
+			Took:   func(call string, took time.Duration) { c.Metrics.CallTook(p.Name, call, took) },
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}

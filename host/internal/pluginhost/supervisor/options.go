@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -142,11 +143,13 @@ type Metrics interface {
 	PluginGone(plugin string)
 	PluginRestarted(plugin string)
 	PluginStandby(plugin string, yes bool)
+	CallTook(plugin, call string, took time.Duration)
 }
 
 type noMetrics struct{}
 
-func (noMetrics) PluginUp(string, bool)      {}
-func (noMetrics) PluginGone(string)          {}
-func (noMetrics) PluginRestarted(string)     {}
-func (noMetrics) PluginStandby(string, bool) {}
+func (noMetrics) PluginUp(string, bool)                  {}
+func (noMetrics) PluginGone(string)                      {}
+func (noMetrics) PluginRestarted(string)                 {}
+func (noMetrics) PluginStandby(string, bool)             {}
+func (noMetrics) CallTook(string, string, time.Duration) {}

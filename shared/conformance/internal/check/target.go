@@ -225,6 +225,7 @@ var RPCs = []RPC{
 	{"Watch", 1, eviction.DescribeDeadline, func(p *eviction.Plugin) bool { return p.Watcher != nil }, true},
 	{"Rank", 2, eviction.RankDeadline, func(p *eviction.Plugin) bool { return p.Ranker != nil }, false},
 	{"Reclaim", 2, eviction.MeasureDeadline, func(p *eviction.Plugin) bool { return p.Reclaimer != nil }, true},
+	{"Metrics", 1, eviction.MetricsDeadline, func(p *eviction.Plugin) bool { return p.Meter != nil }, false},
 }
 
 // Forbidden reports whether the call may reclaim something without permission.
