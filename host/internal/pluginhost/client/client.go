@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/evictd/evictd/host/internal/pluginhost/configschema"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -70,6 +71,8 @@ type Client struct {
 	Config
 
 	remote eviction.Plugin
+	// schema is that of the plugin's configuration, nil for none.
+	schema *configschema.Schema
 	// reported holds the last configuration sent to the plugin.
 	reported atomic.Pointer[eviction.ConfigureRequest]
 
