@@ -71,7 +71,7 @@ type Client struct {
 	Config
 
 	remote eviction.Plugin
-	// schema is that of the plugin's configuration, nil for none.
+	// schema checks configurations. It is nil without a ConfigSchema.
 	schema *configschema.Schema
 	// reported holds the last configuration sent to the plugin.
 	reported atomic.Pointer[eviction.ConfigureRequest]

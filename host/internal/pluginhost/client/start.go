@@ -40,7 +40,7 @@ type Configuration struct {
 	Place input.Place
 }
 
-// refusal is what the schema of a plugin has against a configuration.
+// A refusal has the errors of a configuration by the schema of its plugin.
 type refusal struct{ error }
 
 func (refusal) Is(target error) bool { return target == eviction.ErrRefused }

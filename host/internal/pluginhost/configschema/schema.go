@@ -28,9 +28,9 @@ const (
 	// maxDepth bounds how deep values of a document nest.
 	maxDepth = 32
 	// maxProgram bounds the compiled instructions of one pattern, maxPrograms those of all.
-	maxProgram, maxPrograms = 5000, 50_000
+	maxProgram, maxPrograms = 2000, 20_000
 	// maxWork bounds one check. A unit takes about a microsecond, and 300 bytes if the value is wrong.
-	maxWork = 200_000
+	maxWork = 100_000
 	// maxErrors bounds the errors of a schema or of a configuration.
 	maxErrors = 20
 
@@ -48,7 +48,7 @@ type Schema struct {
 	left work
 }
 
-// work is what a check may still do.
+// work counts down in a check.
 type work int
 
 func (w *work) spend(n int) error {
@@ -75,15 +75,18 @@ func Compile(document []byte) (*Schema, error) {
 		return nil, fmt.Errorf("nests %d levels deep, want at most %d", depth, maxDepth)
 	}
 	s := &Schema{schemas: map[string]map[string]any{}}
-	w := walk{schemas: s.schemas, weights: map[int]bool{}, refs: map[string]string{}}
+	w := walk{schemas: s.schemas, weights: map[int]bool{}}
 	if object, ok := root.(map[string]any); ok {
 		delete(object, "$id") // Without effect, as all references are to the document itself.
 	}
-	w.schema("", root)
+	w.schema(nil, root)
 	if err := w.err(); err != nil {
 		return nil, err
 	}
-	return s, s.compile(root, w.weights)
+	if err := s.compile(root, w.weights); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Schema) compile(root any, weights map[int]bool) error {
@@ -192,17 +195,17 @@ func program(text string) (int, error) {
 
 // instructions estimates a program without compiling it, which would take the memory that is to be bounded.
 func instructions(re *syntax.Regexp) int {
-	n := 2
-	if re.Op == syntax.OpLiteral {
-		n += len(re.Rune)
-	}
+	n := 0
 	for _, sub := range re.Sub {
 		n += instructions(sub)
+	}
+	if re.Op == syntax.OpLiteral {
+		n += len(re.Rune)
 	}
 	if re.Op == syntax.OpRepeat {
 		n *= max(re.Min, re.Max, 1)
 	}
-	return n
+	return n + 1
 }
 
 // A pattern is a regular expression that spends work for each match.
@@ -220,11 +223,18 @@ func (p *pattern) MatchString(text string) bool {
 
 // walk finds the schemas in a document, and puts a counter into each.
 type walk struct {
+	// found counts the schemas, schemas has those that are no booleans.
+	found   int
 	schemas map[string]map[string]any
-	// refs are the references by the pointers of their schemas.
-	refs    map[string]string
+	refs    []reference
 	weights map[int]bool
 	wrong   []error
+}
+
+// A reference leads from the schema at a path to another one.
+type reference struct {
+	at []string
+	to string
 }
 
 // Keywords with other schemas in them: one, a list, or one by each name.
@@ -238,33 +248,38 @@ var (
 
 // schema visits the schema v and puts into it the format by whose name its check is counted. The library checks the
 // format before all that takes other schemas. In this dialect a schema's own formats are notes, not checks.
-func (w *walk) schema(at string, v any) {
+func (w *walk) schema(at []string, v any) {
+	w.found++
 	object, ok := v.(map[string]any)
-	if !ok || len(w.schemas) > maxSchemas {
+	if !ok || w.found > maxSchemas {
 		return
 	}
-	w.schemas[at] = object
+	w.schemas[input.Pointer(at...)] = object
 	weight := 1
 	for _, keyword := range slices.Sorted(maps.Keys(object)) {
-		value, pointer := object[keyword], at+input.Pointer(keyword)
+		value, below := object[keyword], append(slices.Clip(at), keyword)
 		list, _ := value.([]any)
 		byName, _ := value.(map[string]any)
+		text := shown(value)
+		if s, ok := value.(string); ok {
+			text = s
+		}
 		switch {
-		case slices.Contains(refused, keyword), keyword == "$schema" && strings.TrimSuffix(fmt.Sprint(value), "#") != dialect:
-			w.wrong = append(w.wrong, fmt.Errorf("%s: %s, want none: the dialect is %s, and references are \"#\" or \"#/...\"", pointer, printable.Shown(fmt.Sprint(value)), dialect))
+		case slices.Contains(refused, keyword), keyword == "$schema" && strings.TrimSuffix(text, "#") != dialect:
+			w.refuse(below, text, "none: the dialect is "+dialect+", and references are \"#\" or \"#/...\"")
 		case keyword == "$ref":
-			w.refs[at] = fmt.Sprint(value)
+			w.refs = append(w.refs, reference{below, text})
 		case slices.Contains(withOne, keyword):
-			w.schema(pointer, value)
+			w.schema(below, value)
 			weight++
 		case slices.Contains(withList, keyword):
 			for i, v := range list {
-				w.schema(pointer+input.Pointer(strconv.Itoa(i)), v)
+				w.schema(append(slices.Clip(below), strconv.Itoa(i)), v)
 			}
 			weight += len(list)
 		case slices.Contains(withMap, keyword):
 			for name, v := range byName {
-				w.schema(pointer+input.Pointer(name), v)
+				w.schema(append(slices.Clip(below), name), v)
 			}
 			weight += len(byName)
 		default:
@@ -285,15 +300,19 @@ func (w *walk) schema(at string, v any) {
 	w.weights[weight] = true
 }
 
+func (w *walk) refuse(at []string, value, want string) {
+	w.wrong = append(w.wrong, input.Place{}.Error(at, strconv.Quote(printable.Shown(value))+": want "+want))
+}
+
 func (w *walk) err() error {
-	if len(w.schemas) > maxSchemas {
+	if w.found > maxSchemas {
 		return fmt.Errorf("has more than %d schemas", maxSchemas)
 	}
-	for _, at := range slices.Sorted(maps.Keys(w.refs)) {
+	for _, ref := range w.refs {
 		// In a fragment percent signs may be escapes; names with them are not worth the trouble.
-		to, local := strings.CutPrefix(w.refs[at], "#")
+		to, local := strings.CutPrefix(ref.to, "#")
 		if w.schemas[to] == nil || !local || strings.Contains(to, "%") {
-			w.wrong = append(w.wrong, fmt.Errorf("%s/$ref: %q, want \"#\" or \"#/...\" with the place of a schema in the same document", at, printable.Shown(w.refs[at])))
+			w.refuse(ref.at, ref.to, "\"#\" or \"#/...\" with the place of a schema in the same document")
 		}
 	}
 	return printable.ClipAll(w.wrong, maxErrors)

@@ -28,7 +28,7 @@ func TestPluginThatCannotBeStarted(t *testing.T) {
 		"bad-certificate":     {"x509: malformed certificate"},
 		"crashes-in-describe": {"describe: the plugin crashed (exit status 4)"},
 		"schema-invalid":      {"describe: invalid reply from plugin: configSchema: type: \"nubmer\": want one of"},
-		"schema-remote":       {"configSchema: /properties/n/$ref: \"https://faults.example/n.json\", want \"#\""},
+		"schema-remote":       {"configSchema: properties.n.$ref: \"https://faults.example/n.json\": want \"#\""},
 		"invalid":             {"describe: invalid reply from plugin", `"unqualified"`},
 	}
 	h := startHost(t, install(t, append(slices.Collect(maps.Keys(says)), "good")...))
