@@ -41,7 +41,7 @@ const (
 // A Schema is compiled. Its methods are safe for concurrent use.
 type Schema struct {
 	compiled *jsonschema.Schema
-	// schemas has all schemas of the document by their JSON pointers.
+	// schemas has all schemas of the document by their JSON pointers. Booleans are nil.
 	schemas map[string]map[string]any
 
 	mu   sync.Mutex
@@ -75,7 +75,7 @@ func Compile(document []byte) (*Schema, error) {
 		return nil, fmt.Errorf("nests %d levels deep, want at most %d", depth, maxDepth)
 	}
 	s := &Schema{schemas: map[string]map[string]any{}}
-	w := walk{schemas: s.schemas, weights: map[int]bool{}}
+	w := walk{schemas: s.schemas, costs: map[string]func(any) int{}}
 	if object, ok := root.(map[string]any); ok {
 		delete(object, "$id") // Without effect, as all references are to the document itself.
 	}
@@ -83,20 +83,23 @@ func Compile(document []byte) (*Schema, error) {
 	if err := w.err(); err != nil {
 		return nil, err
 	}
-	if err := s.compile(root, w.weights); err != nil {
+	if err := s.compile(root, w.costs); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Schema) compile(root any, weights map[int]bool) error {
+func (s *Schema) compile(root any, costs map[string]func(any) int) error {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
 	c.AssertFormat()
-	for weight := range weights {
-		c.RegisterFormat(&jsonschema.Format{Name: strconv.Itoa(weight), Validate: func(v any) error {
-			return s.left.spend(weight + extent(v))
+	for name, cost := range costs {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(v any) error {
+			if s.left < 0 {
+				return errWork
+			}
+			return s.left.spend(cost(v))
 		}})
 	}
 	programs, patterns := 0, map[string]*pattern{}
@@ -156,7 +159,7 @@ func size(v any) (values, depth int) {
 	return values + 1, depth + 1
 }
 
-// extent returns the work that a schema has with v itself.
+// extent returns the number of values directly in v, in which a long text counts as several.
 func extent(v any) int {
 	switch v := v.(type) {
 	case map[string]any:
@@ -223,12 +226,13 @@ func (p *pattern) MatchString(text string) bool {
 
 // walk finds the schemas in a document, and puts a counter into each.
 type walk struct {
-	// found counts the schemas, schemas has those that are no booleans.
+	// found counts the schemas.
 	found   int
 	schemas map[string]map[string]any
 	refs    []reference
-	weights map[int]bool
-	wrong   []error
+	// costs has what a check of a value by a schema costs, by the names of the formats.
+	costs map[string]func(any) int
+	wrong []error
 }
 
 // A reference leads from the schema at a path to another one.
@@ -250,11 +254,12 @@ var (
 // format before all that takes other schemas. In this dialect a schema's own formats are notes, not checks.
 func (w *walk) schema(at []string, v any) {
 	w.found++
+	name := strconv.Itoa(w.found)
 	object, ok := v.(map[string]any)
+	w.schemas[input.Pointer(at...)] = object
 	if !ok || w.found > maxSchemas {
 		return
 	}
-	w.schemas[input.Pointer(at...)] = object
 	weight := 1
 	for _, keyword := range slices.Sorted(maps.Keys(object)) {
 		value, below := object[keyword], append(slices.Clip(at), keyword)
@@ -287,7 +292,20 @@ func (w *walk) schema(at []string, v any) {
 			weight += n
 		}
 	}
-	// The library compares with these before it checks the format. Within allOf it does so after that.
+	delayComparisons(object)
+	unique := object["uniqueItems"] == true
+	object["format"], w.costs[name] = name, func(v any) int {
+		n := extent(v)
+		if unique { // It compares all that is below.
+			n, _ = size(v)
+		}
+		// With unevaluatedProperties each schema inside copies the names of the fields.
+		return weight + n + weight*n/16
+	}
+}
+
+// delayComparisons moves const and enum of a schema into allOf: the library would compare before it checks the format.
+func delayComparisons(object map[string]any) {
 	for _, keyword := range []string{"const", "enum"} {
 		value, given := object[keyword]
 		all, ok := object["allOf"].([]any)
@@ -296,8 +314,6 @@ func (w *walk) schema(at []string, v any) {
 			delete(object, keyword)
 		}
 	}
-	object["format"] = strconv.Itoa(weight)
-	w.weights[weight] = true
 }
 
 func (w *walk) refuse(at []string, value, want string) {
@@ -311,7 +327,7 @@ func (w *walk) err() error {
 	for _, ref := range w.refs {
 		// In a fragment percent signs may be escapes; names with them are not worth the trouble.
 		to, local := strings.CutPrefix(ref.to, "#")
-		if w.schemas[to] == nil || !local || strings.Contains(to, "%") {
+		if _, found := w.schemas[to]; !found || !local || strings.Contains(to, "%") {
 			w.refuse(ref.at, ref.to, "\"#\" or \"#/...\" with the place of a schema in the same document")
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -154,6 +156,9 @@ func TestSlowChecksEnd(t *testing.T) {
 		"a long enum":         {`{"additionalProperties": {"enum": [` + enum.String()[1:] + `]}}`, object(5000), tooLong},
 		"a long constant":     {`{"additionalProperties": {"const": "` + strings.Repeat("x", 60_000) + `"}}`, object(5000), tooLong},
 		"unevaluated":         {strings.Replace(explode(40, "allOf"), `{"$ref"`, `{"unevaluatedProperties": false, "$ref"`, 1), object(100), tooLong},
+		"copied names":        {strings.Replace(explode(40, "allOf"), `{"$ref"`, `{"unevaluatedProperties": {}, "anyOf": [`+strings.Repeat("true,", 600)+`true], "allOf": [`+strings.Repeat(`{"type": "array"},`, 100)+`true], "$ref"`, 1), object(2000), tooLong},
+		"unique and large":    {strings.Replace(explode(40, "allOf"), `{"type": "string"}`, `{"uniqueItems": true}`, 1), "[" + strings.Repeat(`"`+strings.Repeat("x", 40_000)+`",`, 20) + `1]`, tooLong},
+		"unique and deep":     {strings.Replace(explode(40, "allOf"), `{"type": "string"}`, `{"uniqueItems": true}`, 1), "[" + strings.Repeat("["+strings.Repeat("1,", 20_000)+"1],", 18) + `1]`, ""},
 		"long required":       {`{"additionalProperties": {"required": ["` + strings.ReplaceAll(enum.String()[1:30_000], ",", `x","`) + `"]}}`, `{"a": {}, "b": {}}`, ": missing, want a value"},
 		"equal items":         {`{"properties": {"a": {"uniqueItems": true}}}`, `{"a": [` + strings.Repeat("{},", 20_000) + `{}]}`, "each item once: [0] and [1] are equal"},
 	} {
@@ -271,6 +276,38 @@ func TestErrorsNameTheLine(t *testing.T) {
 		}
 		if got != wanted {
 			t.Errorf("%s\ngot  %swant %s", text, got, wanted)
+		}
+	}
+}
+
+// The counters and what they need do not change the answers.
+func TestAnswersAreThoseOfTheLibrary(t *testing.T) {
+	for document, configs := range map[string][]string{
+		`{"enum": [1, "a", {"b": []}]}`:                      {`1`, `1.0`, `2`, `"a"`, `{"b": []}`, `{}`},
+		`{"const": {"a": 1}, "allOf": [{"type": "object"}]}`: {`{"a": 1}`, `{"a": 2}`, `1`},
+		`{"$ref": "#/$defs/no", "$defs": {"no": false}}`:     {`1`, `{}`},
+		`{"properties": {"a": {}}, "anyOf": [{"properties": {"b": {"const": 1}}}], "unevaluatedProperties": false}`: {
+			`{"a": 1, "b": 1}`, `{"b": 2}`, `{"c": 1}`,
+		},
+		`{"not": {"enum": [1]}, "if": {"const": 2}, "then": false}`:                      {`1`, `2`, `3`},
+		`{"contains": {"const": 1}, "maxContains": 1, "unevaluatedItems": {"const": 2}}`: {`[1]`, `[1, 1]`, `[1, 2]`, `[1, 3]`, `[]`},
+		`{"format": "ipv4", "contentEncoding": "base64"}`:                                {`"x"`},
+	} {
+		s, err := Compile([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, _ := jsonschema.UnmarshalJSON(strings.NewReader(document))
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource(location, root); err != nil {
+			t.Fatal(err)
+		}
+		plain := c.MustCompile(location)
+		for _, config := range configs {
+			value, _ := jsonschema.UnmarshalJSON(strings.NewReader(config))
+			if got, want := s.Check([]byte(config), input.Place{}), plain.Validate(value); (got == nil) != (want == nil) {
+				t.Errorf("%s by %s: %v, the library alone says %v", config, document, got, want)
+			}
 		}
 	}
 }
