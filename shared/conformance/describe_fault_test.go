@@ -32,6 +32,10 @@ func describeFaults() map[string]valueFault {
 				return nil
 			}
 		}, "unknown feature", []string{"describe-newer-host"}},
+		"has a schema that is none": {func(_ *sound, p *eviction.Plugin) { p.ConfigSchema = []byte("{") }, "is not a JSON document", []string{"config-schema"}},
+		"has a schema that refers to another": {func(_ *sound, p *eviction.Plugin) {
+			p.ConfigSchema = []byte(`{"$ref": "https://acme.example/schema.json"}`)
+		}, "refers to another document", []string{"config-schema"}},
 		"accepts unknown config fields": {func(s *sound, _ *eviction.Plugin) {
 			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
 				var any map[string]any

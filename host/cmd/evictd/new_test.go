@@ -60,7 +60,7 @@ func TestNewPluginOfACheckout(t *testing.T) {
 	release(t, "v1.2.3-4-g0123abc-dirty")
 	dir := filepath.Join(t.TempDir(), "elsewhere")
 	got := evictd(t, "plugins", "new", "acme-disk", "--disk", "--sdk", "../../..", "--module", "acme.example/disk", "--dir", dir)
-	if got.Code != exitFine || strings.Contains(got.Out, "go mod tidy") || !strings.HasPrefix(got.Out, "made "+dir+" with .gitignore, README.md, cache.go, chart/Chart.yaml, chart/templates/daemonset.yaml, chart/values.yaml, go.mod, go.sum, main.go, main_test.go\n") {
+	if got.Code != exitFine || strings.Contains(got.Out, "go mod tidy") || !strings.HasPrefix(got.Out, "made "+dir+" with .gitignore, README.md, cache.go, chart/Chart.yaml, chart/templates/daemonset.yaml, chart/values.yaml, go.mod, go.sum, main.go, main_test.go, schema.json\n") {
 		t.Errorf("new: %+v", got)
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))

@@ -14,8 +14,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
+	"github.com/evictd/evictd/host/internal/pluginhost/configschema"
 	"github.com/evictd/evictd/host/internal/why/tell/verifytable"
 	"github.com/evictd/evictd/shared/conformance"
 	"github.com/evictd/evictd/shared/sandbox"
@@ -92,9 +92,11 @@ func (v *verification) run(cmd *cobra.Command, plugin string, check func(context
 			return fmt.Errorf("--only is %q, want some of %s", group, strings.Join(conformance.Groups(), ", "))
 		}
 	}
-	if v.Config, err = pluginConfig(v.configFile); err != nil {
+	var at input.Place
+	if v.Config, at, err = input.PluginConfig(v.configFile); err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
+	v.CheckSchema = func(schema, config []byte) error { return configschema.Verify(schema, config, at) }
 	if err := v.confine(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
@@ -117,25 +119,6 @@ func (v *verification) run(cmd *cobra.Command, plugin string, check func(context
 		return failure{fmt.Errorf("%s fails %d of %d checks", plugin, n, len(report.Checks))}
 	}
 	return nil
-}
-
-// maxPluginConfig bounds a plugin's configuration in bytes, generously.
-const maxPluginConfig = 1 << 20
-
-// pluginConfig reads a plugin's configuration as JSON; nil if there is no file.
-func pluginConfig(file string) ([]byte, error) {
-	if file == "" {
-		return nil, nil
-	}
-	raw, err := input.ReadFileSoon(file, maxPluginConfig)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	config, twice, err := input.YAML(raw, "fields and values")
-	if err = printable.ClipAll(append(twice, err), 10); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return config, nil
 }
 
 func (v *verification) confine(warnings io.Writer) error {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/evictd/evictd/shared/conformance"
 	"github.com/evictd/evictd/test/harness/testos"
 )
@@ -103,21 +101,5 @@ func TestVerifyWithAWrongCommandLine(t *testing.T) {
 				t.Errorf("code %d, want %q in %q; %s", got.Code, c.want, got.Errors, got.Out)
 			}
 		})
-	}
-}
-
-func TestPluginConfigIsReadFromYAML(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	testos.WriteFile(t, path, "factor: 2 # twice\nskip: [a]\n", 0o600)
-	pipe := path + ".pipe"
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pluginConfig(pipe); err == nil || err.Error() != pipe+": is a pipe, want a regular file" {
-		t.Errorf("a pipe, on which it hung: %v", err)
-	}
-	got, err := pluginConfig(path)
-	if want := `{"factor":2,"skip":["a"]}`; err != nil || string(got) != want {
-		t.Errorf("got %s, error %v, want %s", got, err, want)
 	}
 }

@@ -15,11 +15,14 @@
 //	plugins:
 //	  cost-aware:
 //	    config: {unpricedHourlyUSD: "0.10"}
+//
+// The schema of that is in schema.json: evictd checks a configuration by it, and names the line of what is wrong.
 package main
 
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"sync/atomic"
 
@@ -32,6 +35,9 @@ import (
 // see, before it is configured. For a key of your own change it here.
 const priceKey = "cost.acme.example/hourly-usd"
 
+//go:embed schema.json
+var schema []byte
+
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
@@ -41,7 +47,9 @@ func plugin() sdk.Plugin {
 		Version:         "1.0.0",
 		Signals:         sdk.Signals(eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable),
 		WantAnnotations: []string{priceKey},
+		Description:     "Evicts cheap pods before dear ones.",
 		Configurer:      sdk.Configure(r.configure),
+		ConfigSchema:    schema,
 		Ranker:          r,
 	}
 }

@@ -235,10 +235,20 @@ func describe(name string) eviction.Plugin {
 			return []eviction.SignalSpec{spec}, nil
 		}
 	}
+	if schema, ok := schemas[name]; ok {
+		p.ConfigSchema, p.Description, p.Vendor, p.Licence = []byte(schema), "knows \x1b[31mred", "Acme", "MIT"
+	}
 	if name == "invalid" {
 		p.Signals = append(p.Signals, eviction.SignalSpec{Signal: "unqualified"})
 	}
 	return p
+}
+
+// schemas are those of the plugins with a schema.
+var schemas = map[string]string{
+	"schema":         `{"properties": {"count": {"type": "integer", "maximum": 100}}, "additionalProperties": false}`,
+	"schema-invalid": `{"type": "nubmer"}`,
+	"schema-remote":  `{"properties": {"n": {"$ref": "https://faults.example/n.json"}}}`,
 }
 
 // faulty implements the capabilities. Its observations contain the last configuration.

@@ -150,6 +150,20 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongStarts, wrongFigures, wron
 			return json.Unmarshal(req.Config, &rightConfig{})
 		})
 	},
+	"a schema that does not compile": func(p *eviction.Plugin) { p.ConfigSchema = []byte(`{"properties": {"reverse": {"type": "bool"}}}`) },
+	"a schema with a remote reference": func(p *eviction.Plugin) {
+		p.ConfigSchema = []byte(`{"$ref": "https://faults.example/schema.json"}`)
+	},
+	"a schema that takes forever": func(p *eviction.Plugin) {
+		p.ConfigSchema = []byte(`{"$ref": "#/$defs/0", "$defs": {`)
+		for i := range 50 {
+			p.ConfigSchema = fmt.Appendf(p.ConfigSchema, `"%d": {"allOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
+		}
+		p.ConfigSchema = append(p.ConfigSchema, `"50": {}}}`...)
+	},
+	"a schema that refuses a good configuration": func(p *eviction.Plugin) {
+		p.ConfigSchema = []byte(`{"properties": {"reverse": {"const": true}}}`)
+	},
 	"another description once it is configured": func(p *eviction.Plugin) {
 		signals := p.Signals
 		r := p.Configurer.(*right)

@@ -29,6 +29,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -118,6 +119,8 @@ type Summary = summary.Options
 type Plugin struct {
 	// Config is passed to the plugin unchanged, as JSON; nil for none.
 	Config json.RawMessage `json:"config,omitempty" is:"any"`
+	// Place is where Config stands in the file.
+	Place input.Place `json:"-"`
 	// AutoMTLS encrypts the calls to the plugin; nil means yes.
 	AutoMTLS *bool `json:"autoMTLS,omitempty"`
 	// Disabled prevents the plugin from being started.

@@ -94,7 +94,22 @@ func (f *Flags) readFiles(c *Config) (ls layers, errs []error, unread bool) {
 	for _, err := range decode(c, l, data) {
 		errs = append(errs, l.named(err))
 	}
+	if errs == nil {
+		placePlugins(c, f.file.text, data)
+	}
 	return append(ls, l), errs, unread
+}
+
+// placePlugins notes where the plugins' configurations stand in the file.
+func placePlugins(c *Config, file string, data []byte) {
+	lines := input.FieldLines(data, "plugins")
+	for name, p := range c.Plugins {
+		p.Place = input.Place{
+			File: file, Field: strings.Join(steps([]string{"plugins", name, "config"}), ""),
+			Lines: lines, Pointer: input.Pointer("plugins", name, "config"),
+		}
+		c.Plugins[name] = p
+	}
 }
 
 // A layer is one source of a configuration: a file, or the flags.

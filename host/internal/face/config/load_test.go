@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 
 	"github.com/evictd/evictd/test/harness/cost"
@@ -109,6 +110,10 @@ func TestWhatAFileSays(t *testing.T) {
 			}
 			want := defaults(t)
 			c.want(&want)
+			for name, p := range got.Plugins {
+				p.Place = input.Place{} // see TestPluginsHaveTheirPlace
+				got.Plugins[name] = p
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
@@ -286,4 +291,19 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("read again it says\n%s, want\n%s (%v)", third, again, err)
 		}
 	})
+}
+
+func TestPluginsHaveTheirPlace(t *testing.T) {
+	file := write(t, "dryRun: true\nplugins:\n  acme.d:\n    config:\n      a:\n      - 1\n")
+	c, err := Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := c.Plugins["acme.d"].Place
+	if got, want := at.Error([]string{"a", "0"}, "wrong").Error(), file+`:6: plugins["acme.d"].config.a[0]: wrong`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := at.Error([]string{"b"}, "wrong").Error(), file+`:4: plugins["acme.d"].config.b: wrong`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

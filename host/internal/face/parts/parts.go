@@ -53,7 +53,7 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 			paths[i] = filepath.Join(c.RootDir, path)
 		}
 		all[name] = supervisor.Settings{
-			Config: p.Config, WritablePaths: paths, AutoMTLS: p.AutoMTLS,
+			Config: p.Config, Place: p.Place, WritablePaths: paths, AutoMTLS: p.AutoMTLS,
 			Expected: p.Wanted(name, false), Disabled: p.Disabled,
 			SHA256: ptr.Deref(p.SHA256, ""), RequirePin: c.RequirePins, Confine: confine(p),
 		}

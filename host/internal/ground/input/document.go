@@ -44,13 +44,6 @@ func Decode(doc []byte, into any) (strict []error, err error) {
 // YAML converts the single document in data, a mapping, to JSON. want describes it for errors. twice
 // lists duplicate keys, at most maxTwice of them; the last one counts.
 func YAML(data []byte, want string) (doc []byte, twice []error, err error) {
-	if json.Valid(data) {
-		// JSON is YAML except for tabs, which it allows between tokens only.
-		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
-	}
-	if !bytes.HasSuffix(data, []byte("\n")) {
-		data = append(slices.Clip(data), '\n') // The last line of a text needs an end, too.
-	}
 	root, document, err := onlyDocument(data)
 	switch {
 	case err != nil:
@@ -72,6 +65,13 @@ func YAML(data []byte, want string) (doc []byte, twice []error, err error) {
 // onlyDocument returns the tree of the only non-empty document, and data from there on; nil if there
 // is none. It refuses a file with several: the conversion to JSON would read the first and ignore the others.
 func onlyDocument(data []byte) (root *yamlv3.Node, document []byte, err error) {
+	if json.Valid(data) {
+		// JSON is YAML except for tabs, which it allows between tokens only.
+		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
+	}
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(slices.Clip(data), '\n') // The last line of a text needs an end, too.
+	}
 	blank := false
 	for decoder := yamlv3.NewDecoder(bytes.NewReader(data)); ; {
 		var doc yamlv3.Node

@@ -10,19 +10,49 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/pluginhost/configschema"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // Describe asks the plugin for its description.
 func (c *Client) Describe(ctx context.Context, describe func(context.Context) (eviction.Plugin, error)) error {
-	return c.ask(ctx, "describe", c.Timeouts.Describe, func(ctx context.Context) (err error) {
+	err := c.ask(ctx, "describe", c.Timeouts.Describe, func(ctx context.Context) (err error) {
 		c.remote, err = describe(ctx)
 		return err
 	})
+	for _, text := range []*string{&c.remote.Version, &c.remote.Description, &c.remote.Vendor, &c.remote.Licence} {
+		*text = shorten(*text, maxReasonBytes)
+	}
+	if err != nil || len(c.remote.ConfigSchema) == 0 {
+		return err
+	}
+	if c.schema, err = configschema.Compile(c.remote.ConfigSchema); err != nil {
+		return fmt.Errorf("describe: %w: configSchema: %w", eviction.ErrInvalidReply, err)
+	}
+	return nil
 }
 
-// Configure sends the plugin its configuration and remembers the accepted one.
-func (c *Client) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
+// A Configuration is one for a plugin, with the place of its Config for errors.
+type Configuration struct {
+	eviction.ConfigureRequest
+
+	Place input.Place
+}
+
+// A refusal has the errors of a configuration by the schema of its plugin.
+type refusal struct{ error }
+
+func (refusal) Is(target error) bool { return target == eviction.ErrRefused }
+
+// Configure sends the plugin its configuration, if its schema accepts that, and remembers the accepted one.
+func (c *Client) Configure(ctx context.Context, with Configuration) error {
+	req := with.ConfigureRequest
+	if c.schema != nil {
+		if err := c.schema.Check(req.Config, with.Place); err != nil {
+			return refusal{err}
+		}
+	}
 	if c.remote.Configurer == nil && len(req.Config) > 0 {
 		return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
 	}

@@ -138,7 +138,7 @@ func (c *controller) admit(p *plugin, a *attempt) {
 		return
 	}
 	req := c.request(p)
-	if proc.client.Knows(req) {
+	if proc.client.Knows(req.ConfigureRequest) {
 		c.serve(p, a)
 		return
 	}

@@ -132,8 +132,8 @@ func (c *catalog) noteUndead(p *plugin, err error) {
 	}
 }
 
-func (c *catalog) request(p *plugin) eviction.ConfigureRequest {
-	return eviction.ConfigureRequest{Node: c.Node, Config: c.Settings[p.Name].Config}
+func (c *catalog) request(p *plugin) client.Configuration {
+	return c.Settings[p.Name].configuration(c.Node)
 }
 
 func (c *catalog) snapshot(r *registry.Registry) *snapshot {

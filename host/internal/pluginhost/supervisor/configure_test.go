@@ -1,10 +1,12 @@
 package supervisor
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -213,4 +215,41 @@ func TestTheRegistryHasTheConfigurationOfAReload(t *testing.T) {
 		t.Error("the registry was not published")
 	}
 	has(`{"n":2}`)
+}
+
+// A configuration that the plugin's schema refuses does not reach the plugin.
+func TestTheSchemaIsCheckedBeforeThePlugin(t *testing.T) {
+	t.Parallel()
+	settings := func(config string) map[string]Settings {
+		document := "plugins:\n  schema:\n    config:\n" + config
+		asJSON, _, err := input.YAML([]byte(document), "a mapping")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asJSON, _ = bytes.CutPrefix(asJSON, []byte(`{"plugins":{"schema":{"config":`))
+		return map[string]Settings{"schema": {Config: bytes.TrimSuffix(asJSON, []byte("}}}")), Place: input.Place{
+			File: "evictd.yaml", Field: "plugins.schema.config", Lines: input.FieldLines([]byte(document), "plugins"), Pointer: "/plugins/schema/config",
+		}}}
+	}
+	h := startHost(t, install(t, "schema"), func(o *Options) { o.Settings = settings("      count: 101\n      refuse: 1\n") })
+	eventually(t, "it is refused", func() bool { return h.plugin("schema").State == Refused })
+	wrong := "evictd.yaml:4: plugins.schema.config.count: 101: want at most 100\nevictd.yaml:5: plugins.schema.config.refuse: unknown field, want one of count"
+	if got := h.plugin("schema").Reason; got != wrong {
+		t.Errorf("reason %q, want %q", got, wrong)
+	}
+	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings("      count: 1\n")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it runs", func() bool { return h.plugin("schema").State == Running })
+	if s := h.plugin("schema"); s.Description != "knows \x1b[31mred" || s.Vendor != "Acme" || s.Licence != "MIT" {
+		t.Errorf("described as %q by %q under %q", s.Description, s.Vendor, s.Licence)
+	}
+	pid := h.plugin("schema").PID
+	err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, settings("\n      count: many\n"))
+	if got, want := fmt.Sprint(err), `plugin schema: evictd.yaml:5: plugins.schema.config.count: "many": want type integer`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := config(h.observed("schema")); got != `{"count":1}` || h.plugin("schema").PID != pid {
+		t.Errorf("config %s in process %d, want the former one in process %d", got, h.plugin("schema").PID, pid)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
@@ -49,6 +50,8 @@ type Options struct {
 type Settings struct {
 	// Config is the plugin's configuration as JSON, passed unchanged; empty for none.
 	Config []byte
+	// Place is where Config stands, for errors.
+	Place input.Place
 	// WritablePaths must be writable directories.
 	WritablePaths []string
 	// AutoMTLS is on unless it points to false.
@@ -63,6 +66,10 @@ type Settings struct {
 	RequirePin bool
 	// Confine modifies the default confinement; it may be nil.
 	Confine func(*sandbox.Policy)
+}
+
+func (s Settings) configuration(node eviction.NodeFacts) client.Configuration {
+	return client.Configuration{ConfigureRequest: eviction.ConfigureRequest{Node: node, Config: s.Config}, Place: s.Place}
 }
 
 // expected reports whether the start waits for the plugin, also for a container that comes a moment later.

@@ -54,7 +54,7 @@ type start struct {
 	trial      bool
 	log        *output.Log
 	host       eviction.Host
-	configure  eviction.ConfigureRequest
+	configure  client.Configuration
 	generation uint64
 	// replaces is the serving process, nil if there is none.
 	replaces *client.Client

@@ -48,8 +48,8 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 			return nil
 		}
 		seen = append(seen, next)
-		req := eviction.ConfigureRequest{Node: node, Config: settings[next.Name].Config}
-		if next.client.Knows(req) {
+		req := settings[next.Name].configuration(node)
+		if next.client.Knows(req.ConfigureRequest) {
 			continue
 		}
 		reported = append(reported, next)
@@ -123,7 +123,7 @@ func (s *Supervisor) takeBack(ctx context.Context, node eviction.NodeFacts, sett
 	for n, proc := range slices.Backward(reported) {
 		err := refused
 		if n < len(reported)-1 {
-			if err = proc.client.Configure(ctx, eviction.ConfigureRequest{Node: node, Config: settings[proc.Name].Config}); err == nil {
+			if err = proc.client.Configure(ctx, settings[proc.Name].configuration(node)); err == nil {
 				continue
 			}
 		} else if errors.Is(refused, eviction.ErrRefused) {

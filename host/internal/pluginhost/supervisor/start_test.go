@@ -27,6 +27,8 @@ func TestPluginThatCannotBeStarted(t *testing.T) {
 		"net-rpc":             {`speaks "netrpc", want "grpc"`, "sent no certificate"},
 		"bad-certificate":     {"x509: malformed certificate"},
 		"crashes-in-describe": {"describe: the plugin crashed (exit status 4)"},
+		"schema-invalid":      {"describe: invalid reply from plugin: configSchema: type: \"nubmer\": want one of"},
+		"schema-remote":       {"configSchema: properties.n.$ref: \"https://faults.example/n.json\": want \"#\""},
 		"invalid":             {"describe: invalid reply from plugin", `"unqualified"`},
 	}
 	h := startHost(t, install(t, append(slices.Collect(maps.Keys(says)), "good")...))

@@ -43,8 +43,12 @@ type Status struct {
 	Confinement *Confinement `json:"confinement,omitempty"`
 
 	// These are from the plugin's last description of itself, even if it does not run.
-	Version string         `json:"version,omitempty"`
-	Signals []roles.Served `json:"signals,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Description, Vendor and Licence are the plugin's own words.
+	Description string         `json:"description,omitempty"`
+	Vendor      string         `json:"vendor,omitempty"`
+	Licence     string         `json:"licence,omitempty"`
+	Signals     []roles.Served `json:"signals,omitempty"`
 
 	// Log holds the last lines that the plugin wrote, including before its end.
 	Log []string `json:"log,omitempty"`
@@ -118,7 +122,7 @@ func (p *plugin) status() Status {
 		st.PID, st.Generation, st.Confinement = proc.PID, proc.Generation, proc.confinement()
 	}
 	if p.said != nil {
-		st.Version = p.said.Version
+		st.Version, st.Description, st.Vendor, st.Licence = p.said.Version, p.said.Description, p.said.Vendor, p.said.Licence
 	}
 	return st
 }

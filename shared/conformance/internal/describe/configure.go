@@ -17,6 +17,10 @@ const strangeField = "noSuchFieldInAnyConfiguration"
 
 var configureChecks = []check.Check{
 	{
+		Configurable: true, Name: "config-schema", RPC: "Describe", Input: "its configSchema",
+		Expect: "it compiles, refers to itself alone, and accepts the configuration given", Run: schemaChecked,
+	},
+	{
 		Configurable: true, Name: "configure", Input: "the facts of the node, and the configuration given, if any", Gate: true,
 		Expect: fmt.Sprintf("it is accepted within %s", eviction.ConfigureDeadline), Run: configured,
 	},
@@ -36,6 +40,16 @@ var configureChecks = []check.Check{
 		Expect: "the same answer as at first", Run: describedAgain,
 	},
 	{Configurable: true, Name: "configure-during-calls", Input: "the same configuration 10 times while other calls run", Expect: "all of them are answered", Run: configuredDuringCalls},
+}
+
+func schemaChecked(_ context.Context, t *check.Target) error {
+	switch {
+	case len(t.Plugin.ConfigSchema) == 0:
+		return check.NotApplicable("it has no schema")
+	case t.CheckSchema == nil:
+		return check.NotApplicable("evictd plugins verify checks schemas")
+	}
+	return t.CheckSchema(t.Plugin.ConfigSchema, t.Config)
 }
 
 func configured(ctx context.Context, t *check.Target) error {
