@@ -16,6 +16,7 @@ var programs = map[string]string{
 	"evictd":     "./host/cmd/evictd",
 	"memory":     "./host/cmd/evictd",
 	"disk":       "./host/cmd/evictd",
+	"mounts":     "./host/cmd/evictd",
 	"pid":        "./host/cmd/evictd",
 	"oldest":     "./sdk/examples/oldest",
 	"cost-aware": "./sdk/examples/cost-aware",

@@ -69,10 +69,13 @@ func TestOurPluginsPass(t *testing.T) {
 	runtime := fakecri.Start(t)
 	runtime.SetImageDir(t.TempDir())
 	evictd := daemon.Build(t, "evictd")
+	mounts := filepath.Join(t.TempDir(), "mounts.json")
+	testos.WriteFile(t, mounts, `{"paths": {"shm": "/dev/shm"}}`, 0o600)
 	for name, flags := range map[string][]string{
 		"memory": nil,
 		"disk":   {"--reclaim", "--runtime-endpoint", runtime.Endpoint()}, // it frees what the fake runtime has
 		"pid":    nil,
+		"mounts": {"--config", mounts},
 		"oldest": {"--auto-mtls=false"},
 	} {
 		file := daemon.Build(t, name)

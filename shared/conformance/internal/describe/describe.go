@@ -78,20 +78,24 @@ func Same(a, b *eviction.Plugin) error {
 
 func describedToOlder(ctx context.Context, t *check.Target) error {
 	was := t.Plugin
+	scoped := slices.IndexFunc(was.Signals, func(s eviction.SignalSpec) bool {
+		return s.Definition != nil && s.Definition.Candidates == eviction.RankedPods
+	})
 	return t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
 		is, err := t.Client.Describe(ctx, eviction.Host{Config: t.Config})
-		if err != nil {
-			if err := check.Refused(err); err != nil {
-				return err
-			}
+		switch {
+		case err == nil && scoped >= 0:
+			return fmt.Errorf("%s: answered a host without %s, which evicts pods that the ranking does not name; want a refusal with a text",
+				was.Signals[scoped].Signal, eviction.FeatureCandidateScope)
+		case err == nil:
+			return Same(&was, &is)
+		case check.Refused(err) != nil:
+			return check.Refused(err)
+		case scoped >= 0:
+			return nil
+		default:
 			return check.Noted(err.Error())
 		}
-		for _, s := range is.Signals {
-			if s.Definition != nil && s.Definition.Candidates == eviction.RankedPods {
-				return fmt.Errorf("%s: answered a host without %s, which evicts pods that the ranking does not name; want a refusal with a text", s.Signal, eviction.FeatureCandidateScope)
-			}
-		}
-		return Same(&was, &is)
 	})
 }
 

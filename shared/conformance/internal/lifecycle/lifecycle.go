@@ -254,7 +254,7 @@ func (p *Process) describeOver(ctx context.Context, security credentials.Transpo
 		return err
 	}
 	defer func() { _ = cc.Close() }()
-	_, err = wire.NewClient(cc).CallRaw(ctx, "Describe", check.Message{}.Text(1, check.HostVersion))
+	_, err = wire.NewClient(cc).CallRaw(ctx, "Describe", p.Target.Host())
 	return err
 }
 
