@@ -26,6 +26,7 @@ $(shell mkdir -p bin/build && printf '{"Replace": {"%s": "%s", "%s": "", "%s": "
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-v2.15.0/golangci-lint
 ACTIONLINT         := $(TOOLS)/actionlint-v1.7.12/actionlint
 DEADCODE           := $(TOOLS)/deadcode-v0.52.0/deadcode
+APIDIFF            := $(TOOLS)/apidiff-v0.0.0-20261113113407-e3970619a1a4/apidiff
 BUF                := $(TOOLS)/buf-v1.66.0/buf
 PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-v1.36.12/protoc-gen-go
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-v1.6.2/protoc-gen-go-grpc
@@ -95,7 +96,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests node-rank python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated
+.PHONY: help build image manifests node-rank python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,12 +164,12 @@ tested:
 	done; \
 	exit $$status
 
-check: lint deadcode generated ## format, lint with vet, workflows, dead code, import rules, go.mod, generated code, protocol, builds for arm64, arm and 386
+check: lint deadcode generated promised ## format, lint with vet, workflows, dead code, import rules, go.mod, generated code, protocol, what plugins compile against, builds for arm64, arm and 386
 	$(GO) mod tidy -diff
 	@for arch in arm64 arm 386; do GOARCH=$$arch $(GO) build ./... || exit 1; done
 
 # What reads sources by itself knows no overlay.
-lint deadcode: export GOFLAGS := $(filter-out -overlay=%,$(GOFLAGS))
+lint deadcode promised api: export GOFLAGS := $(filter-out -overlay=%,$(GOFLAGS))
 lint: $(GOLANGCI_LINT) $(ACTIONLINT)
 	$< run ./...
 	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
@@ -178,6 +179,16 @@ lint: $(GOLANGCI_LINT) $(ACTIONLINT)
 deadcode: $(DEADCODE)
 	@found=$$($< -test ./... | grep -vE '_test\.go:|^(host/api|sdk/sdktest/sdktest|test/.*)\.go:') || true; \
 	[ -z "$$found" ] || { echo "$$found"; exit 1; }
+
+# The packages that plugins compile against. An incompatible change of one fails; what only extends it shows up in the
+# exports, which a release renews.
+PROMISED := sdk sdk/sdktest shared/eviction shared/eviction/rank
+promised: $(APIDIFF)
+	@wrong=$$(for p in $(PROMISED); do $< -incompatible sdk/api/$$(echo $$p | tr / -).export github.com/evictd/evictd/$$p || echo "$$p: no comparison"; done); \
+	[ -z "$$wrong" ] || { echo "plugins do not compile with this any more:"; echo "$$wrong"; exit 1; }
+
+api: $(APIDIFF) ## what plugins compile against, as of this version
+	@mkdir -p sdk/api; for p in $(PROMISED); do $< -w sdk/api/$$(echo $$p | tr / -).export github.com/evictd/evictd/$$p || exit 1; done
 
 generate: tools ## the Go code and the descriptor set of the plugin protocol
 	cd shared/proto && PATH=$(dir $(PROTOC_GEN_GO)):$(dir $(PROTOC_GEN_GO_GRPC)):$$PATH $(BUF) generate
@@ -293,12 +304,13 @@ clean: ## remove what was built
 parts: $(PARTS) $(CONTAINERD)/containerd ## the programs of others that the tests run: containerd, etcd, Kubernetes (once; .ci/run does it beside make tools)
 
 # Tools, by pinned version: a new pin installs anew.
-tools: $(GOLANGCI_LINT) $(ACTIONLINT) $(DEADCODE) $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(GOTESTSUM)
+tools: $(GOLANGCI_LINT) $(ACTIONLINT) $(DEADCODE) $(APIDIFF) $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(GOTESTSUM)
 	@mkdir -p bin && ln -sfn $(TOOLS) bin/tools
 
 $(GOLANGCI_LINT): PACKAGE = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(ACTIONLINT): PACKAGE = github.com/rhysd/actionlint/cmd/actionlint
 $(DEADCODE): PACKAGE = golang.org/x/tools/cmd/deadcode
+$(APIDIFF): PACKAGE = golang.org/x/exp/cmd/apidiff
 $(BUF): PACKAGE = github.com/bufbuild/buf/cmd/buf
 $(PROTOC_GEN_GO): PACKAGE = google.golang.org/protobuf/cmd/protoc-gen-go
 $(PROTOC_GEN_GO_GRPC): PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
