@@ -137,7 +137,7 @@ func (m *Manager) open(from sources) (loop.Options, error) {
 		inside[registry.Summary] = p
 	}
 	o := supervisor.Options{
-		Dir: c.PluginDir, DirOptional: len(from.plugins) > 0, Inside: inside, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version, Features: eviction.Features()}, Timeouts: from.timeouts, ExpectBuiltins: from.expectBuiltins,
+		Dir: c.PluginDir, DirOptional: len(from.plugins) > 0, Inside: inside, SocketRoot: m.dir.Plugins(), Host: eviction.Host{Version: m.version}, Timeouts: from.timeouts, ExpectBuiltins: from.expectBuiltins,
 		Node: m.facts(c), Settings: parts.PluginSettings(c), Assign: c.Assignment(), Log: m.log, Metrics: pluginMarks{m.metrics, m, map[string]bool{}},
 	}
 	m.supervisor, err = supervisor.New(o)

@@ -47,7 +47,7 @@ func (p *Plugin) Validate() error {
 	if p.Name == "" {
 		errs = append(errs, errors.New("name is empty"))
 	}
-	if len(p.Signals) == 0 && p.SignalsFor == nil {
+	if len(p.Signals) == 0 && p.SignalsFor == nil && !p.SignalsFromConfig {
 		errs = append(errs, errors.New("signals is empty, want at least one"))
 	}
 	if p.Capabilities() == 0 {

@@ -24,7 +24,8 @@ type Plugin struct {
 	// It refers to itself alone. The host checks a configuration before Configure, and names what is wrong by its line.
 	ConfigSchema []byte
 	// SignalsFor, if not nil, returns Signals for a configuration, as Configurer gets it. With another configuration
-	// the host starts another process, which takes over. A host has SignalsFromConfig for it.
+	// the host starts another process, which takes over. A host, which must have FeatureSignalsFromConfig, has
+	// SignalsFromConfig for it.
 	SignalsFor        func(config []byte) ([]SignalSpec, error)
 	SignalsFromConfig bool
 	// OwnsLayout: Observe also reports the filesystem layout.
@@ -65,12 +66,16 @@ type Host struct {
 	// Features are the names of the optional parts of the contract that the host supports.
 	// A plugin that needs one should refuse a host that lacks it.
 	Features []string
-	// Config is the plugin's section of the configuration, as in ConfigureRequest.
+	// Config is the plugin's section of the configuration, as in ConfigureRequest: nil in the first Describe call, not
+	// nil in the second one, of a plugin with SignalsFromConfig.
 	Config []byte
 }
 
-// FeatureCandidateScope is the name of Definition.Candidates.
-const FeatureCandidateScope = "candidate-scope"
+// The optional parts of the contract: Definition.Candidates, Host.Config.
+const (
+	FeatureCandidateScope    = "candidate-scope"
+	FeatureSignalsFromConfig = "signals-from-config"
+)
 
 // Features returns the names of all optional parts of the contract in this version of the package.
-func Features() []string { return []string{FeatureCandidateScope} }
+func Features() []string { return []string{FeatureCandidateScope, FeatureSignalsFromConfig} }

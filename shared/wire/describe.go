@@ -13,7 +13,7 @@ func encodeHost(h eviction.Host) *pluginv1.DescribeRequest {
 }
 
 func decodeHost(w *pluginv1.DescribeRequest) eviction.Host {
-	return eviction.Host{Version: w.GetHostVersion(), Features: decodeNames[string](w.GetFeatures()), Config: w.GetConfig()}
+	return eviction.Host{Version: w.GetHostVersion(), Features: decodeNames[string](w.GetFeatures()), Config: w.Config} //nolint:protogetter // absent is not empty
 }
 
 func encodePlugin(p *eviction.Plugin) *pluginv1.DescribeResponse {

@@ -30,7 +30,10 @@ type server struct {
 
 func (s *server) Describe(ctx context.Context, w *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
 	p := s.plugin
-	if p.SignalsFor != nil {
+	if p.SignalsFor != nil && !slices.Contains(w.GetFeatures(), eviction.FeatureSignalsFromConfig) {
+		return nil, refusal(ctx, fmt.Errorf("the host lacks %s, from which the signals of this plugin follow: want a newer evictd", eviction.FeatureSignalsFromConfig))
+	}
+	if p.SignalsFor != nil && w.Config != nil { //nolint:protogetter // absent is not empty
 		var err error
 		if p.Signals, err = p.SignalsFor(w.GetConfig()); err != nil {
 			return nil, refusal(ctx, err)

@@ -230,6 +230,9 @@ func describe(name string) eviction.Plugin {
 			if strings.Contains(string(config), "refuse") {
 				return nil, errors.New("config.signal: no such signal")
 			}
+			if !strings.HasPrefix(string(config), `"`) {
+				os.Exit(6) // its schema does not allow that
+			}
 			spec := signalOf(strings.Trim(string(config), `"`))
 			f.signal = spec.Signal
 			return []eviction.SignalSpec{spec}, nil
@@ -247,6 +250,7 @@ func describe(name string) eviction.Plugin {
 // schemas are those of the plugins with a schema.
 var schemas = map[string]string{
 	"schema":         `{"properties": {"count": {"type": "integer", "maximum": 100}}, "additionalProperties": false}`,
+	"follows":        `{"type": "string"}`,
 	"schema-invalid": `{"type": "nubmer"}`,
 	"schema-remote":  `{"properties": {"n": {"$ref": "https://faults.example/n.json"}}}`,
 }

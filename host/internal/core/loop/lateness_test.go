@@ -99,7 +99,7 @@ func (n *node) addLaggard(name string, v *laggard) {
 			n.plugins.slow[name] = true
 		}
 	}})
-	err := c.Describe(n.t.Context(), func(context.Context) (eviction.Plugin, error) {
+	err := c.Describe(n.t.Context(), client.Configuration{}, func(context.Context, []byte) (eviction.Plugin, error) {
 		p := eviction.Plugin{Name: name, Observer: v, Measurer: v, Ranker: v, Signals: []eviction.SignalSpec{signal}}
 		if v.steps > 0 {
 			p.Reclaimer = v

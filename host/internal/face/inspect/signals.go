@@ -141,7 +141,7 @@ func tryPlugins(ctx context.Context, n *node, f *Findings) {
 		return
 	}
 	errs := supervisor.Try(ctx, supervisor.Options{
-		Dir: n.c.PluginDir, Host: eviction.Host{Version: n.Version, Features: eviction.Features()}, Node: parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver)),
+		Dir: n.c.PluginDir, Host: eviction.Host{Version: n.Version}, Node: parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver)),
 		Settings: parts.PluginSettings(n.c), Assign: n.c.Assignment(), Log: slog.New(slog.DiscardHandler),
 	}, func(s *supervisor.Supervisor) {
 		if !n.c.UsesSummary() {

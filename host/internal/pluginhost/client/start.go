@@ -15,10 +15,24 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// Describe asks the plugin for its description.
-func (c *Client) Describe(ctx context.Context, describe func(context.Context) (eviction.Plugin, error)) error {
+// Describe asks the plugin for its description, and for that by a configuration if its signals follow from it.
+func (c *Client) Describe(ctx context.Context, with Configuration, describe func(ctx context.Context, config []byte) (eviction.Plugin, error)) error {
+	if err := c.describe(ctx, nil, describe); err != nil || !c.remote.SignalsFromConfig {
+		return err
+	}
+	if err := c.Check(with); err != nil {
+		return err
+	}
+	err := c.describe(ctx, append([]byte{}, with.Config...), describe)
+	if err == nil && len(c.remote.Signals) == 0 {
+		err = fmt.Errorf("describe: %w: signals is empty for its configuration, want at least one", eviction.ErrInvalidReply)
+	}
+	return err
+}
+
+func (c *Client) describe(ctx context.Context, config []byte, describe func(ctx context.Context, config []byte) (eviction.Plugin, error)) error {
 	err := c.ask(ctx, "describe", c.Timeouts.Describe, func(ctx context.Context) (err error) {
-		c.remote, err = describe(ctx)
+		c.remote, err = describe(ctx, config)
 		return err
 	})
 	for _, text := range []*string{&c.remote.Version, &c.remote.Description, &c.remote.Vendor, &c.remote.Licence} {
@@ -48,10 +62,8 @@ func (refusal) Is(target error) bool { return target == eviction.ErrRefused }
 // Configure sends the plugin its configuration, if its schema accepts that, and remembers the accepted one.
 func (c *Client) Configure(ctx context.Context, with Configuration) error {
 	req := with.ConfigureRequest
-	if c.schema != nil {
-		if err := c.schema.Check(req.Config, with.Place); err != nil {
-			return refusal{err}
-		}
+	if err := c.Check(with); err != nil {
+		return err
 	}
 	if c.remote.Configurer == nil && len(req.Config) > 0 {
 		return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
@@ -65,6 +77,17 @@ func (c *Client) Configure(ctx context.Context, with Configuration) error {
 		}
 	}
 	c.reported.Store(&req)
+	return nil
+}
+
+// Check returns what is wrong with a configuration by the plugin's schema.
+func (c *Client) Check(with Configuration) error {
+	if c.schema == nil {
+		return nil
+	}
+	if err := c.schema.Check(with.Config, with.Place); err != nil {
+		return refusal{err}
+	}
 	return nil
 }
 

@@ -92,7 +92,6 @@ func (c *controller) launch(p *plugin, a *attempt) {
 			Report: c.reports(p, c.generation), Asked: c.asked, Log: c.Log,
 		},
 	}
-	s.host.Config = s.configure.Config
 	if p.serving != nil {
 		s.replaces = p.serving.client
 	}

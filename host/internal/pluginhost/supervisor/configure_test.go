@@ -138,6 +138,10 @@ func TestSignalsFollowTheConfiguration(t *testing.T) {
 	if got := h.plugin("follows").PID; got != pid {
 		t.Errorf("pid %d, want that of the process which serves the same configuration", got)
 	}
+	want(t, fmt.Sprint(h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("follows", "7"))), "plugin follows:", "7: want type string")
+	if got := signal(); got != "faulty.example/blue" || h.plugin("follows").PID != pid || h.plugin("follows").Replacement != nil {
+		t.Errorf("signal %s, %+v, want the former one, and no other process", got, h.plugin("follows").Replacement)
+	}
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("follows", `"refuse"`)); err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +219,14 @@ func TestTheRegistryHasTheConfigurationOfAReload(t *testing.T) {
 		t.Error("the registry was not published")
 	}
 	has(`{"n":2}`)
+}
+
+// A plugin that is described by its configuration does not see one either that its schema refuses.
+func TestTheSchemaIsCheckedBeforeTheSecondDescription(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "follows"), func(o *Options) { o.Settings = configs("follows", "7") })
+	eventually(t, "it is refused", func() bool { return h.plugin("follows").State == Refused })
+	want(t, h.plugin("follows").Reason, "7: want type string")
 }
 
 // A configuration that the plugin's schema refuses does not reach the plugin.

@@ -27,7 +27,7 @@ type Options struct {
 	// SocketRoot is a directory for the supervisor alone. Each start of a plugin gets a directory
 	// below it with mode 0700, removed after the plugin's exit.
 	SocketRoot string
-	// Host and Node are sent to each plugin.
+	// Host and Node are sent to each plugin. The features of Host are the supervisor's.
 	Host eviction.Host
 	Node eviction.NodeFacts
 	// Settings holds the settings of plugins by name. Those of the name "" define the confinement

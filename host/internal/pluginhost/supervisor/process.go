@@ -103,8 +103,12 @@ func (s start) run(ctx context.Context, l launcher) (*process, error) {
 	if limits := r.confinement(); limits != nil && limits.Outside {
 		s.Configured = s.trial
 	}
-	p := &process{running: r, version: s.version, client: client.New(s.Config), described: s.host.Config, gone: make(chan struct{})}
-	err = p.client.Describe(ctx, func(ctx context.Context) (eviction.Plugin, error) { return r.Describe(ctx, s.host) })
+	p := &process{running: r, version: s.version, client: client.New(s.Config), described: s.configure.Config, gone: make(chan struct{})}
+	err = p.client.Describe(ctx, s.configure, func(ctx context.Context, config []byte) (eviction.Plugin, error) {
+		host := s.host
+		host.Config = config
+		return r.Describe(ctx, host)
+	})
 	p.Instance = registry.NewInstance(s.Name, s.generation, r.pid(), p.client.Plugin())
 	p.Overspent = p.client.Overspent
 	if err == nil {

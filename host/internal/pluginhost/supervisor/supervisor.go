@@ -54,6 +54,7 @@ type event struct {
 // breaks the contract or refuses the host; Run reports those that refuse their configuration.
 func New(o Options) (*Supervisor, error) {
 	inside := o.Inside
+	o.Host.Features = eviction.Features()
 	s, err := newSupervisor(o, inside), inside.check(o.Host)
 	if o.Dir != "" || len(inside) == 0 {
 		socketRoot, wrong := checkSocketRoot(o.SocketRoot)

@@ -107,7 +107,12 @@ const HostVersion = "conformance"
 // other checks make, too.
 func (t *Target) Describe(ctx context.Context) error {
 	return named("Describe", t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
-		p, err := t.Client.Describe(ctx, eviction.Host{Version: HostVersion, Features: eviction.Features(), Config: t.Config})
+		host := eviction.Host{Version: HostVersion, Features: eviction.Features()}
+		p, err := t.Client.Describe(ctx, host)
+		if err == nil && p.SignalsFromConfig {
+			host.Config = append([]byte{}, t.Config...)
+			p, err = t.Client.Describe(ctx, host)
+		}
 		if err == nil {
 			t.Plugin = p
 		}
@@ -115,13 +120,13 @@ func (t *Target) Describe(ctx context.Context) error {
 	}))
 }
 
-// Host is the request of Describe as a message.
+// Host is the request of Describe as a message, the second one of a plugin whose signals follow from its configuration.
 func (t *Target) Host() Message {
 	m := Message{}.Text(1, HostVersion)
 	for _, f := range eviction.Features() {
 		m = m.Text(2, f)
 	}
-	if len(t.Config) > 0 {
+	if t.Plugin.SignalsFromConfig {
 		m = m.Bytes(3, t.Config)
 	}
 	return m

@@ -82,8 +82,10 @@ func describedToOlder(ctx context.Context, t *check.Target) error {
 		return s.Definition != nil && s.Definition.Candidates == eviction.RankedPods
 	})
 	return t.Within(ctx, eviction.DescribeDeadline, func(ctx context.Context) error {
-		is, err := t.Client.Describe(ctx, eviction.Host{Config: t.Config})
+		is, err := t.Client.Describe(ctx, eviction.Host{})
 		switch {
+		case err == nil && was.SignalsFromConfig:
+			return fmt.Errorf("answered a host without %s, which does not say the configuration; want a refusal with a text", eviction.FeatureSignalsFromConfig)
 		case err == nil && scoped >= 0:
 			return fmt.Errorf("%s: answered a host without %s, which evicts pods that the ranking does not name; want a refusal with a text",
 				was.Signals[scoped].Signal, eviction.FeatureCandidateScope)
@@ -91,7 +93,7 @@ func describedToOlder(ctx context.Context, t *check.Target) error {
 			return Same(&was, &is)
 		case check.Refused(err) != nil:
 			return check.Refused(err)
-		case scoped >= 0:
+		case scoped >= 0 || was.SignalsFromConfig:
 			return nil
 		default:
 			return check.Noted(err.Error())

@@ -616,11 +616,12 @@ type DescribeRequest struct {
 	HostVersion string `protobuf:"bytes,1,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"`
 	// Names of optional parts of this protocol that the host has. A plugin that
 	// needs one refuses a host that does not list it. "candidate-scope":
-	// Definition.candidates.
+	// Definition.candidates; "signals-from-config": config.
 	Features []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
-	// The configuration that Configure will have, for a plugin whose signals follow
-	// from it.
-	Config        []byte `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
+	// Set in a second call, of a plugin that has answered the first one with
+	// signals_from_config: the configuration that Configure will have, which the
+	// plugin's config_schema accepts.
+	Config        []byte `protobuf:"bytes,3,opt,name=config,proto3,oneof" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -710,8 +711,10 @@ type DescribeResponse struct {
 	Licence string `protobuf:"bytes,12,opt,name=licence,proto3" json:"licence,omitempty"`
 	// The plugin answers Metrics.
 	HasMetrics bool `protobuf:"varint,13,opt,name=has_metrics,json=hasMetrics,proto3" json:"has_metrics,omitempty"`
-	// The signals follow from DescribeRequest.config: with another one the host
-	// starts another process, which takes over, in place of a call of Configure.
+	// The signals follow from DescribeRequest.config: a call without it is answered
+	// without signals. With another configuration the host starts another process,
+	// which takes over, in place of a call of Configure. It needs the feature
+	// "signals-from-config" of the host.
 	SignalsFromConfig bool `protobuf:"varint,14,opt,name=signals_from_config,json=signalsFromConfig,proto3" json:"signals_from_config,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -3446,11 +3449,12 @@ var File_evictd_plugin_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\x1devictd/plugin/v1/plugin.proto\x12\x10evictd.plugin.v1\"h\n" +
+	"\x1devictd/plugin/v1/plugin.proto\x12\x10evictd.plugin.v1\"x\n" +
 	"\x0fDescribeRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\x1a\n" +
-	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x16\n" +
-	"\x06config\x18\x03 \x01(\fR\x06config\"\x95\x04\n" +
+	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x1b\n" +
+	"\x06config\x18\x03 \x01(\fH\x00R\x06config\x88\x01\x01B\t\n" +
+	"\a_config\"\x95\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12@\n" +
@@ -3879,6 +3883,7 @@ func file_evictd_plugin_v1_plugin_proto_init() {
 	if File_evictd_plugin_v1_plugin_proto != nil {
 		return
 	}
+	file_evictd_plugin_v1_plugin_proto_msgTypes[0].OneofWrappers = []any{}
 	file_evictd_plugin_v1_plugin_proto_msgTypes[18].OneofWrappers = []any{}
 	file_evictd_plugin_v1_plugin_proto_msgTypes[20].OneofWrappers = []any{}
 	file_evictd_plugin_v1_plugin_proto_msgTypes[21].OneofWrappers = []any{}

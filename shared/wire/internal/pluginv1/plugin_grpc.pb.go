@@ -108,8 +108,8 @@ const (
 //
 // PluginService is what a plugin serves.
 type PluginServiceClient interface {
-	// Describe tells what the plugin is and offers. It is the first call, and the
-	// answer holds as long as the process: evictd does not ask again, and who does,
+	// Describe tells what the plugin is and offers. It is the first call (and with
+	// signals_from_config the second), and the answer holds as long as the process: evictd does not ask again, and who does,
 	// as "evictd plugins verify", gets the same.
 	// A plugin may refuse a host that lacks something it needs, with a text that
 	// names it. Deadline: 2 s.
@@ -273,8 +273,8 @@ func (c *pluginServiceClient) Metrics(ctx context.Context, in *MetricsRequest, o
 //
 // PluginService is what a plugin serves.
 type PluginServiceServer interface {
-	// Describe tells what the plugin is and offers. It is the first call, and the
-	// answer holds as long as the process: evictd does not ask again, and who does,
+	// Describe tells what the plugin is and offers. It is the first call (and with
+	// signals_from_config the second), and the answer holds as long as the process: evictd does not ask again, and who does,
 	// as "evictd plugins verify", gets the same.
 	// A plugin may refuse a host that lacks something it needs, with a text that
 	// names it. Deadline: 2 s.
