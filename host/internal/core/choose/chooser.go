@@ -293,7 +293,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 			out.Unnamed = fmt.Sprintf("the ranking by %s failed, and %s has no other candidates: %v", i.Name, t.Signal, err)
 			continue
 		}
-		order = c.untied(ctx, &r, rankers[n+1:], req, order, rows(), fallback)
+		order = c.untied(ctx, &r, rankers[n+1:], req, order, rows, fallback)
 		if !named && !r.Veto && len(order) < len(out.Candidates) {
 			order = withLeftOut(order, fallback(rows()))
 		}
@@ -328,7 +328,7 @@ func (c *Chooser) rankingFailed(i registry.Provider, s eviction.Signal, err erro
 
 // untied returns an order in which pods that are equal to their ranker stand as the next one has them, at last as the
 // built-in order has them.
-func (c *Chooser) untied(ctx context.Context, r *Request, next []registry.Provider, req eviction.RankRequest, order []eviction.Ranked, rows []eviction.Candidate, fallback func([]eviction.Candidate) []eviction.Ranked) []eviction.Ranked {
+func (c *Chooser) untied(ctx context.Context, r *Request, next []registry.Provider, req eviction.RankRequest, order []eviction.Ranked, all func() []eviction.Candidate, fallback func([]eviction.Candidate) []eviction.Ranked) []eviction.Ranked {
 	equal := map[string]bool{}
 	for n := 1; n < len(order); n++ {
 		if order[n].Tie != 0 && order[n].Tie == order[n-1].Tie {
@@ -338,14 +338,14 @@ func (c *Chooser) untied(ctx context.Context, r *Request, next []registry.Provid
 	if len(equal) == 0 {
 		return order
 	}
-	rows = slices.DeleteFunc(slices.Clone(rows), func(row eviction.Candidate) bool { return !equal[row.Pod.UID] })
+	rows := slices.DeleteFunc(slices.Clone(all()), func(row eviction.Candidate) bool { return !equal[row.Pod.UID] })
 	by, second := observe.HostItself, fallback(rows)
 	for n, i := range next {
 		if c.Responsiveness.Unresponsive(i.Instance) {
 			continue
 		}
 		if answer, err := c.ask(ctx, r, i, req, rows); err == nil {
-			by, second = i.Name, withLeftOut(c.untied(ctx, r, next[n+1:], req, answer, rows, fallback), second)
+			by, second = i.Name, withLeftOut(c.untied(ctx, r, next[n+1:], req, answer, all, fallback), second)
 			break
 		}
 	}
