@@ -25,7 +25,7 @@ type Metric struct {
 	Samples []Sample
 }
 
-// MetricType is the behaviour of a metric.
+// MetricType tells gauges from counters.
 type MetricType uint8
 
 // A Gauge rises and falls, a Counter only rises while the process lives.

@@ -90,9 +90,15 @@ type use struct {
 	most, mostInodes int64
 }
 
-// use counts the files of the directories that a pod has mounted.
+// hangsAfter is the time after its end in which a walk returns what it has counted, unless the filesystem hangs.
+const hangsAfter = 250 * time.Millisecond
+
+// use counts the files of the directories that a pod has mounted, until ctx ends.
 func (n *node) use(ctx context.Context, table []nodefs.Mount, spaces [][]nodefs.Mount, pod *eviction.Pod, at *mount) (u use, err error) {
-	device, err := hang.DoAs(&n.left, "device of "+at.path, ctx.Done(), func() (uint64, error) { return n.device(at) })
+	deadline, _ := ctx.Deadline()
+	answers, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(hangsAfter))
+	defer cancel()
+	device, err := hang.DoAs(&n.left, "device of "+at.path, answers.Done(), func() (uint64, error) { return n.device(at) })
 	if err != nil {
 		return use{}, err
 	}
@@ -108,13 +114,13 @@ func (n *node) use(ctx context.Context, table []nodefs.Mount, spaces [][]nodefs.
 		return use{}, fmt.Errorf("has more than %d directories of %s mounted", mostDirs, at.path)
 	}
 	for _, dir := range dirs {
-		w, err := hang.DoAs(&n.left, "walk of "+at.path+" for "+pod.UID, ctx.Done(), func() (counted, error) { return count(ctx, n.fs.Path(dir), device) })
+		w, err := hang.DoAs(&n.left, "walk of "+at.path, answers.Done(), func() (counted, error) { return count(ctx, n.fs.Path(dir), device) })
 		if err != nil {
 			return use{}, err
 		}
 		u.Bytes, u.Inodes = u.Bytes+w.Bytes, u.Inodes+w.Inodes
 		if !w.done {
-			room, err := n.room(at)
+			room, err := hang.DoAs(&n.left, "room of "+at.path, answers.Done(), func() (nodefs.FilesystemSample, error) { return n.room(at) })
 			if err != nil {
 				return use{}, err
 			}

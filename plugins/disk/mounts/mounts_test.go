@@ -48,6 +48,7 @@ func newMachine(t *testing.T) *machine {
 	if err := os.Symlink(disk, filepath.Join(m.root, "mnt/nvme")); err != nil {
 		t.Fatal(err)
 	}
+	m.file("proc/self/status", "NSpid:\t1\n")
 	m.file("sys/fs/cgroup/cgroup.controllers", "memory pids\n")
 	m.file("proc/1/mountinfo", "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n"+m.mount(2, 1, "", "/mnt/nvme", "rw"))
 	return m
@@ -228,12 +229,23 @@ func TestATreeThatIsTooLargeIsALowerBound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := p.Measurer.Measure(ctx, eviction.MeasureRequest{Signals: []eviction.Signal{scratch}, Pods: []eviction.Pod{{UID: "a"}}}, func(of eviction.Measurement) {
-		if of.State == eviction.Measured && of.Usage[0].AtMost == 0 {
-			t.Errorf("%+v, want unknown or a bound", of)
+		if of.State != eviction.Measured || of.Usage[0].AtMost < 1<<20 {
+			t.Errorf("%+v, want a lower bound", of)
 		}
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// In a pid namespace of its own the plugin took all pods for ones without files.
+func TestItMustSeeTheProcessesOfPods(t *testing.T) {
+	m := newMachine(t)
+	m.file("proc/self/status", "NSpid:\t4711\t1\n")
+	facts := eviction.NodeFacts{RootDir: m.root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}
+	err := New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: facts, Config: []byte(`{"paths": {"scratch": "/mnt/nvme"}}`)})
+	if err == nil || !strings.Contains(err.Error(), "hostPID: true") {
+		t.Errorf("error %v, want that it lacks the node's pid namespace", err)
 	}
 }
 

@@ -120,7 +120,8 @@ func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config
 	var namingErr, hierarchyErr error
 	n.naming, namingErr = n.fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
 	n.pods, hierarchyErr = n.fs.PodsHierarchy()
-	if err := errors.Join(namingErr, hierarchyErr); err != nil {
+	// In a pid namespace of its own it would see no process of a pod, and take each for one without files.
+	if err := errors.Join(n.fs.CheckPIDNamespace(true), namingErr, hierarchyErr); err != nil {
 		return err
 	}
 	for name, at := range c.Paths {

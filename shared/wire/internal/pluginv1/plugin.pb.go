@@ -556,7 +556,7 @@ func (PodState) EnumDescriptor() ([]byte, []int) {
 	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
-// MetricType is how a metric behaves.
+// MetricType tells gauges from counters.
 type MetricType int32
 
 const (

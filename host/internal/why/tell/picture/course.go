@@ -24,7 +24,7 @@ const columnsShown, holdersShown, breakSeconds = 120, 5, 3
 type Course struct {
 	all     []*decision.Decision // the oldest first
 	letters []string
-	// Signal is the one of all decisions.
+	// Signal is common to all decisions.
 	Signal eviction.Signal
 	// holders are the pods, and the controllers of several, that held most of the signal. holder names that of a pod.
 	holders []string
