@@ -9,8 +9,10 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 )
 
@@ -114,7 +116,7 @@ func (c *Connections) wait(peer string) time.Duration {
 		return 0
 	}
 	stays := askTime
-	if c.open[goes].busy {
+	if c.open[goes].busy || unread(socket(goes)) {
 		stays = answerTime
 	}
 	return stays - time.Since(c.open[goes].since)
@@ -135,6 +137,23 @@ func (c *Connections) add(conn net.Conn, peer string, now time.Time) {
 	c.tell.Do(func() {
 		c.log.Warn("too many connections, older ones are closed", "address", c.Addr().String(), "peer", peer, "closed", c.closed.Swap(0), "limit", c.limits.Total, "limitPerPeer", c.limits.PerPeer)
 	})
+}
+
+// unread reports whether a connection has bytes that its server has not read: on a busy machine a request may wait so.
+func unread(conn net.Conn) (has bool) {
+	of, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := of.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) { // it may be closed
+		n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		has = err == nil && n > 0
+	})
+	return has
 }
 
 // socket returns the connection below TLS: closing TLS could wait for a peer that does not read.

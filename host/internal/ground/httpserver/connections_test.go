@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -121,3 +122,40 @@ func (from) LocalAddr() net.Addr              { return nil }
 func (from) SetDeadline(time.Time) error      { return nil }
 func (from) SetReadDeadline(time.Time) error  { return nil }
 func (from) SetWriteDeadline(time.Time) error { return nil }
+
+// On a busy machine a request that had arrived, and that its goroutine had not read within 50 ms, was answered by a reset.
+func TestARequestThatWasNotReadYetKeepsItsPlace(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newConnections(l, Limits{Total: 1}, slog.New(slog.DiscardHandler))
+	for _, asks := range []bool{false, true} {
+		if asks {
+			if _, err := client.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			for !unread(server) { // the kernel has it in a moment
+				runtime.Gosched()
+			}
+		}
+		c.open[server] = &connection{peer: loopback, since: time.Now()}
+		if wait := c.wait(loopback); !asks && wait > askTime || asks && wait <= askTime && time.Since(c.open[server].since) < answerTime-askTime {
+			t.Errorf("asks %t: others wait for %v, want %v or %v", asks, wait, askTime, answerTime)
+		}
+	}
+	_ = server.Close()
+	if unread(server) {
+		t.Error("a closed connection has bytes")
+	}
+}
