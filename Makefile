@@ -104,7 +104,7 @@ help: ## list the targets
 build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
 	@mkdir -p $(OUT)/plugins && ln -sf ../evictd $(OUT)/plugins/memory && ln -sf ../evictd $(OUT)/plugins/disk && ln -sf ../evictd $(OUT)/plugins/pid
-	$(BUILD) -o $(OUT)/ ./sdk/examples/...
+	$(BUILD) -o $(OUT)/ ./sdk/examples/... ./plugins/disk/examples/...
 
 deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
 	cd $(STAGE) && SOURCE_DATE_EPOCH=$(EPOCH) ARCH=$(GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) $(NFPM) package -f ../../deploy/packages/nfpm.yaml -p $@ -t ..

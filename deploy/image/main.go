@@ -13,7 +13,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/evictd/evictd/shared/ociimage"
+	"github.com/evictd/evictd/host/ociimage"
 )
 
 func main() {

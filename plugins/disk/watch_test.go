@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // woken watches thresholds until the test ends.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // One pod's cgroup said 1 PiB on a machine of 8 GiB: the pod went first, as it "exceeds request by 1Pi".

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // hogEnv makes this test binary a hog: a process that uses memory in a cgroup as

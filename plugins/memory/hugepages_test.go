@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // hugePagesCase is a case of testdata/hugepages.json: the figures that a kubelet of v1.37.2 computes

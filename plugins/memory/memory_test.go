@@ -17,8 +17,8 @@ import (
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/leaks"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const podUID = "11111111-2222-3333-4444-555555555555"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // cgroup2 makes a cgroup of version 2 until the test ends, on a hybrid machine one without controllers.

@@ -13,7 +13,7 @@ import (
 	"github.com/evictd/evictd/plugins/pid"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // cgroupRoot is a cgroup of the pids controller for one test, with a kubepods

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // A fork storm was noticed on the interval only.

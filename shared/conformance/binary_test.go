@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/daemon"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // faultyProcess runs the checks on this test binary as a plugin with a fault.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func always() bool { return true }

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/shared/wire"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What of a certificate a TLS library may not be able to take.

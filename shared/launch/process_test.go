@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // patient bounds the waits of tests for what takes milliseconds on a quiet machine.

@@ -3,7 +3,7 @@ package nodefs
 import (
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func TestTheLeastOwnMemoryLimitCounts(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func readPIDs(t *testing.T, f FS) (PIDSample, error) {

@@ -11,8 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/face/inspect"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Each line is held against the machine that the test runs on, read in another way.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/rundir"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // result of a call of evictd.

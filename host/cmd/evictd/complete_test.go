@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func TestCommandLinesAreCompleted(t *testing.T) {

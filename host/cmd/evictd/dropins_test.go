@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // Drop-ins were not read: check reported thresholds that the kubelet does not have.

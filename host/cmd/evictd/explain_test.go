@@ -12,7 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // "rt/x.json" is a pod's name, and was read as a file's.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // A vendor's image has its plugin and no shell: evictd's own program copies it.

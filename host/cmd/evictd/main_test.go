@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // What this machine may have of evictd's is no part of a test.

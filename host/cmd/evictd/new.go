@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evictd/evictd/sdk/scaffold"
+	"github.com/evictd/evictd/host/internal/face/scaffold"
 )
 
 func newScaffold() *cobra.Command {

@@ -19,7 +19,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/why/tell/plugintable"
-	"github.com/evictd/evictd/shared/ociimage"
+	"github.com/evictd/evictd/host/ociimage"
 )
 
 func newPlugins() *cobra.Command {

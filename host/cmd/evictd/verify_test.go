@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/conformance"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // script makes an executable that is no plugin.

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/shared/wire"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // maxWait is for what a loaded machine does late; a start is half a second.

@@ -20,7 +20,7 @@ var programs = map[string]string{
 	"pid":        "./host/cmd/evictd",
 	"oldest":     "./sdk/examples/oldest",
 	"cost-aware": "./sdk/examples/cost-aware",
-	"acme-disk":  "./sdk/examples/acme-disk",
+	"acme-disk":  "./plugins/disk/examples/acme-disk",
 	"nvme-spare": "./sdk/examples/nvme-spare",
 	"broken":     "./test/fakes/broken",
 	"drive":      "./test/suites/customsignal/drive",

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // A Daemon is a running evictd. Its methods fail the test where those of Process would return an

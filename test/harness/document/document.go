@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // Compare fails if the parts of the document, between <!-- NAME --> and <!-- end of NAME -->, differ

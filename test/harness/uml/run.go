@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/child"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // slack is for a machine that runs many of these worlds at once.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/broken/fault"
 	"github.com/evictd/evictd/test/harness/daemon"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const (

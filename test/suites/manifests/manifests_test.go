@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigs "sigs.k8s.io/yaml"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/fence"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const deploy = "../../../deploy/"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // What this version of systemd does not know yet, and what a directory with one unit lacks.

@@ -21,9 +21,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const deployed = "../../../deploy/chart/files/"

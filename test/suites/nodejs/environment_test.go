@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // docs/protocol.md has a table of what is in a plugin's environment, and says that

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // What requests cost the daemon while local programs ask as fast as they can is printed: a share of a

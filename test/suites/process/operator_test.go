@@ -17,9 +17,9 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/shared/memlock"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func write(t *testing.T, path, text string) {

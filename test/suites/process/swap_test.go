@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // replace puts a program in the place of another one as an installer does. The

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // atOnce bounds the plugins that are verified at a time, more than there are processors: most

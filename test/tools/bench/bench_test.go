@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/cost"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/cost"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func write(t testing.TB, content string) string {

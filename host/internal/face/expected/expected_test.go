@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func listed(entries map[string]config.Plugin) *config.Config {

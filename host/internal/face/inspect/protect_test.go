@@ -11,8 +11,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // With pages of the runtime and of evictd protected, a threshold of 5 % of 640 MiB was never met.

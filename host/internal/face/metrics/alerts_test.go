@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // counted matches a counter in the expression of an alert: name and labels.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // The files count at a signal, the ConfigMap when it differs from what is in force: a pod that has just started reads the

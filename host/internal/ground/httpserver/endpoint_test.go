@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func says(text string) http.Handler {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/systemd"
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/nodefs"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // machine is a node of version 2 whose cgroups a test makes, with a runtime that may

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func TestLargestHolder(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // podsOn puts two pods onto a node: one in the hierarchy of memory, both in that of

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // maxWait bounds a test's wait for something that has to happen.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/leaks"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // provider returns a Provider whose source is f.

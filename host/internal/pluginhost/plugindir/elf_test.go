@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func TestATruncatedProgram(t *testing.T) {

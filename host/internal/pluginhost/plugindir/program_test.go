@@ -19,7 +19,7 @@ import (
 
 	"github.com/evictd/evictd/shared/launch"
 	"github.com/evictd/evictd/shared/sandbox"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // TestMain is a plugin where a test has started it as one.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 type fakeFile struct {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // What happens in the directory, and another one in its place, is seen long before the

@@ -7,7 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func awaited(pass *registry.Pin, s eviction.Signal) error {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/shared/sandbox"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // beHost runs a supervisor until it is killed.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // A program that has plugins inside ended when the vendors' directory was not there yet,

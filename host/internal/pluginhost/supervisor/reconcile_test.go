@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 func TestRemoveAndPutBack(t *testing.T) {

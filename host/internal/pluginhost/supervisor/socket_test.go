@@ -20,10 +20,10 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/shared/wire"
 	"github.com/evictd/evictd/test/harness/child"
 	"github.com/evictd/evictd/test/harness/daemon"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // An outsider is a plugin in this process, on a socket.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/leaks"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestPluginThatCannotBeStarted(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 // put puts a program into dir that behaves as the broken plugin does under another name, as

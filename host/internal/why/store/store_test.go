@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/test/harness/testos"
+	"github.com/evictd/evictd/shared/testos"
 )
 
 const mebibyte = 1 << 20

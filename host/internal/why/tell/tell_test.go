@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/document"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 const gibibyte = 1 << 30

@@ -22,8 +22,8 @@ import (
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/nodefs"
 
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/leaks"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var diskSignals = []eviction.Signal{

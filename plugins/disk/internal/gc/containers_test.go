@@ -17,8 +17,8 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // Ids count up: the pod's sandbox is 1, its containers are 2, 3 and so on.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestOnlyLogDirectoriesOfPodsThatAreGoneGo(t *testing.T) {

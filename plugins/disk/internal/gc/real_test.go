@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/stack"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func TestMain(m *testing.M) {

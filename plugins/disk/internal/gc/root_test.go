@@ -12,8 +12,8 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // In a container with the node's root at rootDir the same names are there twice:

@@ -13,8 +13,8 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 var allVolumes = []eviction.Volume{

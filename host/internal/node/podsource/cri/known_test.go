@@ -15,8 +15,8 @@ import (
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 // wantKnown lists the manifests and wants these uids, and a problem with each of

@@ -14,8 +14,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/cost"
-	"github.com/evictd/evictd/test/harness/testos"
 )
 
 func podYAML(uid, name string, more ...string) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const repository = "../.."
+const repository = "../../../.."
 
 var kinds = []Kind{Rank, Disk, Signal}
 

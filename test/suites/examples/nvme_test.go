@@ -1,58 +1,81 @@
-package main
+package examples
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/sdk/sdktest"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
 )
 
-func TestItsProcessKeepsTheContract(t *testing.T) {
+// smartLog is the file that a vendor's agent writes, below the node's root.
+const smartLog = "run/acme/nvme0.json"
+
+func TestNVMeSpareKeepsTheContract(t *testing.T) {
 	requireProcesses(t)
-	n := newNode(t, "")
-	n.runAgent(t)
-	sdktest.RunBinary(t, daemon.Build(t, "nvme-spare"), sdktest.Node(n.facts()), sdktest.Config(config{MaxAge: "10s"}))
+	root := t.TempDir()
+	runAgent(t, root)
+	sdktest.RunBinary(t, daemon.Build(t, "nvme-spare"), sdktest.Config(map[string]string{"maxAge": "10s"}),
+		sdktest.Node(eviction.NodeFacts{RootDir: root, CgroupRoot: "/", CgroupDriver: "cgroupfs"}))
 }
 
-func requireProcesses(t *testing.T) {
+// runAgent writes the file of the drive again and again until the test ends, so that figures are fresh.
+func runAgent(t *testing.T, root string) {
 	t.Helper()
-	if os.Getenv("EVICTD_TEST_ROOT") == "" {
-		t.Skip("needs real processes: run make test")
-	}
+	name := filepath.Join(root, smartLog)
+	testos.Put(t, name, `{"avail_spare":93}`, 0o644)
+	ctx, stop := context.WithCancel(t.Context())
+	var agent sync.WaitGroup
+	agent.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			if err := errors.Join(os.WriteFile(name+".tmp", []byte(`{"avail_spare":93}`), 0o644), os.Rename(name+".tmp", name)); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	})
+	t.Cleanup(func() { stop(); agent.Wait() })
 }
 
 // A drive wears out under two pods, in the real evictd. The one that writes goes.
 func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
 	requireProcesses(t)
 	machine := daemon.NewNode(t, 8<<30)
-	n := node{root: machine.Root}
+	write := func(name, content string) { testos.Put(t, filepath.Join(machine.Root, name), content, 0o644) }
 	runtime, manifests := fakecri.Start(t), t.TempDir()
 	for name, written := range map[string]int64{"reader": 1 * mib, "writer": 900 * mib} {
 		// Of the memory hierarchy, as with each pod: it shows how cgroups are named.
 		machine.AddPod("besteffort", "uid-"+name, mib)
-		n.write(t, "sys/fs/cgroup/blkio/kubepods/besteffort/poduid-"+name+"/blkio.throttle.io_service_bytes_recursive",
+		write("sys/fs/cgroup/blkio/kubepods/besteffort/poduid-"+name+"/blkio.throttle.io_service_bytes_recursive",
 			fmt.Sprintf("259:0 Read 0\n259:0 Write %d\nTotal %d\n", written, written))
 		runtime.Add(fakecri.Pod{UID: "uid-" + name, Namespace: "default", Name: name, Containers: []fakecri.Container{{Name: "main"}}})
 		manifest := fmt.Appendf(nil, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: default, uid: uid-%s}\nspec: {containers: [{name: main, image: none}]}\n", name, name)
-		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), manifest, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testos.WriteFile(t, filepath.Join(manifests, name+".yaml"), manifest, 0o644)
 	}
-	n.write(t, smartLog, `{"avail_spare":11}`)
+	write(smartLog, `{"avail_spare":11}`)
 	d := daemon.Start(t, map[string]any{
 		"pluginDir":          daemon.PluginDir(t, "nvme-spare"),
 		"plugins":            map[string]any{"nvme-spare": map[string]any{"config": map[string]any{"device": "259:0"}}},
-		"evictionHard":       map[string]string{string(signal): "10"},
+		"evictionHard":       map[string]string{"acme.example/nvme.spare": "10"},
 		"monitoringInterval": "50ms",
-		"rootDir":            n.root,
+		"rootDir":            machine.Root,
 		"runtimeEndpoint":    runtime.Endpoint(),
 		"podManifestDir":     manifests,
 	})
@@ -61,7 +84,7 @@ func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
 		return r.Msg == "signal observed" && r.String("available") == "11"
 	})
 
-	n.write(t, smartLog, `{"avail_spare":9}`)
+	write(smartLog, `{"avail_spare":9}`)
 	evicting := d.AwaitMsg("evicting pod", 10*time.Second)
 	t.Logf("%s: %s", evicting.String("pod"), evicting.String("message"))
 	const message = "The node was low on resource: acme.example/nvme-spare. Threshold quantity: 10, available: 9."
@@ -89,6 +112,6 @@ func TestThePodThatWritesLeavesAWornDrive(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the next pod has not gone with the next figures")
 		}
-		n.write(t, smartLog, `{"avail_spare":9}`)
+		write(smartLog, `{"avail_spare":9}`)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package examples
 
 import (
 	"fmt"
@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/sdk/sdktest"
+	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 	"github.com/evictd/evictd/test/harness/daemon"
 )
 
-func TestItsProcessKeepsTheContract(t *testing.T) {
+const mib = 1 << 20
+
+func TestCostAwareKeepsTheContract(t *testing.T) {
 	requireProcesses(t)
-	sdktest.RunBinary(t, daemon.Build(t, "cost-aware"), sdktest.Config(config{UnpricedHourlyUSD: "0.1"}))
+	sdktest.RunBinary(t, daemon.Build(t, "cost-aware"), sdktest.Config(map[string]string{"unpricedHourlyUSD": "0.1"}))
 }
 
 func requireProcesses(t *testing.T) {
@@ -41,12 +44,10 @@ func start(t *testing.T, assign map[string]any) (*daemon.Node, *daemon.Daemon) {
 		}}})
 		manifest := fmt.Appendf(nil, `apiVersion: v1
 kind: Pod
-metadata: {name: %s, namespace: default, uid: uid-%s, annotations: {%s: %q}}
+metadata: {name: %s, namespace: default, uid: uid-%s, annotations: {cost.acme.example/hourly-usd: %q}}
 spec: {containers: [{name: main, image: none}]}
-`, name, name, priceKey, p.price)
-		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), manifest, 0o644); err != nil {
-			t.Fatal(err)
-		}
+`, name, name, p.price)
+		testos.WriteFile(t, filepath.Join(manifests, name+".yaml"), manifest, 0o644)
 	}
 	d := daemon.Start(t, map[string]any{
 		"pluginDir":       daemon.PluginDir(t, "memory", "cost-aware"),

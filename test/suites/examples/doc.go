@@ -1,0 +1,2 @@
+// Package examples tests the example plugins of the SDK with the real evictd.
+package examples
