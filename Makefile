@@ -58,7 +58,9 @@ FAULTS_AT_RANDOM ?= 0
 # Outages of the API server of 65 s in the middle of an eviction, of e2e-k8s.
 OUTAGES     ?= 0
 ROUNDS      ?= 20
-PACKAGES    ?= ./...
+# All packages that are in the programs: of this module, of shared and of sdk.
+EVERY       := ./... github.com/evictd/evictd/shared/... github.com/evictd/evictd/sdk/...
+PACKAGES    ?= $(EVERY)
 REPEAT      ?= 1
 # The kubelet that gets evictd as its eviction manager, and what its build is made of.
 K8S         ?= v1.37.2
@@ -69,7 +71,9 @@ OVERLAID     = -trimpath -tags $(K8S_TAG) -modfile $(1)/kubelet.mod -overlay $(1
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
 E2E_FILES      = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e EVICTD_TEST_E2E .)
 E2E_TESTS      = $(shell grep -hoE '^func Test[A-Za-z0-9_]+' $(E2E_FILES) | sed 's/^func //' | paste -sd'|')
-BENCH_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .)))
+BENCH_PACKAGES = $(call packages,$(shell grep -rlE --include='*_test.go' --exclude-dir=paritytest '^func Benchmark' .))
+# The packages of files below the current directory, in whichever module.
+packages       = $(sort $(patsubst ./%/,github.com/evictd/evictd/%,$(dir $(1))))
 # What the parity tests must reach of: the statements that decide.
 DECIDERS = github.com/evictd/evictd/host/internal/core/policy,github.com/evictd/evictd/shared/eviction/rank,github.com/evictd/evictd/host/internal/core/admission
 # Of these not what the kubelet has nothing like: relief, comparisons for warnings, kills of a former host, a second
@@ -104,7 +108,7 @@ help: ## list the targets
 build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
 	@mkdir -p $(OUT)/plugins && ln -sf ../evictd $(OUT)/plugins/memory && ln -sf ../evictd $(OUT)/plugins/disk && ln -sf ../evictd $(OUT)/plugins/pid
-	$(BUILD) -o $(OUT)/ ./sdk/examples/... ./plugins/disk/examples/...
+	$(BUILD) -o $(OUT)/ github.com/evictd/evictd/sdk/examples/... ./plugins/disk/examples/...
 
 deb rpm: stage $(NFPM) ## a package for Debian, for Fedora and its kin, into dist/ (GOARCH=arm64)
 	cd $(STAGE) && SOURCE_DATE_EPOCH=$(EPOCH) ARCH=$(GOARCH) PACKAGE_VERSION=$(PACKAGE_VERSION) $(NFPM) package -f ../../deploy/packages/nfpm.yaml -p $@ -t ..
@@ -156,7 +160,7 @@ test: $(GOTESTSUM) ## all tests, with root, real processes and, in packages, the
 tested:
 	@trap 'echo "tests took $$SECONDS s"' EXIT; status=0; \
 	($(call gotest,pkgname,$$($(GO) list ./test/suites/... | grep -v '/$(FAULTS)$$'),-timeout 15m)) & suites=$$!; \
-	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list ./... | grep -v /test/suites/),-race -timeout 15m)) || status=1; \
+	(export CGO_ENABLED=1; $(call gotest,pkgname,$$($(GO) list $(EVERY) | grep -v /test/suites/),-race -timeout 15m)) || status=1; \
 	wait $$suites || status=1; \
 	($(call gotest,standard-verbose,./$(FAULTS),-timeout 10m)) || status=1; \
 	for module in admission browser; do \
@@ -165,19 +169,20 @@ tested:
 	exit $$status
 
 check: lint deadcode generated promised ## format, lint with vet, workflows, dead code, import rules, go.mod, generated code, protocol, what plugins compile against, builds for arm64, arm and 386
-	$(GO) mod tidy -diff
-	@for arch in arm64 arm 386; do GOARCH=$$arch $(GO) build ./... || exit 1; done
+	@for module in . shared sdk; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
+	@for arch in arm64 arm 386; do GOARCH=$$arch $(GO) build $(EVERY) || exit 1; done
 
 # What reads sources by itself knows no overlay.
 lint deadcode promised api: export GOFLAGS := $(filter-out -overlay=%,$(GOFLAGS))
 lint: $(GOLANGCI_LINT) $(ACTIONLINT)
-	$< run ./...
+	@printf 'use (\n\t../..\n\t../../shared\n\t../../sdk\n)\n' >bin/build/go.work && $(GO) work edit -go=$(shell awk '/^go / {print $$2}' go.mod) bin/build/go.work
+	GOWORK=$(CURDIR)/bin/build/go.work $< run ./... ./shared/... ./sdk/...
 	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
 
 # Functions that neither a program nor a test reaches. Not those of packages that other
 # modules use, and examples, which are only compiled.
 deadcode: $(DEADCODE)
-	@found=$$($< -test ./... | grep -vE '_test\.go:|^(host/api|sdk/sdktest/sdktest|test/.*)\.go:') || true; \
+	@found=$$($< -test $(EVERY) | grep -vE '_test\.go:|^(host/api|sdk/sdktest/sdktest|test/.*)\.go:') || true; \
 	[ -z "$$found" ] || { echo "$$found"; exit 1; }
 
 # The packages that plugins compile against. An incompatible change of one fails; what only extends it shows up in the
@@ -220,7 +225,7 @@ E2E = EVICTD_TEST_E2E=1 EVICTD_CONTAINERD=$(CONTAINERD) EVICTD_CROSSINGS=$(CROSS
 # Those of packages, and of suites that watch the machine's memory.
 e2e-machine: $(GOTESTSUM) build $(CONTAINERD)/containerd
 	@test/harness/stack/install.sh
-	@export $(E2E); $(call gotest,standard-verbose,$(sort $(dir $(E2E_FILES))),-p 1 -timeout 60m -run '^($(E2E_TESTS))$$')
+	@export $(E2E); $(call gotest,standard-verbose,$(call packages,$(E2E_FILES)),-p 1 -timeout 60m -run '^($(E2E_TESTS))$$')
 
 e2e-disks: $(GOTESTSUM) build $(CONTAINERD)/containerd
 	@test/harness/stack/install.sh
@@ -292,7 +297,7 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 		test/tools/fuzz.sh $(FUZZTIME) $$(dirname $$file) "$${func#func }" || exit 1; \
 	done
 
-flakes: build ## the tests of PACKAGES (./...), ROUNDS (20) times in random order with the race detector beside a load on both cores: prints each that failed once
+flakes: build ## the tests of PACKAGES (all), ROUNDS (20) times in random order with the race detector beside a load on both cores: prints each that failed once
 	EVICTD_TEST_ROOT=1 GORACE=atexit_sleep_ms=50 $(GO) run ./test/tools/busy -cores 2 test/tools/flakes.sh $(ROUNDS) $(PACKAGES)
 
 nightly: ## everything, also what repeats or takes long: prints a table and leaves it in bin/nightly.txt

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/evictd/evictd v0.0.0
+	github.com/evictd/evictd/shared v0.1.0
 	github.com/go-logr/logr v1.4.4
 	golang.org/x/mod v0.41.0
 	k8s.io/api v0.37.2
@@ -41,6 +42,7 @@ require (
 	github.com/distribution/reference v0.6.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
+	github.com/evictd/evictd/sdk v0.1.0 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/felixge/httpsnoop v1.0.4 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
@@ -160,7 +162,11 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/evictd/evictd => ../..
+replace (
+	github.com/evictd/evictd => ../..
+	github.com/evictd/evictd/sdk => ../../sdk
+	github.com/evictd/evictd/shared => ../../shared
+)
 
 replace (
 	k8s.io/api => k8s.io/api v0.37.2

@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	github.com/evictd/evictd v0.0.0
+	github.com/evictd/evictd/sdk v0.1.0
+	github.com/evictd/evictd/shared v0.1.0
 	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_model v0.6.3
@@ -152,7 +154,11 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/evictd/evictd => ../..
+replace (
+	github.com/evictd/evictd => ../..
+	github.com/evictd/evictd/sdk => ../../sdk
+	github.com/evictd/evictd/shared => ../../shared
+)
 
 replace (
 	k8s.io/api => k8s.io/api v0.37.2

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/testos"
-	"github.com/evictd/evictd/test/harness/daemon"
 )
 
 // faultyProcess runs the checks on this test binary as a plugin with a fault.
@@ -15,7 +14,7 @@ func faultyProcess(t *testing.T, fault string, o Options) Report {
 	t.Helper()
 	o.Environment = []string{faultVariable + "=" + fault}
 	o.Timeout = 2 * time.Minute // machines that test are busy
-	r, err := Binary(t.Context(), daemon.Build(t, "conformance.test"), o)
+	r, err := Binary(t.Context(), testProgram(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}

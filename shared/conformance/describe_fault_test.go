@@ -88,6 +88,7 @@ func describeFaults() map[string]valueFault {
 
 // afterOneConfigure are checks that begin with another Configure.
 var afterOneConfigure = []string{
+	"metrics", "metrics-counters",
 	"configure-keeps-former", "configure-newer-host", "configure-during-calls", "observe", "measure", "rank", "reclaim-unknown-step", "garbage-describe",
 }
 

@@ -33,7 +33,9 @@ func TestMain(m *testing.M) {
 		beAPlugin(fault)
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(buildDir)
+	os.Exit(code)
 }
 
 func beAPlugin(fault string) {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
-	"github.com/evictd/evictd/test/harness/daemon"
 )
 
 // listening serves a plugin in this process on a socket.
@@ -94,7 +93,7 @@ func TestFaultyProcessesOnASocketFailForTheRightReason(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			socket := filepath.Join(dir, "p.sock")
-			daemon.Outside(t, daemon.Build(t, "conformance.test"), socket, faultVariable+"="+fault)
+			serveOutside(t, socket, fault)
 			o := Options{Reclaim: true, deadlineFactor: 4, Timeout: 2 * time.Minute}
 			if strings.HasPrefix(fault, "leaks-") {
 				o.Only = singleCalls

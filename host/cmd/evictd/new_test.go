@@ -35,7 +35,7 @@ next:
 	if diff := cmp.Diff(result{Code: exitFailure, Errors: "evictd: spot-first exists already, want a directory that is to be made\n"}, again); diff != "" {
 		t.Errorf("the second time (-want +got):\n%s", diff)
 	}
-	if mod, err := os.ReadFile("spot-first/go.mod"); err != nil || !strings.Contains(string(mod), "require github.com/evictd/evictd v1.2.3\n") {
+	if mod, err := os.ReadFile("spot-first/go.mod"); err != nil || !strings.Contains(string(mod), "require github.com/evictd/evictd/sdk v1.2.3\n") {
 		t.Errorf("go.mod %q, %v, want the release that wrote it", mod, err)
 	}
 }
@@ -64,8 +64,8 @@ func TestNewPluginOfACheckout(t *testing.T) {
 		t.Errorf("new: %+v", got)
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil || !strings.HasPrefix(string(mod), "module acme.example/disk\n") || !strings.Contains(string(mod), "\nreplace github.com/evictd/evictd => /") {
-		t.Errorf("go.mod %.300q, %v, want the module and a checkout by its absolute path", mod, err)
+	if err != nil || !strings.HasPrefix(string(mod), "module acme.example/disk\n") || !strings.Contains(string(mod), "\n\tgithub.com/evictd/evictd/sdk => /") {
+		t.Errorf("go.mod %q, %v, want the module and a checkout by its absolute path", mod, err)
 	}
 }
 

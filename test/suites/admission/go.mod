@@ -84,4 +84,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/evictd/evictd => ../../..
+replace (
+	github.com/evictd/evictd => ../../..
+	github.com/evictd/evictd/sdk => ../../../sdk
+	github.com/evictd/evictd/shared => ../../../shared
+)

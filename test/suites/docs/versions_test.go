@@ -38,6 +38,7 @@ func TestEachVersionComesFromOnePlace(t *testing.T) {
 		"containerd":            {"Makefile", containerdPin, []string{"README.md", "docs/*.md", "plugins/*/*.md"}, `containerd (v\d+\.\d+\.\d+)`},
 		"Helm":                  {"Makefile", `/helm-(v[^/]+)/`, []string{"docs/install.md"}, `tested:\s+(v[\d.]+\d)`},
 		"evictd":                {"deploy/chart/Chart.yaml", `(?m)^appVersion: (.*)$`, []string{"deploy/chart/Chart.yaml"}, `(?m)^version: (.*)$`},
+		"evictd, of modules":    {"deploy/chart/Chart.yaml", `(?m)^appVersion: (.*)$`, []string{"go.mod", "sdk/go.mod", "host/*/go.mod", "test/suites/*/go.mod"}, `evictd/(?:sdk|shared) v(\S+)`},
 		"evictd, in commands":   {"deploy/chart/Chart.yaml", `(?m)^appVersion: (.*)$`, []string{"README.md", "docs/*.md", "test/suites/kubernetes/keep/main.go"}, `(?:VERSION=|evictd_|/evictd:|version = ")(\d+\.\d+\.\d+)`},
 	} {
 		want, found := versionsIn(t, c.from, c.pin), 0

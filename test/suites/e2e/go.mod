@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	github.com/evictd/evictd v0.0.0
+	github.com/evictd/evictd/sdk v0.1.0
+	github.com/evictd/evictd/shared v0.1.0
 	github.com/google/cadvisor/lib v0.60.6
 	golang.org/x/sys v0.49.0
 	k8s.io/api v0.36.3
@@ -44,4 +46,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/evictd/evictd => ../../..
+replace (
+	github.com/evictd/evictd => ../../..
+	github.com/evictd/evictd/sdk => ../../../sdk
+	github.com/evictd/evictd/shared => ../../../shared
+)

@@ -16,6 +16,7 @@ require (
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
+	github.com/evictd/evictd/shared v0.1.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-openapi/jsonpointer v0.21.0 // indirect
@@ -53,4 +54,8 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect
 )
 
-replace github.com/evictd/evictd => ../../..
+replace (
+	github.com/evictd/evictd => ../../..
+	github.com/evictd/evictd/sdk => ../../../sdk
+	github.com/evictd/evictd/shared => ../../../shared
+)

@@ -1,58 +1,86 @@
 package scaffold
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 )
 
-// goVersion is the minimum version of Go, without which no module builds with the SDK.
+// goVersion has the minimum version of Go: no module builds with the SDK without it.
 const goVersion = "1.26.0"
 
-// A checkout describes a local copy of the SDK for a module that builds with it.
+// A checkout describes a local copy of evictd for a module that builds with the SDK in it.
 type checkout struct {
-	// Dir is its absolute path.
+	// Dir is its absolute path. The directories sdk and shared in it are the SDK's modules.
 	Dir string
 	// Go is the version of Go that the SDK requires.
 	Go string
-	// Requires are its required modules, as lines of a go.mod; Sum is the content of its go.sum.
+	// Version has the version by which the SDK's modules require each other.
+	Version string
+	// Requires are the modules of others that both require, as lines of a go.mod; Sum is the content of their go.sum.
 	Requires []string
 	Sum      []byte
 }
 
 func readCheckout(dir string) (checkout, error) {
-	const want = "want the directory of an evictd checkout"
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return checkout{}, err
 	}
-	mod, err := os.ReadFile(filepath.Join(abs, "go.mod"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return checkout{}, fmt.Errorf("%s has no go.mod, %s", abs, want)
-	case err != nil:
-		return checkout{}, fmt.Errorf("%w, %s", err, want)
-	}
-	f, err := modfile.ParseLax(filepath.Join(abs, "go.mod"), mod, nil)
-	if err != nil {
-		return checkout{}, fmt.Errorf("%w, %s", err, want)
-	}
-	if f.Module == nil || f.Module.Mod.Path != SDK {
-		return checkout{}, fmt.Errorf("%s is the module %.100q and not %s, %s", abs, modfile.ModulePath(mod), SDK, want)
-	}
 	c := checkout{Dir: abs}
-	if f.Go != nil {
-		c.Go = f.Go.Version
+	versions, sums := map[string]string{}, map[string]bool{}
+	for _, path := range []string{SDK, shared} {
+		f, sum, err := readModule(filepath.Join(abs, filepath.Base(path)), path)
+		if err != nil {
+			return checkout{}, fmt.Errorf("%w, want the directory of an evictd checkout", err)
+		}
+		if f.Go != nil && semver.Compare("v"+f.Go.Version, "v"+c.Go) > 0 {
+			c.Go = f.Go.Version
+		}
+		for _, r := range f.Require {
+			if r.Mod.Path == shared {
+				c.Version = r.Mod.Version
+			} else if semver.Compare(r.Mod.Version, versions[r.Mod.Path]) > 0 {
+				versions[r.Mod.Path] = r.Mod.Version
+			}
+		}
+		for line := range bytes.Lines(sum) {
+			sums[string(line)] = true
+		}
 	}
-	for _, r := range f.Require {
-		c.Requires = append(c.Requires, r.Mod.Path+" "+r.Mod.Version)
+	for _, path := range slices.Sorted(maps.Keys(versions)) {
+		c.Requires = append(c.Requires, path+" "+versions[path])
 	}
-	if c.Sum, err = os.ReadFile(filepath.Join(abs, "go.sum")); err != nil {
-		return checkout{}, fmt.Errorf("%w, %s", err, want)
-	}
+	c.Sum = []byte(strings.Join(slices.Sorted(maps.Keys(sums)), ""))
 	return c, nil
+}
+
+// readModule reads go.mod and go.sum of the module in dir, whose path must be as given.
+func readModule(dir, path string) (*modfile.File, []byte, error) {
+	name := filepath.Join(dir, "go.mod")
+	mod, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("%s has no go.mod", dir)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := modfile.ParseLax(name, mod, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.Module == nil || f.Module.Mod.Path != path {
+		return nil, nil, fmt.Errorf("%s is the module %.100q and not %s", dir, modfile.ModulePath(mod), path)
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	return f, sum, err
 }

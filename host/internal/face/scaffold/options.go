@@ -10,8 +10,12 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// SDK is the path of the module that contains the SDK.
-const SDK = "github.com/evictd/evictd"
+const (
+	// SDK is the path of the module that contains the SDK.
+	SDK    = evictd + "/sdk"
+	shared = evictd + "/shared"
+	evictd = "github.com/evictd/evictd"
+)
 
 // A Kind is the kind of plugin to start from, which selects the templates.
 type Kind string
@@ -84,5 +88,5 @@ func (o Options) Validate() error {
 func validModule(path string) bool {
 	const most = 200
 	hidden := strings.Contains("/"+path, "/.")
-	return module.CheckImportPath(path) == nil && !hidden && len(path) <= most && path != SDK && !strings.HasPrefix(path, SDK+"/")
+	return module.CheckImportPath(path) == nil && !hidden && len(path) <= most && path != evictd && !strings.HasPrefix(path, evictd+"/")
 }

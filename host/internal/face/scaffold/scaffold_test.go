@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evictd/evictd/shared/testos"
 )
 
 const repository = "../../../.."
@@ -82,7 +84,7 @@ func TestModuleOfARelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "module acme.example/evictd/x\n\ngo " + goVersion + "\n\nrequire github.com/evictd/evictd v1.2.3-rc.1\n"
+	const want = "module acme.example/evictd/x\n\ngo " + goVersion + "\n\nrequire github.com/evictd/evictd/sdk v1.2.3-rc.1\n"
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("go.mod (-want +got):\n%s", diff)
 	}
@@ -91,19 +93,17 @@ func TestModuleOfARelease(t *testing.T) {
 	}
 }
 
-// A checkout's own requires and sums are what makes it build without a network.
+// With the checkout's own requires and sums a module builds without a network.
 func TestModuleOfACheckout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "an evictd")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for name, content := range map[string]string{
-		"go.mod": "module github.com/evictd/evictd\n\ngo 1.27.1\n\nrequire one.example/a v1.0.0 // indirect\n\nrequire (\n\ttwo.example/b/v2 v2.0.1\n)\n\nreplace no.example/c => ../c\n",
-		"go.sum": "one.example/a v1.0.0 h1:x=\n",
+		"sdk/go.mod": "module github.com/evictd/evictd/sdk\n\ngo 1.27.1\n\nrequire one.example/a v1.0.0 // indirect\n\n" +
+			"require (\n\tgithub.com/evictd/evictd/shared v0.1.0\n\ttwo.example/b/v2 v2.0.1\n)\n\nreplace no.example/c => ../c\n",
+		"sdk/go.sum":    "one.example/a v1.0.0 h1:x=\ntwo.example/b/v2 v2.0.1 h1:y=\n",
+		"shared/go.mod": "module github.com/evictd/evictd/shared\n\ngo 1.26.0\n\nrequire one.example/a v1.10.0\n",
+		"shared/go.sum": "one.example/a v1.10.0 h1:z=\none.example/a v1.0.0 h1:x=\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testos.Put(t, filepath.Join(dir, name), content, 0o600)
 	}
 	m, err := Write(Options{Name: "x", Kind: Rank, Dir: filepath.Join(t.TempDir(), "x"), SDKDir: dir, Version: "v1.2.3-4-g0123abc"})
 	if err != nil {
@@ -117,22 +117,28 @@ func TestModuleOfACheckout(t *testing.T) {
 
 go 1.27.1
 
-require github.com/evictd/evictd v0.0.0
+require (
+	github.com/evictd/evictd/sdk v0.1.0
+	github.com/evictd/evictd/shared v0.1.0
+)
 
 // The SDK is not fetched but taken from this checkout.
-replace github.com/evictd/evictd => "` + dir + `"
+replace (
+	github.com/evictd/evictd/sdk => "` + dir + `/sdk"
+	github.com/evictd/evictd/shared => "` + dir + `/shared"
+)
 
 // What the SDK is built with. "go mod tidy" removes what this plugin does without.
 require (
-	one.example/a v1.0.0 // indirect
+	one.example/a v1.10.0 // indirect
 	two.example/b/v2 v2.0.1 // indirect
 )
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("go.mod (-want +got):\n%s", diff)
 	}
-	if sum, err := os.ReadFile(filepath.Join(m.Dir, "go.sum")); err != nil || string(sum) != "one.example/a v1.0.0 h1:x=\n" || m.Tidy {
-		t.Errorf("go.sum %q, %v, %+v, want the checkout's", sum, err, m)
+	if sum, err := os.ReadFile(filepath.Join(m.Dir, "go.sum")); err != nil || string(sum) != "one.example/a v1.0.0 h1:x=\none.example/a v1.10.0 h1:z=\ntwo.example/b/v2 v2.0.1 h1:y=\n" || m.Tidy {
+		t.Errorf("go.sum %q, %v, %+v, want the lines of both modules once", sum, err, m)
 	}
 }
 
@@ -144,19 +150,16 @@ func TestGoVersionIsTheSDKs(t *testing.T) {
 	if c.Go != goVersion {
 		t.Errorf("a module says go %s, the SDK go %s", goVersion, c.Go)
 	}
-	if len(c.Requires) < 20 || len(c.Sum) == 0 {
-		t.Errorf("%d requires and %d bytes of go.sum, want those of this repository", len(c.Requires), len(c.Sum))
+	// The SDK's two modules are required beside these.
+	if n := len(c.Requires) + 2; n < 10 || n > 20 || len(c.Sum) == 0 {
+		t.Errorf("a plugin's module requires %d others, at most 20 are wanted, and has %d bytes of go.sum", n, len(c.Sum))
 	}
 }
 
 func TestWhatCannotBeWritten(t *testing.T) {
 	empty, other, broken := t.TempDir(), t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(broken, "go.mod"), []byte("require (\n(\n)\n//"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(other, "go.mod"), []byte("module other.example\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testos.Put(t, filepath.Join(broken, "sdk/go.mod"), "require (\n(\n)\n//", 0o600)
+	testos.Put(t, filepath.Join(other, "sdk/go.mod"), "module other.example\n", 0o600)
 	file := filepath.Join(empty, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -175,7 +178,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"a built-in one":            {func(o *Options) { o.Name = "disk" }, "built-in"},
 		"no kind":                   {func(o *Options) { o.Kind = "" }, "--rank, --disk, --signal and --python"},
 		"a module with tabs":        {func(o *Options) { o.Module = "a\tb" }, `--module "a\tb"`},
-		"the SDK's module":          {func(o *Options) { o.Module = SDK + "/x" }, "of your own"},
+		"the SDK's module":          {func(o *Options) { o.Module = evictd + "/x" }, "of your own"},
 		"a module in Python":        {func(o *Options) { o.Kind, o.Module = Python, "example.com/x" }, "want neither with --python"},
 		"no release":                {func(o *Options) { o.Version = "v1.2.3-4-g0123abc" }, "want --sdk"},
 		"no checkout":               {func(o *Options) { o.SDKDir = filepath.Join(empty, "absent") }, "has no go.mod, want the directory of an evictd checkout"},

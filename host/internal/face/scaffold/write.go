@@ -85,13 +85,10 @@ func newText(o Options, c checkout) text {
 	for _, r := range c.Requires {
 		requires += "\t" + r + " // indirect\n"
 	}
-	version := o.Version
-	if !releaseForm.MatchString(version) {
-		version = "v0.0.0" // a replaced module needs some version
-	}
 	return text{
 		values: strings.NewReplacer("[[.Name]]", o.Name, "[[.Module]]", o.Module, "[[.Domain]]", host, "[[.Go]]", cmp.Or(c.Go, goVersion),
-			"[[.SDK]]", SDK, "[[.SDKVersion]]", version, "[[.Dir]]", modfile.AutoQuote(c.Dir), "[[.Requires]]", requires),
+			"[[.SDK]]", SDK, "[[.Shared]]", shared, "[[.SDKVersion]]", cmp.Or(c.Version, o.Version), "[[.SDKDir]]", modfile.AutoQuote(filepath.Join(c.Dir, "sdk")),
+			"[[.SharedDir]]", modfile.AutoQuote(filepath.Join(c.Dir, "shared")), "[[.Requires]]", requires),
 		holds: map[string]bool{
 			string(o.Kind): true, "plain": o.Kind == Rank || o.Kind == Python, "placeholder": host == placeholder, "domain": host != placeholder,
 			"checkout": o.SDKDir != "", "release": o.SDKDir == "",
