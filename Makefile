@@ -123,9 +123,11 @@ image: ## the container image, as an OCI archive for amd64 and arm64, into dist/
 manifests: $(HELM) ## plain manifests of the chart into deploy/
 	deploy/packages/manifests.sh $(HELM) deploy
 
+# Its own modules, which are directories to Go, have the names and the version of evictd.
 sbom: build $(CYCLONEDX) ## the modules that are in evictd, as CycloneDX, into dist/
 	@mkdir -p dist
 	$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/evictd_$(SBOM) $(OUT)/evictd
+	sed -i 's|golang/\./\([a-z]*\)@(devel)|golang/github.com/evictd/evictd/\1@$(PACKAGE_VERSION)|; s|"name": "\./|"name": "github.com/evictd/evictd/|; s|"(devel)"|"$(PACKAGE_VERSION)"|' dist/evictd_$(SBOM)
 
 stage: build
 	rm -rf dist/pages

@@ -13,7 +13,8 @@ func TestTheBillOfMaterialsHasEachModuleOfEvictd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var bom struct {
-		Components []struct{ Name, Version string }
+		Metadata   struct{ Component struct{ Version string } }
+		Components []struct{ Name, Version, Purl string }
 	}
 	if err := json.Unmarshal(raw, &bom); err != nil {
 		t.Fatal(err)
@@ -21,11 +22,16 @@ func TestTheBillOfMaterialsHasEachModuleOfEvictd(t *testing.T) {
 	listed := map[string]bool{}
 	for _, c := range bom.Components {
 		listed[c.Name+" "+c.Version] = true
+		if strings.Contains(c.Purl, "./") || strings.Contains(c.Purl, "devel") {
+			t.Errorf("%s: no one can look it up by %q", c.Name, c.Purl)
+		}
 	}
 	used := map[string]bool{}
 	for line := range strings.Lines(run(t, ".", "go", "version", "-m", "../../bin/evictd")) {
 		f := strings.Fields(line)
 		switch {
+		case len(f) >= 3 && f[0] == "dep" && strings.HasPrefix(f[1], "github.com/evictd/evictd/"):
+			used[f[1]+" "+bom.Metadata.Component.Version] = true
 		case len(f) >= 3 && f[0] == "dep":
 			used[f[1]+" "+f[2]] = true
 		case len(f) == 2 && strings.HasPrefix(f[1], "go1"):
