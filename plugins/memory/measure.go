@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
@@ -15,11 +16,15 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 		return err
 	}
 	defer h.Release()
-	n := h.Value
+	return h.Value.measure(ctx, req, emit, eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable)
+}
+
+// measure measures pods for those of the requested signals that are among ours.
+func (n *node) measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement), ours ...eviction.Signal) error {
 	b, release := nodefs.BorrowBuffer()
 	defer release()
 	machine, _ := n.machine.Read(b) // else any amount can be
-	usage := newUsages(req.Signals, len(req.Pods))
+	usage := newUsages(req.Signals, ours, len(req.Pods))
 	for i := range req.Pods {
 		if err := ctx.Err(); err != nil {
 			return err // answers emitted before count
@@ -74,10 +79,10 @@ type usages struct {
 	free    []eviction.SignalUsage
 }
 
-func newUsages(asked []eviction.Signal, pods int) usages {
+func newUsages(asked, ours []eviction.Signal, pods int) usages {
 	var u usages
 	for _, s := range asked {
-		if s == eviction.MemoryAvailable || s == eviction.AllocatableMemoryAvailable {
+		if slices.Contains(ours, s) {
 			u.signals = append(u.signals, s)
 		}
 	}
@@ -85,7 +90,7 @@ func newUsages(asked []eviction.Signal, pods int) usages {
 	return u
 }
 
-// of returns the usages of a pod: both signals rank by its working set.
+// of returns the usages of a pod: all signals rank by its working set.
 func (u *usages) of(workingSet int64) []eviction.SignalUsage {
 	from := len(u.free)
 	for _, s := range u.signals {

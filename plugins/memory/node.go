@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,23 @@ type node struct {
 	farRate      int64 // of watchers
 	// silent belongs to the plugin.
 	silent map[eviction.Signal]*atomic.Bool
+}
+
+func newNode(facts eviction.NodeFacts) (*node, error) {
+	fs := nodefs.FS{Root: facts.RootDir}
+	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
+	hierarchy, hierarchyErr := fs.MemoryHierarchy()
+	if err := errors.Join(namingErr, hierarchyErr); err != nil {
+		return nil, err
+	}
+	return &node{
+		hierarchy:   hierarchy,
+		naming:      naming,
+		machine:     fs.MachineMemory(nodefs.MemoryRules{ExcludeHugePages: facts.ExcludeHugePages}),
+		total:       hierarchy.NodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: facts.ExcludeHugePages}),
+		allocatable: hierarchy.AllPodsMemory(naming),
+		pods:        hierarchy.PodMemory(naming),
+	}, nil
 }
 
 func (n *node) close() {

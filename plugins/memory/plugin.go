@@ -15,7 +15,6 @@ import (
 
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // New returns the memory plugin.
@@ -43,23 +42,11 @@ type plugin struct {
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
 	interval, intervalErr := c.pollInterval()
-	fs := nodefs.FS{Root: facts.RootDir}
-	naming, namingErr := fs.Naming(facts.CgroupRoot, facts.CgroupDriver)
-	hierarchy, hierarchyErr := fs.MemoryHierarchy()
-	if err := errors.Join(intervalErr, namingErr, hierarchyErr); err != nil {
+	next, err := newNode(facts)
+	if err := errors.Join(intervalErr, err); err != nil {
 		return err
 	}
-	next := &node{
-		hierarchy:    hierarchy,
-		naming:       naming,
-		machine:      fs.MachineMemory(nodefs.MemoryRules{ExcludeHugePages: facts.ExcludeHugePages}),
-		total:        hierarchy.NodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: facts.ExcludeHugePages}),
-		allocatable:  hierarchy.AllPodsMemory(naming),
-		pods:         hierarchy.PodMemory(naming),
-		pollInterval: interval,
-		farRate:      farRate,
-		silent:       p.silent,
-	}
+	next.pollInterval, next.farRate, next.silent = interval, farRate, p.silent
 	if c.PollInterval != "" {
 		next.farRate = math.MaxInt64
 	}

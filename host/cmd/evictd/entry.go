@@ -21,6 +21,9 @@ func main() {
 	case "memory":
 		runtime.GOMAXPROCS(1) // it measures one pod after the other: more threads only wake each other
 		sdk.Serve(memory.New())
+	case "pressure":
+		runtime.GOMAXPROCS(1)
+		sdk.Serve(memory.NewPressure())
 	case "disk":
 		sdk.Serve(disk.New())
 	case "mounts":

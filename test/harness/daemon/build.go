@@ -18,6 +18,7 @@ var programs = map[string]string{
 	"disk":       "./host/cmd/evictd",
 	"mounts":     "./host/cmd/evictd",
 	"pid":        "./host/cmd/evictd",
+	"pressure":   "./host/cmd/evictd",
 	"oldest":     "github.com/evictd/evictd/sdk/examples/oldest",
 	"cost-aware": "github.com/evictd/evictd/sdk/examples/cost-aware",
 	"acme-disk":  "./plugins/disk/examples/acme-disk",

@@ -1,0 +1,343 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
+	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/pace"
+)
+
+// Headroom is the signal of NewPressure, in bytes: the memory that is available while the node thrashes, otherwise its
+// capacity.
+const Headroom eviction.Signal = "evictd.io/memory.headroom"
+
+// NewPressure returns the pressure plugin, which notices a node that throws out programs and data in use while
+// memory.available is still above its threshold: the page cache in use counts as available.
+func NewPressure() sdk.Plugin {
+	p := &pressure{}
+	return sdk.Plugin{
+		Name:        "pressure",
+		Version:     "1",
+		Description: "makes the memory that is left on a node that thrashes a signal",
+		Signals: []eviction.SignalSpec{{Signal: Headroom, Definition: &eviction.Definition{
+			Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI, Resource: "evictd.io/memory-headroom",
+			Condition: "evictd.io/MemoryStall", Candidates: eviction.RankedPods,
+		}}},
+		Configurer: sdk.ConfigureChecked((*headroomConfig).complete, p.configure),
+		Observer:   p,
+		Measurer:   p,
+		Watcher:    p,
+		Ranker:     p,
+	}
+}
+
+// headroomConfig is the plugin's own configuration.
+type headroomConfig struct {
+	// Window is the time in which the node must have thrashed, "2s" by default.
+	Window string `json:"window"`
+	// HardMiB is the node's hard threshold of memory.available in MiB, by default the kubelet's 100: below it refaults
+	// alone are enough.
+	HardMiB *int64 `json:"hardMiB"`
+
+	window time.Duration
+}
+
+const (
+	defaultWindow, minWindow, maxWindow = 2 * time.Second, time.Second, 10 * time.Second
+	defaultHardMiB, mostHardMiB         = 100, 1 << 20
+)
+
+func (c *headroomConfig) complete(eviction.NodeFacts) error {
+	var errs []error
+	if c.window = defaultWindow; c.Window != "" {
+		window, err := time.ParseDuration(c.Window)
+		if err != nil || window < minWindow || window > maxWindow {
+			errs = append(errs, fmt.Errorf("config: window: %.40q, want %v to %v", c.Window, minWindow, maxWindow))
+		}
+		c.window = window
+	}
+	if c.HardMiB == nil {
+		hard := int64(defaultHardMiB)
+		c.HardMiB = &hard
+	}
+	if *c.HardMiB < 0 || *c.HardMiB > mostHardMiB {
+		errs = append(errs, fmt.Errorf("config: hardMiB: %d, want 0 to %d", *c.HardMiB, mostHardMiB))
+	}
+	return errors.Join(errs...)
+}
+
+// pressure is shared by the capabilities. Each call uses the node as configured when the call begins until it ends.
+type pressure struct{ current sdk.Current[*thrasher] }
+
+// A thrasher is a node that may thrash, in one configuration.
+type thrasher struct {
+	*node
+	reclaim *nodefs.Gauge[nodefs.Reclaim]
+	rule    rule
+
+	mu    sync.Mutex
+	looks looks
+	// broken says why the looks are less than a window.
+	broken string
+	last   verdict
+	// protected is the page cache that memory.min protects, as of protectedAt.
+	protected   int64
+	protectedAt time.Duration
+	sizes       []sizes
+}
+
+// sizes are the working sets of pods by UID at a time since the boot.
+type sizes struct {
+	at time.Duration
+	of map[string]int64
+}
+
+func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c headroomConfig) error {
+	n, err := newNode(facts)
+	if err != nil {
+		return err
+	}
+	next := &thrasher{node: n, reclaim: n.hierarchy.FS.Reclaim(), rule: rule{window: c.window, brink: *c.HardMiB << 20}}
+	p.current.Set(next, func() {
+		next.node.close()
+		next.reclaim.Close()
+	})
+	return nil
+}
+
+// Observe implements eviction.Observer.
+func (p *pressure) Observe(_ context.Context, req eviction.ObserveRequest) (reply eviction.ObserveReply, err error) {
+	h, err := p.current.Hold()
+	if err != nil {
+		return reply, err
+	}
+	defer h.Release()
+	if slices.Contains(req.Signals, Headroom) {
+		b, release := nodefs.BorrowBuffer()
+		defer release()
+		reply.Observations = append(reply.Observations, h.Value.observe(b))
+		h.Value.pods.Probe(nodefs.ProbesPerPass, b)
+	}
+	return reply, nil
+}
+
+// observe looks at the node and judges it.
+func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
+	o := figures.At(Headroom)
+	m, err := t.total.Read(b)
+	var counters nodefs.Reclaim
+	if err == nil {
+		counters, err = t.reclaim.Read(b)
+	}
+	switch {
+	case errors.Is(err, nodefs.ErrNoCounters), err == nil && !m.Limited:
+		o.State = eviction.Absent
+		return o
+	case err != nil:
+		o.Err = err.Error()
+		return o
+	case m.ImpossibleBytes > 0:
+		o.Err = fmt.Sprintf("%d bytes in use are more than the machine has", m.ImpossibleBytes)
+		return o
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := look{at: time.Duration(o.BootNanos), refaults: counters.Refaults, scans: counters.DirectScans, available: m.AvailableBytes, stalled: t.stalled(b)}
+	next.protected = t.protectedCache(next)
+	r := t.rule
+	r.fall = max(1, m.CapacityBytes/fallPart)
+	if broken := t.looks.add(next, r.window); broken != "" {
+		t.broken = broken
+	}
+	v, whole := r.judge(t.looks)
+	t.last = v
+	if v.stirs || v.thrashes() {
+		t.size(next.at, b)
+	}
+	if !whole {
+		o.Err = fmt.Sprintf("looked at for %.1f s, want %.1f s: %s", (next.at - t.looks[0].at).Seconds(), r.window.Seconds(), cmp.Or(t.broken, "evictd has just begun"))
+		return o
+	}
+	o.State, o.Available, o.Capacity = eviction.Observed, m.CapacityBytes, m.CapacityBytes
+	if v.thrashes() {
+		o.Available = min(max(0, m.AvailableBytes-next.protected), m.CapacityBytes)
+	}
+	o.Components = t.components(v, &m, next.protected)
+	return o
+}
+
+func (t *thrasher) components(v verdict, m *nodefs.MemorySample, protected int64) []eviction.Component {
+	all := []eviction.Component{
+		{Name: "thrashes, memory falls", Value: number(v.falls)},
+		{Name: "thrashes, memory is at the brink", Value: number(v.brink)},
+		{Name: "window ms", Value: v.over.Milliseconds()},
+		{Name: "refaults", Value: v.refaults},
+		{Name: "direct scans", Value: v.scans},
+		{Name: "fell", Value: v.fell},
+		{Name: "available", Value: m.AvailableBytes},
+		{Name: "inactive_file", Value: m.InactiveFileBytes},
+		{Name: "protected", Value: protected},
+	}
+	for i, name := range []string{"psi full permille", "psi full permille of pods", "psi full permille of system.slice"} {
+		all = append(all, eviction.Component{Name: name, Value: int64(1000 * v.stalled[i] / v.over)})
+	}
+	return all
+}
+
+func number(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// stalled reads the pressure stall information of the node, all pods and the system's services: zero where there is none.
+func (t *thrasher) stalled(b *nodefs.Buffer) (all [3]time.Duration) {
+	names, _ := t.naming.Names() // without names, "/" stands for them
+	for i, cgroup := range [...]string{"/", cmp.Or(names.Kubepods(), "/"), "/system.slice"} {
+		all[i], _ = t.hierarchy.ReadFullStall(cgroup, b)
+	}
+	return all
+}
+
+// protectedCache returns the page cache that memory.min of cgroups protects, in bytes. It is read again when a window is
+// over, and while there is little left.
+func (t *thrasher) protectedCache(now look) int64 {
+	if t.hierarchy.Version == nodefs.V2 && (t.protectedAt == 0 || now.at-t.protectedAt >= t.rule.window && t.last.stirs) {
+		t.protected, t.protectedAt = nodefs.ProtectedCache(t.hierarchy, "/", math.MaxInt64>>2), now.at
+	}
+	return t.protected
+}
+
+// sizeEvery is the least time between two readings of all pods.
+const sizeEvery = 400 * time.Millisecond
+
+// size reads the working sets of pods, and drops readings of before the window.
+func (t *thrasher) size(now time.Duration, b *nodefs.Buffer) {
+	if n := len(t.sizes); n > 0 && now-t.sizes[n-1].at < sizeEvery {
+		return
+	}
+	t.sizes = slices.DeleteFunc(t.sizes, func(s sizes) bool { return now-s.at > unbroken*t.rule.window })
+	pods, _ := t.naming.PodCgroups()
+	of := make(map[string]int64, len(pods))
+	for uid := range pods {
+		if use, err := t.pods.Read(uid, "", b); err == nil {
+			of[uid] = use.WorkingSetBytes()
+		}
+	}
+	t.sizes = append(t.sizes, sizes{now, of})
+}
+
+// grew returns by how many bytes a pod has grown to its size of now since the first reading of the window.
+func (t *thrasher) grew(uid string, is int64) int64 {
+	for _, s := range t.sizes {
+		if was, known := s.of[uid]; known {
+			return is - was
+		}
+	}
+	return 0
+}
+
+// Measure implements eviction.Measurer.
+func (p *pressure) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	h, err := p.current.Hold()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	return h.Value.measure(ctx, req, emit, Headroom)
+}
+
+// Rank implements eviction.Ranker. Only pods that use more than they request can go: first those that grew in the window,
+// then as the kubelet has it.
+func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+	h, err := p.current.Hold()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Release()
+	t := h.Value
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over := slices.DeleteFunc(slices.Clone(req.Candidates), func(c eviction.Candidate) bool {
+		return c.Measurement.State != eviction.Measured || rank.Used(&c, eviction.MemoryAvailable) <= c.Pod.MemoryRequestBytes
+	})
+	grew := func(c *eviction.Candidate) int64 {
+		if by := t.grew(c.Pod.UID, c.Measurement.WorkingSetBytes.Value); by >= max(1, req.Capacity/fallPart/4) {
+			return by
+		}
+		return 0
+	}
+	first := func(a, b *eviction.Candidate) int { return cmp.Compare(number(grew(b) > 0), number(grew(a) > 0)) }
+	return rank.SortWithReason(over, rank.Chain(first, rank.Memory()), func(c *eviction.Candidate) string {
+		over := c.Measurement.WorkingSetBytes.Value - c.Pod.MemoryRequestBytes
+		return fmt.Sprintf("grew by %.1f MiB, exceeds request by %.1f MiB, priority %d", float64(grew(c))/(1<<20), float64(over)/(1<<20), c.Pod.Priority)
+	}), nil
+}
+
+const (
+	// quietEvery is the time between two looks, stirredEvery while counters grow.
+	quietEvery, stirredEvery = time.Second, 200 * time.Millisecond
+	// noRate has the time between looks not depend on the distance to the threshold: the signal does not fall, it jumps.
+	noRate = 1
+)
+
+// Watch implements eviction.Watcher. It also looks when the kernel gives a sign of a shortage.
+func (p *pressure) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+	return p.current.Watch(ctx, func(ctx context.Context, t *thrasher) {
+		var thresholds []eviction.Threshold
+		for _, w := range req.Thresholds {
+			if w.Signal == Headroom {
+				thresholds = append(thresholds, w.Threshold)
+			}
+		}
+		if len(thresholds) == 0 {
+			<-ctx.Done()
+			return
+		}
+		rings := make(chan string, 1)
+		var running hang.Group
+		defer running.Wait()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		running.Go(func() {
+			defer stop() // in case of a panic
+			watchSigns(ctx, func() []sign { return t.signs(eviction.MemoryAvailable) }, rings)
+		})
+		var b nodefs.Buffer
+		step := pace.Pace{Thresholds: thresholds, PerSecond: noRate, Repeat: true}
+		cause := pace.CausePoll
+		for ctx.Err() == nil {
+			o, every := t.observe(&b), quietEvery
+			if t.stirred() {
+				every = stirredEvery
+			}
+			v := step.Lost(every)
+			if o.State == eviction.Observed {
+				v = step.Look(time.Now(), o.Available, o.Capacity, every)
+			}
+			v.Report(Headroom, cause, wake)
+			cause = waitForNext(ctx, v.Again, rings, cause)
+		}
+	})
+}
+
+// stirred reports whether the counters have grown in the window.
+func (t *thrasher) stirred() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.looks)
+	return n > 1 && (t.looks[n-1].refaults > t.looks[0].refaults || t.looks[n-1].scans > t.looks[0].scans)
+}

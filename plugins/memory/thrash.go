@@ -1,0 +1,106 @@
+package memory
+
+import (
+	"time"
+)
+
+// A look has what the rule needs of one reading of the node.
+type look struct {
+	// at is the time since the boot, also of a machine that was suspended.
+	at time.Duration
+	// refaults and scans are the kernel's counters.
+	refaults, scans int64
+	// available is what memory.available counts, in bytes, protected the part of it that the kernel does not give away.
+	available, protected int64
+	// stalled has the pressure stall information of the root, all pods and the system's services, as totals.
+	stalled [3]time.Duration
+}
+
+// looks are those of a window and the last one before it, the oldest first.
+type looks []look
+
+// unbroken is the longest time between two looks of a window, as a multiple of it.
+const unbroken = 2
+
+// add adds the next look. If it cannot follow the last one, it is the first again, and add says why.
+func (l *looks) add(next look, window time.Duration) (broken string) {
+	if n := len(*l); n > 0 {
+		switch last := (*l)[n-1]; {
+		case next.at < last.at:
+			broken = "the clock went back"
+		case next.at-last.at > unbroken*window:
+			broken = "no look in the window"
+		case next.refaults < last.refaults || next.scans < last.scans:
+			broken = "counters went back"
+		}
+	}
+	if broken != "" {
+		*l = (*l)[:0]
+	}
+	for len(*l) > 1 && next.at-(*l)[1].at >= window {
+		*l = append((*l)[:0], (*l)[1:]...)
+	}
+	*l = append(*l, next)
+	return broken
+}
+
+// before returns the newest look that is at least so much older than the newest.
+func (l looks) before(age time.Duration) (look, bool) {
+	for i := len(l) - 1; i >= 0; i-- {
+		if l[len(l)-1].at-l[i].at >= age {
+			return l[i], true
+		}
+	}
+	return look{}, false
+}
+
+// A verdict says whether the node thrashes.
+type verdict struct {
+	// falls: refaults or direct scans grew in both halves of the window, and available memory fell. brink: they grew,
+	// and available memory is below the node's hard threshold.
+	falls, brink bool
+	// stirs: they grew in the last half, and available memory fell in it: it may be the first half of a window.
+	stirs bool
+	// Of the window:
+	refaults, scans, fell int64
+	over                  time.Duration
+	stalled               [3]time.Duration
+}
+
+func (v verdict) thrashes() bool { return v.falls || v.brink }
+
+// A rule decides whether a node thrashes. PSI takes no part: a pod at its own limit, a copy of a file and a burst of syncs
+// stall as much, and a kernel of another version stalls differently. Refaults alone count a pod at its own limit. A node
+// that thrashes has less available memory from second to second as well, until a hog stops at the brink.
+type rule struct {
+	window time.Duration
+	// fall is the least fall of available memory in a window, brink the node's hard threshold, both in bytes.
+	fall, brink int64
+}
+
+// fallPart is the part of the node's memory by which the available part falls in a window of a node that thrashes: on a node
+// of 640 MiB 0.5 % told it from copies, syncs and a pod at its limit.
+const fallPart = 200
+
+// judge judges the newest look by those before. ok is false as long as they are less than a window.
+func (r rule) judge(l looks) (v verdict, ok bool) {
+	a, ok := l.before(r.window)
+	b, half := l.before(r.window / 2)
+	if !half {
+		return v, false
+	}
+	c := l[len(l)-1]
+	later := c.refaults > b.refaults || c.scans > b.scans
+	v.stirs = later && (b.available-c.available >= r.fall/2 || c.available-c.protected < 2*r.brink)
+	if !ok {
+		return v, false
+	}
+	v.refaults, v.scans, v.fell, v.over = c.refaults-a.refaults, c.scans-a.scans, a.available-c.available, c.at-a.at
+	for i := range v.stalled {
+		v.stalled[i] = max(0, c.stalled[i]-a.stalled[i])
+	}
+	both := b.refaults > a.refaults && c.refaults > b.refaults || b.scans > a.scans && c.scans > b.scans
+	v.falls = both && v.fell >= r.fall
+	v.brink = both && c.available-c.protected < r.brink
+	return v, true
+}

@@ -1,0 +1,124 @@
+package memory
+
+import (
+	"testing"
+	"time"
+)
+
+// course tells a rule one second of a node after the other, in four looks each.
+type course struct {
+	*testing.T
+	rule  rule
+	looks looks
+	next  look
+}
+
+func newCourse(t *testing.T) *course {
+	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 4 * mib, brink: 100 * mib}, next: look{available: 300 * mib}}
+}
+
+// second returns how many looks of a second found that the node thrashes.
+func (c *course) second(refaults, scans, fall int64) (thrashed int) {
+	c.Helper()
+	for range 4 {
+		c.next.at += 250 * time.Millisecond
+		c.next.refaults += refaults / 4
+		c.next.scans += scans / 4
+		c.next.available -= fall / 4
+		if broken := c.looks.add(c.next, c.rule.window); broken != "" {
+			c.Errorf("at %v: %s", c.next.at, broken)
+		}
+		if v, ok := c.rule.judge(c.looks); ok && v.thrashes() {
+			thrashed++
+		}
+	}
+	return thrashed
+}
+
+func (c *course) want(what string, got, least, most int) {
+	c.Helper()
+	if got < least || got > most {
+		c.Errorf("%s: %d of 4 looks found that the node thrashes, want %d to %d", what, got, least, most)
+	}
+}
+
+func TestANodeThrashesOnceBothHalvesOfAWindowDid(t *testing.T) {
+	c := newCourse(t)
+	for range 3 {
+		c.want("quiet", c.second(0, 0, 0), 0, 0)
+	}
+	c.want("the first second", c.second(3000, 0, 4*mib), 0, 0)
+	c.want("the second", c.second(3000, 0, 4*mib), 1, 4)
+	c.want("the third", c.second(3000, 0, 4*mib), 4, 4)
+	c.want("no refault", c.second(0, 0, 4*mib), 0, 3)
+	c.want("still none", c.second(0, 0, 4*mib), 0, 0)
+}
+
+func TestDirectScansAreAsGoodAsRefaults(t *testing.T) {
+	c := newCourse(t)
+	for range 3 {
+		c.second(0, 0, 0)
+	}
+	c.second(0, 400, 4*mib)
+	c.second(0, 400, 4*mib)
+	c.want("three seconds of scans", c.second(0, 400, 4*mib), 4, 4)
+}
+
+// A pod at its own limit refaults as fast as a node that thrashes, and a log storm takes memory without a refault.
+func TestOneOfBothIsNoThrash(t *testing.T) {
+	for name, of := range map[string][2]int64{"a pod at its limit": {3000, 0}, "a pod that grows": {0, 20 * mib}, "memory that comes back": {3000, -20 * mib}} {
+		c := newCourse(t)
+		for range 8 {
+			c.want(name, c.second(of[0], of[0], of[1]), 0, 0)
+		}
+	}
+}
+
+func TestAHogThatStopsAtTheBrinkIsNoticed(t *testing.T) {
+	c := newCourse(t)
+	c.next.available = 99 * mib
+	for range 3 {
+		c.second(0, 0, 0)
+	}
+	c.want("below the threshold without a refault", c.second(0, 0, 0), 0, 0)
+	c.second(3000, 0, 0)
+	c.second(3000, 0, 0)
+	c.want("below it with refaults", c.second(3000, 0, 0), 4, 4)
+	c.next.available = 120 * mib
+	c.second(3000, 0, 0)
+	c.want("above it", c.second(3000, 0, 0), 0, 0)
+	c.next.protected = 30 * mib
+	c.want("of which some is protected", c.second(3000, 0, 0), 4, 4)
+}
+
+func TestWhatCannotBeBelievedBeginsAWindow(t *testing.T) {
+	for name, spoil := range map[string]func(*look){
+		"the clock went back":   func(l *look) { l.at -= 3 * time.Second },
+		"no look in the window": func(l *look) { l.at += time.Hour },
+		"counters went back":    func(l *look) { l.refaults = 0 },
+	} {
+		c := newCourse(t)
+		for range 4 {
+			c.second(3000, 3000, 4*mib)
+		}
+		spoil(&c.next)
+		if broken := c.looks.add(c.next, c.rule.window); broken != name {
+			t.Errorf("%q, want %q", broken, name)
+		}
+		if _, ok := c.rule.judge(c.looks); ok || len(c.looks) != 1 {
+			t.Errorf("%s: judged by %d looks", name, len(c.looks))
+		}
+		c.second(3000, 3000, 4*mib)
+		c.want(name+", a window later", c.second(3000, 3000, 4*mib), 1, 4)
+	}
+}
+
+func TestLooksAreThoseOfAWindow(t *testing.T) {
+	var l looks
+	for i := range 1000 {
+		l.add(look{at: time.Duration(i) * 25 * time.Millisecond}, 2*time.Second)
+	}
+	if len(l) > 82 {
+		t.Errorf("%d looks are kept, want those of two seconds", len(l))
+	}
+}
