@@ -89,7 +89,7 @@ type thrasher struct {
 
 	mu    sync.Mutex
 	looks looks
-	// broken says why the looks are less than a window.
+	// broken says why the looks began again, "" for those since the start: a node is taken to be well at first.
 	broken string
 	last   verdict
 	// protected is the page cache that memory.min protects, as of protectedAt.
@@ -166,8 +166,8 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 	if v.stirs || v.thrashes() {
 		t.size(next.at, b)
 	}
-	if !whole {
-		o.Err = fmt.Sprintf("looked at for %.1f s, want %.1f s: %s", (next.at - t.looks[0].at).Seconds(), r.window.Seconds(), cmp.Or(t.broken, "evictd has just begun"))
+	if !whole && t.broken != "" {
+		o.Err = fmt.Sprintf("%s %.1f s ago, want a window of %v since then", t.broken, (next.at - t.looks[0].at).Seconds(), r.window)
 		return o
 	}
 	o.State, o.Available, o.Capacity = eviction.Observed, m.CapacityBytes, m.CapacityBytes
@@ -191,7 +191,7 @@ func (t *thrasher) components(v verdict, m *nodefs.MemorySample, protected int64
 		{Name: "protected", Value: protected},
 	}
 	for i, name := range []string{"psi full permille", "psi full permille of pods", "psi full permille of system.slice"} {
-		all = append(all, eviction.Component{Name: name, Value: int64(1000 * v.stalled[i] / v.over)})
+		all = append(all, eviction.Component{Name: name, Value: int64(1000 * v.stalled[i] / max(1, v.over))})
 	}
 	return all
 }

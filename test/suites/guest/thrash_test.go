@@ -5,7 +5,9 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +29,9 @@ const (
 	thrashEnv = "EVICTD_TEST_THRASH"
 	// thrashMark precedes the result of a run on the console.
 	thrashMark = "guest: thrash "
+	// seriesMark precedes each line of the series of a run: the milliseconds of the run, memory.available and MemAvailable
+	// in MiB, refaults, direct scans, and microseconds of full PSI, as totals; then the milliseconds of a gap that ends there.
+	seriesMark = "guest: series "
 	// thrashMemoryMiB is the memory of the node that thrashes, whose disks have the speed of a cloud's.
 	thrashMemoryMiB, diskBytesPerSecond, diskRequestsPerSecond = 640, 125 << 20, 3000
 	// The hog fills leaveMiB from the end of the memory, and grows on from there at the rate of its run.
@@ -42,6 +47,10 @@ type thrash struct {
 	// Threshold is evictd's hard threshold of memory.available, RateMiB the hog's growth per second.
 	Threshold string
 	RateMiB   int
+	// Headroom is evictd's hard threshold of evictd.io/memory.headroom, "" for none.
+	Headroom string
+	// Case takes the place of the hog: a load of which nobody must go, by its name in harmless.
+	Case string
 	// Hot: the calm pods read 200 MiB of data all the time, otherwise 24.
 	Hot bool
 	// Protected: the drop-ins of `evictd protect-node` are in force.
@@ -61,7 +70,15 @@ func (r thrash) String() string {
 	if r.Killed {
 		killed = "killed"
 	}
-	return strings.Join(strings.Fields(fmt.Sprintf("%s %s at %d %s %s %s", cmp.Or(r.By, "kernel"), r.Threshold, r.RateMiB, pods, path, killed)), " ")
+	headroom := ""
+	if r.Headroom != "" {
+		headroom = "headroom " + r.Headroom
+	}
+	load := fmt.Sprintf("at %d", r.RateMiB)
+	if r.Case != "" {
+		load = r.Case
+	}
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s %s %s", cmp.Or(r.By, "kernel"), r.Threshold, headroom, load, pods, path, killed)), " ")
 }
 
 // A thrashed is what became of a run. Times are from the moment when the hog had left leaveMiB.
@@ -165,10 +182,29 @@ func TestThrash(t *testing.T) {
 // boot runs r on a node of its own.
 func (r thrash) boot(t *testing.T, m uml.Machine) (out thrashed) {
 	t.Helper()
-	_, text, _ := strings.Cut(uml.Run(t, m), thrashMark)
+	console := uml.Run(t, m)
+	_, text, _ := strings.Cut(console, thrashMark)
 	text, _, _ = strings.Cut(text, "\n")
 	must(t, json.Unmarshal([]byte(text), &out))
-	return out
+	var series strings.Builder
+	for line := range strings.Lines(console) {
+		if _, row, is := strings.Cut(line, seriesMark); is {
+			series.WriteString(row)
+		}
+	}
+	dir := filepath.Join(filepath.Dir(thrashFile), "series")
+	must(t, os.MkdirAll(dir, 0o755))
+	name := filepath.Join(dir, strings.ReplaceAll(r.String(), " ", "-"))
+	for i := 1; ; i++ { // a file for each run of a kind
+		file, err := os.OpenFile(fmt.Sprintf("%s-%d.txt", name, i), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if os.IsExist(err) {
+			continue
+		}
+		must(t, err)
+		_, err = fmt.Fprintf(file, "# %s, longest gap %.1f s, gone at %.1f s by %s\n%s", r, out.GapSeconds, out.GoneSeconds, out.Ended, series.String())
+		must(t, errors.Join(err, file.Close()))
+		return out
+	}
 }
 
 // writeThrashed writes the results as a table, runs of a kind together.
@@ -269,6 +305,9 @@ func TestGuestThrash(t *testing.T) {
 	pods := map[string]*stack.Pod{}
 	for i, name := range []string{"calm1", "calm2", "hog"} {
 		script, request := "exec sleep 100000", 10
+		if out.Case == "grows" {
+			request = 400
+		}
 		if name != "hog" {
 			script, request = fmt.Sprintf("exec /bin/thrash map /data/%s 12 100 >/dev/null", name), 12
 			if out.Hot {
@@ -287,17 +326,26 @@ func TestGuestThrash(t *testing.T) {
 	sampler := exec.Command("/checkout/thrash", append([]string{"sample", "/run/samples"}, evictors...)...)
 	must(t, sampler.Start())
 	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", sampler.Process.Pid), []byte("-1000"), 0o644))
-	must(t, pods["hog"].Exec(t.Context(), "main", fmt.Sprintf("(exec /bin/thrash hog %d 60 %d >/data/hog.log 2>&1) </dev/null >/dev/null 2>&1 &", leaveMiB, out.RateMiB)))
+	load := fmt.Sprintf("exec /bin/thrash hog %d 60 %d >/data/hog.log 2>&1", leaveMiB, out.RateMiB)
+	if out.Case != "" {
+		load = out.prepare(t, pods["hog"])
+	}
+	must(t, pods["hog"].Exec(t.Context(), "main", fmt.Sprintf("(%s) </dev/null >/dev/null 2>&1 &", load)))
 	if out.Killed {
 		eventually(t, "the hog has begun to grow", func() bool { return len(readNumbers(t, "/data/hog.log")) > 0 })
 		sh(t, "busybox kill -KILL "+evictors[0])
 	}
-	gone := out.awaitHog(t)
-	time.Sleep(8 * time.Second) // the node recovers
+	gone := int64(0)
+	if out.Case == "" {
+		gone = out.awaitHog(t)
+		time.Sleep(8 * time.Second) // the node recovers
+	} else {
+		time.Sleep(harmlessFor)
+	}
 	must(t, sampler.Process.Signal(unix.SIGTERM))
 	must(t, sampler.Wait())
 	for name, p := range pods {
-		if running, err := p.Running(t.Context()); name != "hog" && (err != nil || !running) {
+		if running, err := p.Running(t.Context()); (name != "hog" || out.Case != "") && (err != nil || !running) {
 			out.Others = append(out.Others, name)
 		}
 	}
@@ -337,10 +385,18 @@ func (r thrash) begin(t *testing.T) (pids []string) {
 		t.Logf("%s", sh(t, "cd /checkout && sh -ex install.sh 2>&1 && systemctl stop evictd"))
 		config := readYAML(t, asInstalled)
 		config["dryRun"], config["evictionSoft"], config["evictionSoftGracePeriod"] = false, nil, nil
-		config["evictionHard"] = map[string]any{"memory.available": r.Threshold}
+		hard := map[string]any{"memory.available": r.Threshold}
+		if r.Headroom != "" {
+			hard["evictd.io/memory.headroom"] = r.Headroom
+			sh(t, "ln -s /usr/bin/evictd /usr/libexec/evictd/plugins/pressure")
+		}
+		config["evictionHard"] = hard
 		writeYAML(t, installed, config)
 		sh(t, "systemctl start evictd")
 		awaitUp(t, "memory")
+		if r.Headroom != "" {
+			awaitUp(t, "pressure")
+		}
 		if r.Protected {
 			t.Logf("%s", sh(t, "evictd protect-node --write 2>&1"))
 		}
@@ -355,6 +411,39 @@ func (r thrash) begin(t *testing.T) (pids []string) {
 		return pidsOf(t, "systemd-oomd")
 	}
 	return nil
+}
+
+// harmlessFor is how long a case takes.
+const harmlessFor = 60 * time.Second
+
+// harmless are loads that stall or refault, and of which nobody must go.
+var harmless = map[string]string{
+	// A pod at its own limit reads more than fits.
+	"limit": "exec /bin/thrash read /data/calm1 100 10",
+	// A backup reads and writes all the time.
+	"backup": "while :; do busybox cp /data/calm1 /data/copy; busybox cp /data/copy /data/copy2; done",
+	// A log storm writes and syncs.
+	"logs": "while :; do busybox dd if=/dev/zero of=/data/log bs=4k count=4000 conv=fsync; done",
+	// A build starts jobs, which allocate and exit.
+	"build": "while :; do for i in 1 2 3 4 5 6 7 8; do busybox dd if=/dev/zero of=/dev/null bs=8M count=20 & done; wait; done",
+	// A database reads a hot cache that just fits.
+	"database": "exec /bin/thrash read /data/calm2 100 20",
+	// A pod grows within its request while another copies.
+	"grows": "(while :; do busybox cp /data/calm1 /data/copy; done) & exec /bin/thrash hog 250 3 1",
+}
+
+// prepare makes the pod ready for the case, and returns the case's script.
+func (r thrash) prepare(t *testing.T, p *stack.Pod) string {
+	t.Helper()
+	script, known := harmless[r.Case]
+	if !known {
+		t.Fatalf("case %q, want one of %q", r.Case, slices.Sorted(maps.Keys(harmless)))
+	}
+	if r.Case == "limit" {
+		cgroup := strings.TrimPrefix(strings.TrimSpace(sh(t, fmt.Sprintf("grep ^0:: /proc/%d/cgroup", p.ContainerProcesses("main")[0]))), "0::")
+		must(t, os.WriteFile(filepath.Join("/sys/fs/cgroup", cgroup, "memory.max"), []byte("60M"), 0o644))
+	}
+	return script
 }
 
 func pidsOf(t *testing.T, program string) (pids []string) {
@@ -399,6 +488,9 @@ func monotonicMS(t *testing.T) int64 {
 func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	t.Helper()
 	began := readNumbers(t, "/data/hog.log")
+	if r.Case != "" {
+		began = readNumbers(t, "/run/samples")
+	}
 	if len(began) == 0 {
 		t.Fatal("the hog was ended before it had taken the memory")
 	}
@@ -409,11 +501,14 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	}
 	threshold := thresholdMiB(t, r.Threshold)
 	r.AvailableMiB, r.LeastMiB = thrashMemoryMiB, thrashMemoryMiB
-	const ms, total, free, anon, file, inactive, kills, faults, pages = 0, 1, 2, 3, 4, 5, 6, 10, 11 // columns of the samples
+	const ms, total, free, anon, file, inactive, kills, refaults, scans, full, faults, pages = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 // columns of the samples
 	var first []int64
 	met := false
-	for _, row := range readNumbers(t, "/run/samples") {
-		if row[ms] < zero {
+	for i, row := range readNumbers(t, "/run/samples") {
+		if i%4 == 0 { // ten a second
+			fmt.Printf("%s%d %d %d %d %d %d\n", seriesMark, row[ms]-zero, min(row[free]<<10, row[total]<<10-row[anon]-row[file]+row[inactive])>>20, row[free]>>10, row[refaults], row[scans], row[full])
+		}
+		if row[ms] < zero || first == nil {
 			first = row
 			continue
 		}
@@ -436,6 +531,9 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	for _, row := range readNumbers(t, "/run/service.log") {
 		if row[0] > zero {
 			last, r.GapSeconds = row[0], max(r.GapSeconds, float64(row[1])/1000)
+			if row[1] >= 1000 {
+				fmt.Printf("%sgap %d %d\n", seriesMark, row[0]-row[1]-zero, row[0]-zero)
+			}
 		}
 	}
 	const line = 1000 // it writes one each second

@@ -93,8 +93,9 @@ type startPolicy struct {
 // builtinNeeds holds the capabilities of the built-in plugins. All of them lock their memory.
 var builtinNeeds = map[string]sandbox.Capabilities{
 	// Cgroup files and /proc/meminfo belong to root and are world-readable.
-	"memory": 1 << unix.CAP_IPC_LOCK,
-	"pid":    1 << unix.CAP_IPC_LOCK,
+	"memory":   1 << unix.CAP_IPC_LOCK,
+	"pressure": 1 << unix.CAP_IPC_LOCK,
+	"pid":      1 << unix.CAP_IPC_LOCK,
 	// It walks directory trees of any mode, removes logs in directories of other users, looks for
 	// deleted files in /proc/PID/fd and queries project quotas.
 	"disk": 1<<unix.CAP_IPC_LOCK | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_ADMIN,

@@ -1,0 +1,65 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evictd/evictd/test/harness/stack"
+	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
+)
+
+// A pod at its own limit reads its data from the disk again and again: as long as no memory is taken nobody goes. With a hog
+// beside it the node thrashes by what it counts, and the hog goes, never the pod that stays within its request.
+func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
+	const mib = 1 << 20
+	c := start(t, cluster.Options{
+		Kubelet: map[string]any{"evictionHard": cluster.CalmThresholds()}, Filesystems: []stack.Filesystem{{Path: "data", Type: "ext4", Bytes: 512 * mib}},
+	})
+	file := filepath.Join(c.Dir, "data", "file")
+	must(t, os.WriteFile(file, make([]byte, 300*mib), 0o644))
+	rereads := fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, volumes: [{name: data, hostPath: {path: %q}}], containers: [
+      {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 100Mi}, limits: {memory: 100Mi}}, volumeMounts: [{name: data, mountPath: /data}],
+       command: [sh, -c, "while :; do cat /data/file >/dev/null; done"]}]}`, filepath.Dir(file), stack.PodImage)
+	others := []*v1.Pod{deploy(t, c, "calm", sleeper()), deploy(t, c, "at-its-limit", rereads)}
+	spec, station := newHog(t, c, "hog", 1536, "--rate-mib-per-s", "150")
+	must(t, c.Apply(soon(t), deployment("hog", spec)))
+	awaitAvailable(soon(t), t, c, "hog")
+	h := newChart(t, c)
+	h.values["dryRun"] = false
+	h.values["config"] = map[string]any{
+		"cgroupRoot": c.CgroupRoot, "healthzBindAddress": h.probed, "evictionPressureTransitionPeriod": "5m", "logLevel": "debug",
+		"evictionHard": memoryAlone(map[string]any{"memory.available": "100Mi", "evictd.io/memory.headroom": "99%"}),
+	}
+	h.helm(t, "install")
+	evictd := func(args ...string) string {
+		out, err := c.Kubectl(soon(t), "", append([]string{"-n", "evictd", "exec", "ds/evictd", "-c", "evictd", "--", "evictd"}, args...)...)
+		must(t, err)
+		return out
+	}
+	time.Sleep(10 * time.Second) // of five windows none may hold
+	if all := evictd("evictions", "--all"); strings.Contains(all, "memory.headroom") {
+		t.Errorf("a pod at its own limit is taken for a node that thrashes:\n%s", all)
+	}
+	must(t, station.Release(soon(t)))
+	began := time.Now()
+	victim := awaitPod(soon(t), t, c, "hog", ended)
+	t.Logf("  the hog went %.1f s after it began: %s", time.Since(began).Seconds(), victim.Status.Message)
+	if victim.Status.Reason != "Evicted" || !strings.HasPrefix(victim.Status.Message, "The node was low on resource: evictd.io/memory-headroom. ") {
+		t.Errorf("the hog is %s, %q, %q", victim.Status.Phase, victim.Status.Reason, victim.Status.Message)
+	}
+	node, err := c.AwaitNode(soon(t), func(n *v1.Node) bool { return cluster.NodeCondition(n, "evictd.io/MemoryStall") == v1.ConditionTrue })
+	must(t, err)
+	if cluster.NodeCondition(node, v1.NodeReady) != v1.ConditionTrue {
+		t.Error("the node is not ready")
+	}
+	for _, pod := range others {
+		unharmed(t, c, pod)
+	}
+	t.Logf("%s", evictd("explain"))
+}
