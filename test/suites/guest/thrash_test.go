@@ -34,8 +34,9 @@ const (
 	seriesMark = "guest: series "
 	// thrashMemoryMiB is the memory of the node that thrashes, whose disks have the speed of a cloud's.
 	thrashMemoryMiB, diskBytesPerSecond, diskRequestsPerSecond = 640, 125 << 20, 3000
-	// The hog fills leaveMiB from the end of the memory, and grows on from there at the rate of its run.
-	leaveMiB = 180
+	// The hog fills leaveMiB from the end of the memory, and grows on from there at the rate of its run; earlier where a
+	// threshold of headroom may be met on the way.
+	leaveMiB, leaveHeadroomMiB = 180, 260
 	// thrashMost bounds a run from there on.
 	thrashMost = 120 * time.Second
 )
@@ -326,7 +327,11 @@ func TestGuestThrash(t *testing.T) {
 	sampler := exec.Command("/checkout/thrash", append([]string{"sample", "/run/samples"}, evictors...)...)
 	must(t, sampler.Start())
 	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", sampler.Process.Pid), []byte("-1000"), 0o644))
-	load := fmt.Sprintf("exec /bin/thrash hog %d 60 %d >/data/hog.log 2>&1", leaveMiB, out.RateMiB)
+	leave := leaveMiB
+	if out.Headroom != "" {
+		leave = leaveHeadroomMiB
+	}
+	load := fmt.Sprintf("exec /bin/thrash hog %d 60 %d >/data/hog.log 2>&1", leave, out.RateMiB)
 	if out.Case != "" {
 		load = out.prepare(t, pods["hog"])
 	}
@@ -440,8 +445,7 @@ func (r thrash) prepare(t *testing.T, p *stack.Pod) string {
 		t.Fatalf("case %q, want one of %q", r.Case, slices.Sorted(maps.Keys(harmless)))
 	}
 	if r.Case == "limit" {
-		cgroup := strings.TrimPrefix(strings.TrimSpace(sh(t, fmt.Sprintf("grep ^0:: /proc/%d/cgroup", p.ContainerProcesses("main")[0]))), "0::")
-		must(t, os.WriteFile(filepath.Join("/sys/fs/cgroup", cgroup, "memory.max"), []byte("60M"), 0o644))
+		must(t, os.WriteFile(filepath.Join("/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice", p.CgroupParent, "memory.max"), []byte("60M"), 0o644))
 	}
 	return script
 }
@@ -487,10 +491,11 @@ func monotonicMS(t *testing.T) int64 {
 // evaluate reads what the sampler, the service and the hog have written.
 func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	t.Helper()
-	began := readNumbers(t, "/data/hog.log")
+	from := "/data/hog.log"
 	if r.Case != "" {
-		began = readNumbers(t, "/run/samples")
+		from = "/run/samples"
 	}
+	began := readNumbers(t, from)
 	if len(began) == 0 {
 		t.Fatal("the hog was ended before it had taken the memory")
 	}

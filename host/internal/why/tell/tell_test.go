@@ -53,6 +53,20 @@ func TestAnEvictionIsExplained(t *testing.T) {
 }
 
 // What docs/explain.md and docs/night.md quote is what evictd says of the example.
+// What a plugin's figure was made of stood in the record alone.
+func TestAVendorsFigureIsExplained(t *testing.T) {
+	d := example()
+	for i := range d.Thresholds {
+		if t := &d.Thresholds[i]; t.Acted {
+			t.Custom = &decision.CustomSignal{Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI, Resource: "acme.example/spare", Condition: "acme.example/SparePressure"}
+			d.Observation(t.Signal).Components = map[string]int64{"refaults": 4100, "direct scans": 0}
+		}
+	}
+	if got := string(Text(d)); !strings.Contains(got, "\n  computed from direct scans 0, refaults 4100\n") {
+		t.Errorf("the figures of the signal are missing:\n%s", got)
+	}
+}
+
 func TestTheDocumentationQuotesTheExample(t *testing.T) {
 	d := example()
 	document.Compare(t, "../../../../docs/night.md", map[string]string{"example": "```text\n" + string(Text(d)) + "```\n"})

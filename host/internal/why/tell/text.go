@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -185,6 +186,9 @@ func (w *text) whyNow() {
 			text += ": acted on"
 		}
 		w.line("why now", "%s", text)
+		if o := r.Observation(t.Signal); t.Custom != nil && o != nil && len(o.Components) > 0 {
+			w.line("computed from", "%s", components(o.Components))
+		}
 	}
 	if r.Trigger == "" {
 		return
@@ -235,6 +239,15 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 		text += fmt.Sprintf(", met since %s, %v of its grace period is left", format.Clock(*t.Since), (p.GracePeriod - w.r.Now.Sub(*t.Since)).Round(time.Second))
 	}
 	return text, true
+}
+
+// components lists the figures that a plugin computed its signal from, as it names them.
+func components(of map[string]int64) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%s %d", name, of[name]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func (w *text) inputs() {
