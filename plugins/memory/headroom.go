@@ -109,7 +109,7 @@ func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c head
 	if err != nil {
 		return err
 	}
-	next := &thrasher{node: n, reclaim: n.hierarchy.FS.Reclaim(), rule: rule{window: c.window, brink: *c.HardMiB << 20}}
+	next := &thrasher{node: n, reclaim: nodefs.ReclaimCounters(n.hierarchy.FS), rule: rule{window: c.window, brink: *c.HardMiB << 20}}
 	p.current.Set(next, func() {
 		next.node.close()
 		next.reclaim.Close()
@@ -207,7 +207,7 @@ func number(is bool) int64 {
 func (t *thrasher) stalled(b *nodefs.Buffer) (all [3]time.Duration) {
 	names, _ := t.naming.Names() // without names, "/" stands for them
 	for i, cgroup := range [...]string{"/", cmp.Or(names.Kubepods(), "/"), "/system.slice"} {
-		all[i], _ = t.hierarchy.ReadFullStall(cgroup, b)
+		all[i], _ = nodefs.ReadFullStall(t.hierarchy, cgroup, b)
 	}
 	return all
 }

@@ -10,7 +10,7 @@ type look struct {
 	at time.Duration
 	// refaults and scans are the kernel's counters.
 	refaults, scans int64
-	// available is what memory.available counts, in bytes, protected the part of it that the kernel does not give away.
+	// available has the bytes that memory.available counts, protected those of them that the kernel does not give away.
 	available, protected int64
 	// stalled has the pressure stall information of the root, all pods and the system's services, as totals.
 	stalled [3]time.Duration

@@ -18,8 +18,8 @@ type Reclaim struct {
 // ErrNoCounters means that this kernel counts neither refaults nor direct scans.
 var ErrNoCounters = errors.New("/proc/vmstat has neither workingset_refault_file nor pgscan_direct")
 
-// Reclaim returns the gauge of the counters in /proc/vmstat.
-func (f FS) Reclaim() *Gauge[Reclaim] {
+// ReclaimCounters returns the gauge of the counters in /proc/vmstat.
+func ReclaimCounters(f FS) *Gauge[Reclaim] {
 	return &Gauge[Reclaim]{open: func() (gaugeFiles[Reclaim], error) {
 		file, err := f.Open("/proc/vmstat")
 		return vmstat{file}, err
@@ -70,7 +70,7 @@ func parseVMStat(b []byte) (r Reclaim, err error) {
 
 // ReadFullStall reads how long, since the boot, all tasks of a cgroup have waited for memory at once. Only "/" has a figure
 // in version 1. ok is false if there is none.
-func (h Hierarchy) ReadFullStall(cgroup string, b *Buffer) (stalled time.Duration, ok bool) {
+func ReadFullStall(h Hierarchy, cgroup string, b *Buffer) (stalled time.Duration, ok bool) {
 	var file *File
 	err := ErrGone
 	if cgroup == "/" {

@@ -418,7 +418,7 @@ func (r thrash) begin(t *testing.T) (pids []string) {
 	return nil
 }
 
-// harmlessFor is how long a case takes.
+// harmlessFor is the time that a case takes.
 const harmlessFor = 60 * time.Second
 
 // harmless are loads that stall or refault, and of which nobody must go.
