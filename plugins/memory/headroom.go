@@ -154,7 +154,10 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := look{at: time.Duration(o.BootNanos), refaults: counters.Refaults, scans: counters.DirectScans, available: m.AvailableBytes, stalled: t.stalled(b)}
+	next := look{at: time.Duration(o.BootNanos), refaults: counters.Refaults, scans: counters.DirectScans, available: m.AvailableBytes, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
+	if m.Capped {
+		next.reclaimable = m.MemAvailableBytes
+	}
 	next.protected = t.protectedCache(next)
 	r := t.rule
 	r.fall = max(1, m.CapacityBytes/fallPart)

