@@ -132,3 +132,23 @@ func TestLooksAreThoseOfAWindow(t *testing.T) {
 		t.Errorf("%d looks are kept, want those of two seconds", len(l))
 	}
 }
+
+// States of nodes that acted on PSI alone and killed healthy pods, as published: github.com/siderolabs/talos issues 12526
+// (40 to 60 % in use, busy disks) and 13746 (85 % free, a pod at its limit, full stalls of three quarters of the time).
+// Whatever the kernel counts, what is available is above the threshold.
+func TestPublishedFalseAlarmsAreNone(t *testing.T) {
+	for name, availablePercent := range map[string]int64{"talos 12526": 40, "talos 13746": 85} {
+		c := newCourse(t)
+		const capacity = 8 << 30
+		c.rule.fall = capacity / fallPart
+		c.next.available, c.next.reclaimable = capacity*availablePercent/100, capacity*availablePercent/100
+		for range 8 {
+			c.next.stalled[0] += 750 * time.Millisecond
+			c.want(name, c.second(50_000, 50_000, 0), 0, 0)
+			c.second(50_000, 50_000, 25*mib) // and if memory fell meanwhile
+			if c.next.available < capacity/10 {
+				t.Errorf("%s: %d bytes are available", name, c.next.available)
+			}
+		}
+	}
+}

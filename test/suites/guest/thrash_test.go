@@ -156,7 +156,7 @@ func TestThrash(t *testing.T) {
 				out := r.boot(t, uml.Machine{
 					MemoryMiB: thrashMemoryMiB, Root: root, Kernel: kernel, Arguments: []string{"psi=1"},
 					DiskBytesPerSecond: diskBytesPerSecond, DiskRequestsPerSecond: diskRequestsPerSecond,
-					Disks: []string{thrashCheckout(t, tests, r), thrashData(t)},
+					Disks: []string{thrashCheckout(t, tests, r), r.data(t)},
 				})
 				if r.Case != "" {
 					if len(out.Others) > 0 {
@@ -289,12 +289,16 @@ func thrashCheckout(t *testing.T, tests string, r thrash) string {
 	})
 }
 
-// thrashData makes the image with the data of the node's services.
-func thrashData(t *testing.T) string {
+// data makes the image with the data of the node's services, and for a case a file that no cgroup has in its cache, and room.
+func (r thrash) data(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	block := bytes.Repeat([]byte("evictd"), 1<<20/6)
-	for name, mib := range map[string]int{"service": 40, "calm1": 100, "calm2": 100} {
+	files := map[string]int{"service": 40, "calm1": 100, "calm2": 100}
+	if r.Case != "" {
+		files["own"], files["room"] = 100, 250
+	}
+	for name, mib := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), bytes.Repeat(block, mib+1), 0o644))
 	}
 	return image(t, dir)
@@ -433,32 +437,33 @@ func (r thrash) begin(t *testing.T) (pids []string) {
 	return nil
 }
 
-// harmlessFor is the time that a case takes.
-const harmlessFor = 60 * time.Second
+// harmlessFor is the time that a case takes, ballastMiB the memory that is in use meanwhile, so that the page cache is short.
+const harmlessFor, ballastMiB = 40 * time.Second, 150
 
-// harmless are loads that stall or refault, and of which nobody must go.
+// harmless are loads that stall or refault, and of which no pod must go.
 var harmless = map[string]string{
 	// A pod at its own limit reads more than fits.
-	"limit": "exec /bin/thrash read /data/calm1 100 10",
+	"limit": "exec /bin/thrash read /data/own 100 10",
 	// A backup reads and writes all the time.
-	"backup": "while :; do busybox cp /data/calm1 /data/copy; busybox cp /data/copy /data/copy2; done",
+	"backup": "while :; do busybox cp /data/own /data/copy; busybox cp /data/copy /data/copy2; done",
 	// A log storm writes and syncs.
 	"logs": "while :; do busybox dd if=/dev/zero of=/data/log bs=4k count=4000 conv=fsync; done",
 	// A build starts jobs, which allocate and exit.
-	"build": "while :; do for i in 1 2 3 4 5 6 7 8; do busybox dd if=/dev/zero of=/dev/null bs=8M count=20 & done; wait; done",
+	"build": "while :; do for i in 1 2 3 4 5 6 7 8; do busybox dd if=/dev/zero of=/dev/null bs=4M count=20 & done; wait; done",
 	// A database reads a hot cache that just fits.
-	"database": "exec /bin/thrash read /data/calm2 100 20",
+	"database": "exec /bin/thrash read /data/own 100 20",
 	// A pod grows within its request while another copies.
-	"grows": "(while :; do busybox cp /data/calm1 /data/copy; done) & exec /bin/thrash hog 250 3 1",
+	"grows": "(while :; do busybox cp /data/own /data/copy; done) & exec /bin/thrash hog 200 3 1",
 }
 
-// prepare makes the pod ready for the case, and returns the case's script.
+// prepare makes the node ready for the case, and returns the case's script.
 func (r thrash) prepare(t *testing.T, p *stack.Pod) string {
 	t.Helper()
 	script, known := harmless[r.Case]
 	if !known {
 		t.Fatalf("case %q, want one of %q", r.Case, slices.Sorted(maps.Keys(harmless)))
 	}
+	sh(t, fmt.Sprintf("rm /data/room; mkdir /run/ballast; mount -t tmpfs none /run/ballast; head -c %dM /dev/zero >/run/ballast/of", ballastMiB))
 	if r.Case == "limit" {
 		must(t, os.WriteFile(filepath.Join("/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice", p.CgroupParent, "memory.max"), []byte("60M"), 0o644))
 	}
