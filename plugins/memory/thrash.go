@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"time"
 )
 
@@ -49,9 +50,9 @@ func (l *looks) add(next look, window time.Duration) (broken string) {
 
 // before returns the newest look that is at least so much older than the newest.
 func (l looks) before(age time.Duration) (look, bool) {
-	for i := len(l) - 1; i >= 0; i-- {
-		if l[len(l)-1].at-l[i].at >= age {
-			return l[i], true
+	for _, earlier := range slices.Backward(l) {
+		if l[len(l)-1].at-earlier.at >= age {
+			return earlier, true
 		}
 	}
 	return look{}, false

@@ -131,7 +131,8 @@ func TestThrash(t *testing.T) {
 	}
 	uml.Require(t)
 	runs := []thrash{
-		{By: "evictd", Threshold: "100Mi", RateMiB: 20, Hot: true}, {By: "evictd", Threshold: "100Mi", RateMiB: 60, Protected: true},
+		{By: "evictd", Threshold: "100Mi", RateMiB: 20, Hot: true},
+		{By: "evictd", Threshold: "100Mi", RateMiB: 60, Protected: true},
 		{By: "evictd", Threshold: "100Mi", Headroom: "25%", RateMiB: 20, Hot: true},
 	}
 	rounds, _ := strconv.Atoi(os.Getenv("EVICTD_THRASH"))
