@@ -86,6 +86,8 @@ type thrasher struct {
 	*node
 	reclaim *nodefs.Gauge[nodefs.Reclaim]
 	rule    rule
+	// sinceBoot returns the time since the boot, also of a machine that was suspended.
+	sinceBoot func() time.Duration
 
 	mu    sync.Mutex
 	looks looks
@@ -109,7 +111,10 @@ func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c head
 	if err != nil {
 		return err
 	}
-	next := &thrasher{node: n, reclaim: nodefs.ReclaimCounters(n.hierarchy.FS), rule: rule{window: c.window, brink: *c.HardMiB << 20}}
+	next := &thrasher{
+		node: n, reclaim: nodefs.ReclaimCounters(n.hierarchy.FS), rule: rule{window: c.window, brink: *c.HardMiB << 20},
+		sinceBoot: func() time.Duration { return time.Duration(nodefs.BootNanos()) },
+	}
 	p.current.Set(next, func() {
 		next.node.close()
 		next.reclaim.Close()
@@ -154,7 +159,7 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := look{at: time.Duration(o.BootNanos), refaults: counters.Refaults, scans: counters.DirectScans, available: m.AvailableBytes, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
+	next := look{at: t.sinceBoot(), refaults: counters.Refaults, scans: counters.DirectScans, available: m.AvailableBytes, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
 	if m.Capped {
 		next.reclaimable = m.MemAvailableBytes
 	}

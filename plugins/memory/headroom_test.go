@@ -26,6 +26,7 @@ type thrashing struct {
 	plugin   sdk.Plugin
 	used     int64
 	refaults int
+	now      time.Duration
 }
 
 func newThrashing(t *testing.T, vmstat string) *thrashing {
@@ -36,6 +37,12 @@ func newThrashing(t *testing.T, vmstat string) *thrashing {
 	if err := n.plugin.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: n.facts(), Config: []byte(`{"window":"1s","hardMiB":100}`)}); err != nil {
 		t.Fatal(err)
 	}
+	h, err := n.plugin.Observer.(*pressure).current.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Release()
+	h.Value.sinceBoot = func() time.Duration { return n.now }
 	return n
 }
 
@@ -56,8 +63,8 @@ func (n *thrashing) during(d time.Duration, mibs int64, refaults int) (last evic
 		n.refaults += refaults / 10
 		n.use(n.used)
 		writeTree(n.T, n.root, map[string]string{"proc/vmstat": fmt.Sprintf("workingset_refault_file %d\npgscan_direct 0\n", n.refaults)})
+		n.now += 100 * time.Millisecond
 		last = n.look()
-		time.Sleep(100 * time.Millisecond)
 	}
 	return last
 }
