@@ -72,11 +72,12 @@ func TestOurPluginsPass(t *testing.T) {
 	mounts := filepath.Join(t.TempDir(), "mounts.json")
 	testos.WriteFile(t, mounts, `{"paths": {"shm": "/dev/shm"}}`, 0o600)
 	for name, flags := range map[string][]string{
-		"memory": nil,
-		"disk":   {"--reclaim", "--runtime-endpoint", runtime.Endpoint()}, // it frees what the fake runtime has
-		"pid":    nil,
-		"mounts": {"--config", mounts},
-		"oldest": {"--auto-mtls=false"},
+		"memory":   nil,
+		"disk":     {"--reclaim", "--runtime-endpoint", runtime.Endpoint()}, // it frees what the fake runtime has
+		"pid":      nil,
+		"mounts":   {"--config", mounts},
+		"pressure": nil,
+		"oldest":   {"--auto-mtls=false"},
 	} {
 		file := daemon.Build(t, name)
 		t.Run(name, func(t *testing.T) {
