@@ -77,8 +77,8 @@ func TestTheRuleTellsThrashingFromStalling(t *testing.T) {
 	const nodeMiB = 605
 	files, _ := filepath.Glob("testdata/series/*.txt") // the pattern is right
 	more, _ := filepath.Glob(filepath.Join(os.Getenv(seriesEnv), "*.txt"))
-	if os.Getenv(seriesEnv) == "" && len(files) == 0 {
-		t.Fatal("no series in testdata")
+	if len(files) < 7 {
+		t.Fatalf("%d series", len(files))
 	}
 	falsePSI := 0
 	for _, file := range append(files, more...) {
@@ -100,5 +100,7 @@ func TestTheRuleTellsThrashingFromStalling(t *testing.T) {
 			falsePSI++
 		}
 	}
-	t.Logf("PSI alone holds in %d harmless loads", falsePSI)
+	if falsePSI < 3 {
+		t.Errorf("PSI alone holds in %d harmless loads, want 3 at least: the loads are too light to tell them apart", falsePSI)
+	}
 }

@@ -61,7 +61,7 @@ func (l looks) before(age time.Duration) (look, bool) {
 // A verdict says whether the node thrashes.
 type verdict struct {
 	// falls: refaults or direct scans grew in both halves of the window, and reclaimable memory fell. brink: they grew,
-	// and available memory is below the node's hard threshold.
+	// and it is below the node's hard threshold, without what is protected.
 	falls, brink bool
 	// stirs: they grew in the last half, and available memory fell in it: it may be the first half of a window.
 	stirs bool
@@ -82,9 +82,27 @@ type rule struct {
 	fall, brink int64
 }
 
-// fallPart is the part of the node's memory by which MemAvailable falls in a window of a node that thrashes: on a node
-// of 640 MiB 0.5 % told it from copies, syncs and a pod at its limit.
-const fallPart = 200
+// fallPart is the part of the node's memory by which MemAvailable falls from the first third of a window to the last on a node
+// that thrashes: on a node of 640 MiB 0.4 % told it from copies, syncs, a pod at its limit, and a build whose jobs take memory
+// and give it back.
+const fallPart = 256
+
+// fell returns by how much reclaimable memory fell: the least of the first third of the looks since then less the most of the
+// last third. What comes and goes meanwhile does not count.
+func (l looks) fell(since look) int64 {
+	last := l[len(l)-1]
+	third := (last.at - since.at) / 3
+	least, most := since.reclaimable, last.reclaimable
+	for _, at := range l {
+		if at.at >= since.at && at.at-since.at <= third {
+			least = min(least, at.reclaimable)
+		}
+		if last.at-at.at <= third {
+			most = max(most, at.reclaimable)
+		}
+	}
+	return least - most
+}
 
 // judge judges the newest look by those before. ok is false as long as they are less than a window.
 func (r rule) judge(l looks) (v verdict, ok bool) {
@@ -95,16 +113,16 @@ func (r rule) judge(l looks) (v verdict, ok bool) {
 	}
 	c := l[len(l)-1]
 	later := c.refaults > b.refaults || c.scans > b.scans
-	v.stirs = later && (b.reclaimable-c.reclaimable >= r.fall/2 || c.available-c.protected < 2*r.brink)
+	v.stirs = later && (b.reclaimable-c.reclaimable >= r.fall/2 || c.reclaimable-c.protected < 2*r.brink)
 	if !ok {
 		return v, false
 	}
-	v.refaults, v.scans, v.fell, v.over = c.refaults-a.refaults, c.scans-a.scans, a.reclaimable-c.reclaimable, c.at-a.at
+	v.refaults, v.scans, v.fell, v.over = c.refaults-a.refaults, c.scans-a.scans, l.fell(a), c.at-a.at
 	for i := range v.stalled {
 		v.stalled[i] = max(0, c.stalled[i]-a.stalled[i])
 	}
 	both := b.refaults > a.refaults && c.refaults > b.refaults || b.scans > a.scans && c.scans > b.scans
 	v.falls = both && v.fell >= r.fall
-	v.brink = both && c.available-c.protected < r.brink
+	v.brink = both && c.reclaimable-c.protected < r.brink
 	return v, true
 }

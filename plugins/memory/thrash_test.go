@@ -14,7 +14,7 @@ type course struct {
 }
 
 func newCourse(t *testing.T) *course {
-	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 4 * mib, brink: 100 * mib}, next: look{available: 300 * mib, reclaimable: 300 * mib}}
+	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 3 * mib, brink: 100 * mib}, next: look{available: 300 * mib, reclaimable: 300 * mib}}
 }
 
 // second returns how many looks of a second found that the node thrashes.
@@ -75,6 +75,17 @@ func TestOneOfBothIsNoThrash(t *testing.T) {
 	}
 }
 
+// Jobs of a build take and give back more than a hog takes in the same time.
+func TestMemoryThatComesAndGoesIsNoThrash(t *testing.T) {
+	c := newCourse(t)
+	for range 12 {
+		c.next.reclaimable += 15 * mib
+		c.want("a build", c.second(3000, 400, 0), 0, 0)
+		c.next.reclaimable -= 15 * mib
+		c.want("a build", c.second(3000, 400, 0), 0, 0)
+	}
+}
+
 // The cache that a database reads again becomes active, which the kubelet takes for used.
 func TestCacheThatBecomesActiveIsNoThrash(t *testing.T) {
 	c := newCourse(t)
@@ -86,7 +97,7 @@ func TestCacheThatBecomesActiveIsNoThrash(t *testing.T) {
 
 func TestAHogThatStopsAtTheBrinkIsNoticed(t *testing.T) {
 	c := newCourse(t)
-	c.next.available = 99 * mib
+	c.next.reclaimable = 99 * mib
 	for range 3 {
 		c.second(0, 0, 0)
 	}
@@ -94,7 +105,7 @@ func TestAHogThatStopsAtTheBrinkIsNoticed(t *testing.T) {
 	c.second(3000, 0, 0)
 	c.second(3000, 0, 0)
 	c.want("below it with refaults", c.second(3000, 0, 0), 4, 4)
-	c.next.available = 120 * mib
+	c.next.reclaimable = 120 * mib
 	c.second(3000, 0, 0)
 	c.want("above it", c.second(3000, 0, 0), 0, 0)
 	c.next.protected = 30 * mib
