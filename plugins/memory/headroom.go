@@ -140,6 +140,8 @@ func (p *pressure) Observe(_ context.Context, req eviction.ObserveRequest) (repl
 
 // observe looks at the node and judges it.
 func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
+	t.mu.Lock() // also for reading: a later look must not have smaller counters
+	defer t.mu.Unlock()
 	o := figures.At(Headroom)
 	m, err := t.total.Read(b)
 	var counters nodefs.Reclaim
@@ -157,9 +159,7 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 		o.Err = fmt.Sprintf("%d bytes in use are more than the machine has", m.ImpossibleBytes)
 		return o
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	next := look{at: t.sinceBoot(), refaults: counters.Refaults, scans: counters.DirectScans, available: m.AvailableBytes, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
+	next := look{at: t.sinceBoot(), refaults: counters.Refaults, scans: counters.DirectScans, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
 	if m.Capped {
 		next.reclaimable = m.MemAvailableBytes
 	}
@@ -220,8 +220,8 @@ func (t *thrasher) stalled(b *nodefs.Buffer) (all [3]time.Duration) {
 	return all
 }
 
-// protectedCache returns the page cache that memory.min of cgroups protects, in bytes. It is read again when a window is
-// over, and while there is little left.
+// protectedCache returns the page cache that memory.min of cgroups protects, in bytes. It is read at first, and once in a
+// window while the node may begin to thrash.
 func (t *thrasher) protectedCache(now look) int64 {
 	if t.hierarchy.Version == nodefs.V2 && (t.protectedAt == 0 || now.at-t.protectedAt >= t.rule.window && t.last.stirs) {
 		t.protected, t.protectedAt = nodefs.ProtectedCache(t.hierarchy, "/", math.MaxInt64>>2), now.at

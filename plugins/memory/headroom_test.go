@@ -90,6 +90,15 @@ func TestHeadroomIsTheCapacityUntilTheNodeThrashes(t *testing.T) {
 	}
 }
 
+// The cache that a database reads again becomes active, which the kubelet takes for used.
+func TestCacheThatBecomesActiveIsNoThrash(t *testing.T) {
+	n := newThrashing(t, "workingset_refault_file 0\npgscan_direct 0\n")
+	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 614400 kB\n"})
+	if o := n.during(3*time.Second, 100, 3000); o.State != eviction.Observed || o.Available != o.Capacity {
+		t.Errorf("%+v, want the capacity", o)
+	}
+}
+
 func TestHeadroomIsAbsentWithoutCounters(t *testing.T) {
 	if o := newThrashing(t, "nr_free_pages 12\n").look(); o.State != eviction.Absent {
 		t.Errorf("%+v, want absent", o)

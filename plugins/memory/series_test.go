@@ -20,6 +20,8 @@ var thrashed = regexp.MustCompile(`-at-\d+`)
 type series struct {
 	name  string
 	looks []look
+	// available has what the kubelet counts at each look.
+	available []int64
 	// gap is when the first gap of a second or more began in a service, 0 for never.
 	gap time.Duration
 }
@@ -37,8 +39,9 @@ func readSeries(t *testing.T, file string) series {
 			s.gap = time.Duration(ms) * time.Millisecond
 		}
 		if n, _ := fmt.Sscan(line, &ms, &availableMiB, &memAvailableMiB, &refaults, &scans, &fullMicroseconds); n == 6 {
+			s.available = append(s.available, min(availableMiB, memAvailableMiB)<<20)
 			s.looks = append(s.looks, look{
-				at: time.Duration(ms) * time.Millisecond, refaults: refaults, scans: scans, available: min(availableMiB, memAvailableMiB) << 20, reclaimable: memAvailableMiB << 20,
+				at: time.Duration(ms) * time.Millisecond, refaults: refaults, scans: scans, reclaimable: memAvailableMiB << 20,
 				stalled: [3]time.Duration{time.Duration(fullMicroseconds) * time.Microsecond},
 			})
 		}
@@ -59,7 +62,7 @@ func (s *series) firsts(r rule, threshold int64) (byRule, byPSI time.Duration, w
 		}
 		l.add(next, r.window)
 		v, ok := r.judge(l)
-		if ok && v.thrashes() && next.available < threshold {
+		if ok && v.thrashes() && s.available[i] < threshold {
 			windows++
 			if byRule == 0 {
 				byRule = next.at

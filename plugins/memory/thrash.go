@@ -11,11 +11,9 @@ type look struct {
 	at time.Duration
 	// refaults and scans are the kernel's counters.
 	refaults, scans int64
-	// available has the bytes that memory.available counts, protected those of them that the kernel does not give away.
-	available, protected int64
-	// reclaimable has the bytes that MemAvailable counts, available where there is no such figure: page cache that becomes
-	// active, as a database's does, takes nothing away from it.
-	reclaimable int64
+	// reclaimable has the bytes that MemAvailable counts, and memory.available where there is no such figure: page cache that
+	// becomes active, as a database's does, takes nothing away from it. Of these the kernel does not give protected away.
+	reclaimable, protected int64
 	// stalled has the pressure stall information of the root, all pods and the system's services, as totals.
 	stalled [3]time.Duration
 }
@@ -63,7 +61,7 @@ type verdict struct {
 	// falls: refaults or direct scans grew in both halves of the window, and reclaimable memory fell. brink: they grew,
 	// and it is below the node's hard threshold, without what is protected.
 	falls, brink bool
-	// stirs: they grew in the last half, and available memory fell in it: it may be the first half of a window.
+	// stirs: they grew in the last half, and reclaimable memory fell or is short: it may be the first half of a window.
 	stirs bool
 	// Of the window:
 	refaults, scans, fell int64
@@ -87,8 +85,8 @@ type rule struct {
 // and give it back.
 const fallPart = 256
 
-// fell returns by how much reclaimable memory fell: the least of the first third of the looks since then less the most of the
-// last third. What comes and goes meanwhile does not count.
+// fell returns by how much reclaimable memory fell since a look: its least figure in the first third of the time since then,
+// less its largest in the last third. What comes and goes meanwhile does not count.
 func (l looks) fell(since look) int64 {
 	last := l[len(l)-1]
 	third := (last.at - since.at) / 3

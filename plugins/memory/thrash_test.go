@@ -14,7 +14,7 @@ type course struct {
 }
 
 func newCourse(t *testing.T) *course {
-	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 3 * mib, brink: 100 * mib}, next: look{available: 300 * mib, reclaimable: 300 * mib}}
+	return &course{T: t, rule: rule{window: 2 * time.Second, fall: 3 * mib, brink: 100 * mib}, next: look{reclaimable: 300 * mib}}
 }
 
 // second returns how many looks of a second found that the node thrashes.
@@ -24,7 +24,6 @@ func (c *course) second(refaults, scans, fall int64) (thrashed int) {
 		c.next.at += 250 * time.Millisecond
 		c.next.refaults += refaults / 4
 		c.next.scans += scans / 4
-		c.next.available -= fall / 4
 		c.next.reclaimable -= fall / 4
 		if broken := c.looks.add(c.next, c.rule.window); broken != "" {
 			c.Errorf("at %v: %s", c.next.at, broken)
@@ -86,15 +85,6 @@ func TestMemoryThatComesAndGoesIsNoThrash(t *testing.T) {
 	}
 }
 
-// The cache that a database reads again becomes active, which the kubelet takes for used.
-func TestCacheThatBecomesActiveIsNoThrash(t *testing.T) {
-	c := newCourse(t)
-	for range 8 {
-		c.next.available -= 20 * mib
-		c.want("a hot cache", c.second(3000, 0, 0), 0, 0)
-	}
-}
-
 func TestAHogThatStopsAtTheBrinkIsNoticed(t *testing.T) {
 	c := newCourse(t)
 	c.next.reclaimable = 99 * mib
@@ -152,13 +142,13 @@ func TestPublishedFalseAlarmsAreNone(t *testing.T) {
 		c := newCourse(t)
 		const capacity = 8 << 30
 		c.rule.fall = capacity / fallPart
-		c.next.available, c.next.reclaimable = capacity*availablePercent/100, capacity*availablePercent/100
+		c.next.reclaimable = capacity * availablePercent / 100
 		for range 8 {
 			c.next.stalled[0] += 750 * time.Millisecond
 			c.want(name, c.second(50_000, 50_000, 0), 0, 0)
 			c.second(50_000, 50_000, 25*mib) // and if memory fell meanwhile
-			if c.next.available < capacity/10 {
-				t.Errorf("%s: %d bytes are available", name, c.next.available)
+			if c.next.reclaimable < capacity/10 {
+				t.Errorf("%s: %d bytes are available", name, c.next.reclaimable)
 			}
 		}
 	}
