@@ -149,7 +149,10 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 		counters, err = t.reclaim.Read(b)
 	}
 	switch {
-	case errors.Is(err, nodefs.ErrNoCounters), err == nil && !m.Limited:
+	case errors.Is(err, nodefs.ErrNoCounters):
+		o.State, o.Err = eviction.Absent, err.Error()
+		return o
+	case err == nil && !m.Limited:
 		o.State = eviction.Absent
 		return o
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 // seriesEnv names a directory of more series, such as make thrash leaves in bin/test/series.
 const seriesEnv = "EVICTD_SERIES"
 
-// thrashed is in the name of a series in which a hog grows until a service stops for seconds. In the others nobody must go.
+// thrashed is in the name of a series in which a hog grows until a service stops for seconds. In the others no pod must go.
 var thrashed = regexp.MustCompile(`-at-\d+`)
 
 // A series is a recorded node, ten looks a second.

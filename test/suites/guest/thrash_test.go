@@ -50,7 +50,7 @@ type thrash struct {
 	RateMiB   int
 	// Headroom is evictd's hard threshold of evictd.io/memory.headroom, "" for none.
 	Headroom string
-	// Case takes the place of the hog: a load of which nobody must go, by its name in harmless.
+	// Case takes the place of the hog: a load of which no pod must go, by its name in harmless.
 	Case string
 	// Hot: the calm pods read 200 MiB of data all the time, otherwise 24.
 	Hot bool

@@ -27,7 +27,7 @@ func writeUncached(name string, data []byte) error {
 	return errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
 }
 
-// A pod at its own limit reads its data from the disk again and again: as long as no memory is taken nobody goes. With a hog
+// A pod at its own limit reads its data from the disk again and again: as long as no memory is taken no pod goes. With a hog
 // beside it the node thrashes by what it counts, and the hog goes, never the pod that stays within its request.
 func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
 	const mib = 1 << 20

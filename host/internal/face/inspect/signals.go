@@ -173,12 +173,14 @@ func (n *node) tryObserve(ctx context.Context, s *supervisor.Supervisor, f *Find
 	failing := map[string][]string{} // by reason
 	for _, status := range o.Statuses() {
 		last, signal := o.Last(status.Signal), status.Signal
-		b, _ := eviction.Builtin(signal)
+		b, builtin := eviction.Builtin(signal)
 		if !reader.Reads(signal) { // otherwise the capacity probe covers it
 			f.aboveCapacity(n.thresholds, last)
 		}
 		of, there := state[b.Plugin]
 		switch {
+		case last.State == eviction.Absent && !builtin: // that a signal of the kubelet is absent is the node's affair
+			f.add(Warning, "thresholds of %s have no effect: %s; want a node on which their plugin can observe them, or no such thresholds", signal, cmp.Or(last.Err, "the node does not have what it measures"))
 		case last.State != eviction.Unknown, n.reported(b.Filesystem), there && of != supervisor.Running && of != supervisor.Disabled:
 			// No problem, or another probe or supervisor.Try has reported it.
 		case last.Err == observe.NoObserver && !slices.Contains(n.c.RequiredSignals, string(signal)):
