@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
+	"github.com/evictd/evictd/test/harness/daemon"
 )
 
 // What run would refuse, or a plugin of its, check must not pass.
@@ -128,6 +129,20 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A kernel without the counters left the threshold without effect, and without a word.
+func TestCheckNamesACustomSignalThatTheNodeLacks(t *testing.T) {
+	n, machine := newNode(t), daemon.NewNode(t, 8<<30)
+	testos.Symlink(t, daemon.Build(t, "pressure"), filepath.Join(n.plugins, "pressure"))
+	testos.WriteFile(t, filepath.Join(machine.Root, "proc/vmstat"), "nr_free_pages 1\n", 0o600)
+	file := filepath.Join(n.dir, "evictd.yaml")
+	testos.WriteFile(t, file, "pluginDir: "+n.plugins+"\npodManifestDir: "+n.manifests+"\nruntimeEndpoint: unix://"+n.socket+
+		"\nrunDir: "+n.dir+"/run\nstateDir: "+n.dir+"/state\nkubeletRootDir: "+n.dir+"\nrootDir: "+machine.Root+"\nevictionHard: {memory.available: 100Mi, evictd.io/memory.headroom: 10%}\n", 0o600)
+	const want = "evictd: warning: thresholds of evictd.io/memory.headroom have no effect: /proc/vmstat has neither workingset_refault_file nor pgscan_direct; want a node"
+	if got := evictd(t, "check", "--config", file); !strings.Contains(got.Errors, want) {
+		t.Errorf("%s\nwant %s", got.Errors, want)
 	}
 }
 
