@@ -178,7 +178,7 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 		t.size(next.at, b)
 	}
 	if !whole && t.broken != "" {
-		o.Err = fmt.Sprintf("%s %.1f s ago, want a window of %v since then", t.broken, (next.at - t.looks[0].at).Seconds(), r.window)
+		o.Err = fmt.Sprintf("%s less than %v ago", t.broken, r.window) // one text, which is logged once
 		return o
 	}
 	o.State, o.Available, o.Capacity = eviction.Observed, m.CapacityBytes, m.CapacityBytes

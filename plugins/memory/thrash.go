@@ -31,7 +31,7 @@ func (l *looks) add(next look, window time.Duration) (broken string) {
 		case next.at < last.at:
 			broken = "the clock went back"
 		case next.at-last.at > unbroken*window:
-			broken = "no look in the window"
+			broken = "looks were missing"
 		case next.refaults < last.refaults || next.scans < last.scans:
 			broken = "counters went back"
 		}

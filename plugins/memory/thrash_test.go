@@ -104,9 +104,9 @@ func TestAHogThatStopsAtTheBrinkIsNoticed(t *testing.T) {
 
 func TestWhatCannotBeBelievedBeginsAWindow(t *testing.T) {
 	for name, spoil := range map[string]func(*look){
-		"the clock went back":   func(l *look) { l.at -= 3 * time.Second },
-		"no look in the window": func(l *look) { l.at += time.Hour },
-		"counters went back":    func(l *look) { l.refaults = 0 },
+		"the clock went back": func(l *look) { l.at -= 3 * time.Second },
+		"looks were missing":  func(l *look) { l.at += time.Hour },
+		"counters went back":  func(l *look) { l.refaults = 0 },
 	} {
 		c := newCourse(t)
 		for range 4 {
