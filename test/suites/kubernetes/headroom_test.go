@@ -40,7 +40,7 @@ func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
       {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 100Mi}, limits: {memory: 100Mi}}, volumeMounts: [{name: data, mountPath: /data}],
        command: [sh, -c, "while :; do cat /data/file >/dev/null; done"]}]}`, filepath.Dir(file), stack.PodImage)
 	others := []*v1.Pod{deploy(t, c, "calm", sleeper()), deploy(t, c, "at-its-limit", rereads)}
-	spec, station := newHog(t, c, "hog", 1536, "--rate-mib-per-s", "150")
+	spec, station := newHog(t, c, "hog", 2048, "--rate-mib-per-s", "450")
 	must(t, c.Apply(soon(t), deployment("hog", spec)))
 	awaitAvailable(soon(t), t, c, "hog")
 	h := newChart(t, c)
