@@ -89,15 +89,18 @@ type thrasher struct {
 	// sinceBoot returns the time since the boot, also of a machine that was suspended.
 	sinceBoot func() time.Duration
 
-	mu    sync.Mutex
-	looks looks
+	// observing is held during a look: a later one must not have smaller counters. It guards the fields up to mu.
+	observing sync.Mutex
+	looks     looks
 	// broken says why the looks began again, "" for those since the start: a node is taken to be well at first.
 	broken string
 	last   verdict
 	// protected is the page cache that memory.min protects, as of protectedAt.
 	protected   int64
 	protectedAt time.Duration
-	sizes       []sizes
+
+	mu    sync.Mutex // for sizes alone: a ranking does not wait for a look
+	sizes []sizes
 }
 
 // sizes are the working sets of pods by UID at a time since the boot.
@@ -132,17 +135,18 @@ func (p *pressure) Observe(_ context.Context, req eviction.ObserveRequest) (repl
 	if slices.Contains(req.Signals, Headroom) {
 		b, release := nodefs.BorrowBuffer()
 		defer release()
-		reply.Observations = append(reply.Observations, h.Value.observe(b))
+		o, _ := h.Value.observe(b)
+		reply.Observations = append(reply.Observations, o)
 		h.Value.pods.Probe(nodefs.ProbesPerPass, b)
 	}
 	return reply, nil
 }
 
-// observe looks at the node and judges it.
-func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
-	t.mu.Lock() // also for reading: a later look must not have smaller counters
-	defer t.mu.Unlock()
-	o := figures.At(Headroom)
+// observe looks at the node and judges it. stirred reports whether the counters have grown in the window.
+func (t *thrasher) observe(b *nodefs.Buffer) (o eviction.Observation, stirred bool) {
+	t.observing.Lock()
+	defer t.observing.Unlock()
+	o = figures.At(Headroom)
 	m, err := t.total.Read(b)
 	var counters nodefs.Reclaim
 	if err == nil {
@@ -151,16 +155,13 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 	switch {
 	case errors.Is(err, nodefs.ErrNoCounters):
 		o.State, o.Err = eviction.Absent, err.Error()
-		return o
-	case err == nil && !m.Limited:
-		o.State = eviction.Absent
-		return o
+		return o, false
 	case err != nil:
 		o.Err = err.Error()
-		return o
-	case m.ImpossibleBytes > 0:
-		o.Err = fmt.Sprintf("%d bytes in use are more than the machine has", m.ImpossibleBytes)
-		return o
+		return o, false
+	case !m.Limited:
+		o.State = eviction.Absent
+		return o, false
 	}
 	next := look{at: t.sinceBoot(), refaults: counters.Refaults, scans: counters.DirectScans, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
 	if m.Capped {
@@ -173,23 +174,25 @@ func (t *thrasher) observe(b *nodefs.Buffer) eviction.Observation {
 		t.broken = broken
 	}
 	v, whole := r.judge(t.looks)
-	t.last = v
+	t.last, stirred = v, next.refaults > t.looks[0].refaults || next.scans > t.looks[0].scans
 	if v.stirs || v.thrashes() {
 		t.size(next.at, b)
 	}
 	if !whole && t.broken != "" {
 		o.Err = fmt.Sprintf("%s less than %v ago", t.broken, r.window) // one text, which is logged once
-		return o
+		return o, stirred
 	}
 	o.State, o.Available, o.Capacity = eviction.Observed, m.CapacityBytes, m.CapacityBytes
 	if v.thrashes() {
 		o.Available = min(max(0, m.AvailableBytes-next.protected), m.CapacityBytes)
 	}
-	o.Components = t.components(v, &m, next.protected)
-	return o
+	if whole {
+		o.Components = components(v, &m, next.protected)
+	}
+	return o, stirred
 }
 
-func (t *thrasher) components(v verdict, m *nodefs.MemorySample, protected int64) []eviction.Component {
+func components(v verdict, m *nodefs.MemorySample, protected int64) []eviction.Component {
 	all := []eviction.Component{
 		{Name: "thrashes, memory falls", Value: number(v.falls)},
 		{Name: "thrashes, memory is at the brink", Value: number(v.brink)},
@@ -198,11 +201,12 @@ func (t *thrasher) components(v verdict, m *nodefs.MemorySample, protected int64
 		{Name: "direct scans", Value: v.scans},
 		{Name: "fell", Value: v.fell},
 		{Name: "available", Value: m.AvailableBytes},
-		{Name: "inactive_file", Value: m.InactiveFileBytes},
 		{Name: "protected", Value: protected},
 	}
 	for i, name := range []string{"psi full permille", "psi full permille of pods", "psi full permille of system.slice"} {
-		all = append(all, eviction.Component{Name: name, Value: int64(1000 * v.stalled[i] / max(1, v.over))})
+		if v.stalled[i] != unknownStall {
+			all = append(all, eviction.Component{Name: name, Value: int64(1000 * v.stalled[i] / v.over)})
+		}
 	}
 	return all
 }
@@ -214,11 +218,17 @@ func number(is bool) int64 {
 	return 0
 }
 
-// stalled reads the pressure stall information of the node, all pods and the system's services: zero where there is none.
+// stalled reads the pressure stall information of the node, all pods and the system's services.
 func (t *thrasher) stalled(b *nodefs.Buffer) (all [3]time.Duration) {
-	names, _ := t.naming.Names() // without names, "/" stands for them
-	for i, cgroup := range [...]string{"/", cmp.Or(names.Kubepods(), "/"), "/system.slice"} {
-		all[i], _ = nodefs.ReadFullStall(t.hierarchy, cgroup, b)
+	names, err := t.naming.Names()
+	for i, cgroup := range [...]string{"/", names.Kubepods(), "/system.slice"} {
+		all[i] = unknownStall
+		if i == 1 && err != nil {
+			continue
+		}
+		if stalled, ok := nodefs.ReadFullStall(t.hierarchy, cgroup, b); ok {
+			all[i] = stalled
+		}
 	}
 	return all
 }
@@ -237,10 +247,9 @@ const sizeEvery = 400 * time.Millisecond
 
 // size reads the working sets of pods, and drops readings of before the window.
 func (t *thrasher) size(now time.Duration, b *nodefs.Buffer) {
-	if n := len(t.sizes); n > 0 && now-t.sizes[n-1].at < sizeEvery {
+	if n := len(t.sizes); n > 0 && now-t.sizes[n-1].at < sizeEvery { // only a look changes them
 		return
 	}
-	t.sizes = slices.DeleteFunc(t.sizes, func(s sizes) bool { return now-s.at > unbroken*t.rule.window })
 	pods, _ := t.naming.PodCgroups()
 	of := make(map[string]int64, len(pods))
 	for uid := range pods {
@@ -248,7 +257,9 @@ func (t *thrasher) size(now time.Duration, b *nodefs.Buffer) {
 			of[uid] = use.WorkingSetBytes()
 		}
 	}
-	t.sizes = append(t.sizes, sizes{now, of})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sizes = append(slices.DeleteFunc(t.sizes, func(s sizes) bool { return now-s.at > unbroken*t.rule.window }), sizes{now, of})
 }
 
 // grew returns by how many bytes a pod has grown to its size of now since the first reading of the window.
@@ -293,8 +304,13 @@ func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction
 	}
 	first := func(a, b *eviction.Candidate) int { return cmp.Compare(number(grew(b) > 0), number(grew(a) > 0)) }
 	return rank.SortWithReason(over, rank.Chain(first, rank.Memory()), func(c *eviction.Candidate) string {
-		over := c.Measurement.WorkingSetBytes.Value - c.Pod.MemoryRequestBytes
-		return fmt.Sprintf("grew by %.1f MiB, exceeds request by %.1f MiB, priority %d", float64(grew(c))/(1<<20), float64(over)/(1<<20), c.Pod.Priority)
+		as := *c
+		as.Measurement.Usage = nil // as for memory.available: by the working set
+		why := rank.Reason(&as)
+		if by := grew(c); by > 0 {
+			why = fmt.Sprintf("grew by %d MiB, %s", by>>20, why)
+		}
+		return why
 	}), nil
 }
 
@@ -331,8 +347,9 @@ func (p *pressure) Watch(ctx context.Context, req eviction.WatchRequest, wake fu
 		step := pace.Pace{Thresholds: thresholds, PerSecond: noRate, Repeat: true}
 		cause := pace.CausePoll
 		for ctx.Err() == nil {
-			o, every := t.observe(&b), quietEvery
-			if t.stirred() {
+			every := quietEvery
+			o, stirred := t.observe(&b)
+			if stirred {
 				every = stirredEvery
 			}
 			v := step.Lost(every)
@@ -343,12 +360,4 @@ func (p *pressure) Watch(ctx context.Context, req eviction.WatchRequest, wake fu
 			cause = waitForNext(ctx, v.Again, rings, cause)
 		}
 	})
-}
-
-// stirred reports whether the counters have grown in the window.
-func (t *thrasher) stirred() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(t.looks)
-	return n > 1 && (t.looks[n-1].refaults > t.looks[0].refaults || t.looks[n-1].scans > t.looks[0].scans)
 }

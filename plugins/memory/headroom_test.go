@@ -84,6 +84,11 @@ func TestHeadroomIsTheCapacityUntilTheNodeThrashes(t *testing.T) {
 	if o.State != eviction.Observed || o.Available != (1000-n.used)*mib || len(o.Components) == 0 || o.Components[0] != (eviction.Component{Name: "thrashes, memory falls", Value: 1}) {
 		t.Errorf("thrashing: %+v, want %d MiB", o, 1000-n.used)
 	}
+	for _, c := range o.Components {
+		if strings.HasPrefix(c.Name, "psi") {
+			t.Errorf("%+v, want none on a node without PSI", c)
+		}
+	}
 	n.refaults = -10
 	if o := n.during(100*time.Millisecond, 0, 100); o.State != eviction.Unknown || !strings.Contains(o.Err, "counters went back") {
 		t.Errorf("%+v, want unknown since the counters went back", o)
@@ -111,20 +116,21 @@ func TestPodsThatGrewGoFirst(t *testing.T) {
 	pod := func(name string, usedMiB, requestMiB int64, priority int32) eviction.Candidate {
 		return eviction.Candidate{
 			Pod:         eviction.Pod{UID: name, MemoryRequestBytes: requestMiB * mib, Priority: priority},
-			Measurement: eviction.Measurement{UID: name, State: eviction.Measured, WorkingSetBytes: eviction.Some(usedMiB * mib)},
+			Measurement: eviction.Measurement{UID: name, State: eviction.Measured, WorkingSetBytes: eviction.Some(usedMiB * mib), Usage: []eviction.SignalUsage{{Signal: Headroom, Value: usedMiB * mib}}},
 		}
 	}
 	candidates := []eviction.Candidate{
 		pod("large", 300, 10, 0), pod("within", 200, 200, -5), pod("hog", 150, 10, 0), pod("important", 150, 10, 9), {Pod: eviction.Pod{UID: "unknown"}},
 	}
 	p := n.plugin.Ranker.(*pressure)
+	reasons := map[string]string{}
 	rank := func() (order []string) {
 		ranked, err := p.Rank(t.Context(), eviction.RankRequest{Signal: Headroom, Capacity: 1000 * mib, Candidates: candidates})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range ranked {
-			order = append(order, r.UID)
+			order, reasons[r.UID] = append(order, r.UID), r.Reason
 		}
 		return order
 	}
@@ -136,9 +142,14 @@ func TestPodsThatGrewGoFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Release()
+	h.Value.observing.Lock() // as while a look waits for the kernel
+	defer h.Value.observing.Unlock()
 	h.Value.sizes = []sizes{{of: map[string]int64{"large": 300 * mib, "hog": 100 * mib, "important": 100 * mib, "within": 100 * mib}}}
 	if got := fmt.Sprint(rank()); got != "[hog important large]" {
 		t.Errorf("after they grew: %s", got)
+	}
+	if reasons["hog"] != "grew by 50 MiB, exceeds request by 140Mi, priority 0" || reasons["large"] != "exceeds request by 290Mi, priority 0" {
+		t.Errorf("reasons %q", reasons)
 	}
 }
 

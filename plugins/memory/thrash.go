@@ -14,9 +14,12 @@ type look struct {
 	// reclaimable has the bytes that MemAvailable counts, and memory.available where there is no such figure: page cache that
 	// becomes active, as a database's does, takes nothing away from it. Of these the kernel does not give protected away.
 	reclaimable, protected int64
-	// stalled has the pressure stall information of the root, all pods and the system's services, as totals.
+	// stalled has the pressure stall information of the root, all pods and the system's services: totals, or unknownStall.
 	stalled [3]time.Duration
 }
+
+// unknownStall stands for a kernel or a cgroup without pressure stall information.
+const unknownStall = time.Duration(-1)
 
 // looks are those of a window and the last one before it, the oldest first.
 type looks []look
@@ -117,7 +120,9 @@ func (r rule) judge(l looks) (v verdict, ok bool) {
 	}
 	v.refaults, v.scans, v.fell, v.over = c.refaults-a.refaults, c.scans-a.scans, l.fell(a), c.at-a.at
 	for i := range v.stalled {
-		v.stalled[i] = max(0, c.stalled[i]-a.stalled[i])
+		if v.stalled[i] = unknownStall; a.stalled[i] >= 0 && c.stalled[i] >= a.stalled[i] {
+			v.stalled[i] = c.stalled[i] - a.stalled[i]
+		}
 	}
 	both := b.refaults > a.refaults && c.refaults > b.refaults || b.scans > a.scans && c.scans > b.scans
 	v.falls = both && v.fell >= r.fall
