@@ -68,7 +68,7 @@ func TestBothUnderPressure(t *testing.T) {
 		})
 	}
 	for _, victim := range r.victims {
-		l := r.pods.await(t, "hog", "was evicted", is(victim, func(life) bool { return true }))
+		l := r.pods.await(t, "hog", "was evicted", is(victim, func(l life) bool { return endedWithReason(l.Pod) }))
 		evicted(t, l.Pod)
 		if len(l.Lost) > 0 {
 			t.Errorf("pod %s has lost %v", l.Pod.Name, l.Lost)
@@ -125,7 +125,7 @@ func TestTwoEvictdOnANode(t *testing.T) {
 	first, second := beside(t, c, rights, map[string]any{"evictionHard": hard}), beside(t, c, rights, map[string]any{"evictionHard": hard})
 	awaitMeasured(soon(t), t, c, calm, hog)
 	must(t, station.Release(soon(t)))
-	victim := awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.UID == hog.UID && ended(p) })
+	victim := awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.UID == hog.UID && endedWithReason(p) })
 	evicted(t, victim)
 	awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.UID != hog.UID && p.Status.Phase == v1.PodRunning })
 	spared(t, c, calm, first, second)

@@ -51,7 +51,7 @@ func TestCapabilitiesOfTheChart(t *testing.T) {
 		must(t, c.Apply(t.Context(), barePod(name, spec)))
 		awaitPod(soon(t), t, c, name, func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning })
 		must(t, station.Release(soon(t)))
-		evicted(t, awaitPod(soon(t), t, c, name, ended))
+		evicted(t, awaitPod(soon(t), t, c, name, endedWithReason))
 		logs, err := c.Kubectl(soon(t), "", "-n", "evictd", "logs", "ds/evictd")
 		must(t, err)
 		var said string

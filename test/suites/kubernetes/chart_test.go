@@ -161,7 +161,7 @@ func TestTheChartOnACluster(t *testing.T) {
 	h.values["dryRun"] = false
 	h.helm(t, "upgrade")
 	must(t, station.Release(soon(t)))
-	victim := awaitPod(soon(t), t, c, "hog", ended)
+	victim := awaitPod(soon(t), t, c, "hog", endedWithReason)
 	evicted(t, victim)
 	t.Logf("  evicted %.1f s after the first command: %s", time.Since(began).Seconds(), victim.Status.Message)
 	if victim.Annotations["evictd.io/evicted"] == "" {
@@ -262,7 +262,7 @@ func TestAnUpgradeInTheMiddleOfAKill(t *testing.T) {
 	awaitPod(soon(t), t, c, "hog", func(p *v1.Pod) bool { return p.Annotations["evictd.io/evicted"] != "" })
 	h.values["podAnnotations"] = map[string]any{"example.org/round": "2"}
 	h.helm(t, "upgrade")
-	victim := awaitPod(soon(t), t, c, "hog", ended)
+	victim := awaitPod(soon(t), t, c, "hog", endedWithReason)
 	evicted(t, victim)
 	unharmed(t, c, calm)
 	all, _ := pods.all("hog")
@@ -302,7 +302,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 	h.values["dryRun"] = false
 	h.helm(t, "upgrade")
 	must(t, station.Release(soon(t)))
-	first := awaitPod(soon(t), t, c, "elder", func(p *v1.Pod) bool { return p.UID == elder.UID && ended(p) })
+	first := awaitPod(soon(t), t, c, "elder", func(p *v1.Pod) bool { return p.UID == elder.UID && endedWithReason(p) })
 	t.Logf("  the oldest pod %s went first: %s", first.Name, first.Status.Message)
 	for args, want := range map[string]string{
 		"evictions":                               first.Name,

@@ -67,7 +67,7 @@ func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
 	}
 	must(t, station.Release(soon(t)))
 	began := time.Now()
-	victim := awaitPod(soon(t), t, c, "hog", ended)
+	victim := awaitPod(soon(t), t, c, "hog", endedWithReason)
 	t.Logf("  the hog went %.1f s after it began: %s", time.Since(began).Seconds(), victim.Status.Message)
 	if victim.Status.Reason != "Evicted" || !strings.HasPrefix(victim.Status.Message, "The node was low on resource: evictd.io/memory-headroom. ") {
 		t.Errorf("the hog is %s, %q, %q", victim.Status.Phase, victim.Status.Reason, victim.Status.Message)

@@ -87,7 +87,7 @@ func TestInsideAKubeletAVendorsRankerChangesTheVictim(t *testing.T) {
 		must(t, c.Apply(soon(t), barePod("young-"+story.name, young)))
 		awaitMeasured(soon(t), t, c, pods.awaitWaiting(t, "young-"+story.name), pods.awaitWaiting(t, "old-"+story.name))
 		must(t, station.Release(soon(t)))
-		victim := pods.await(t, story.victim+"-"+story.name, "is evicted and has ended", func(l life) bool { return ended(l.Pod) && l.Pod.Status.Reason != "" }).Pod
+		victim := pods.await(t, story.victim+"-"+story.name, "is evicted and has ended", func(l life) bool { return endedWithReason(l.Pod) }).Pod
 		evicted(t, victim)
 		t.Logf("  %s the vendor's ranker %s goes: %s", story.name, victim.Name, victim.Status.Message)
 		spared := map[string]string{"young": "old", "old": "young"}[story.victim] + "-" + story.name

@@ -28,7 +28,7 @@ func TestInsideAKubeletLimitsOfFilesHold(t *testing.T) {
 		} {
 			name := fmt.Sprintf("pod%d-%s", len(out), by)
 			must(t, c.Apply(soon(t), barePod(name, w.spec)))
-			victim := pods.await(t, name, "is evicted and has ended", func(l life) bool { return ended(l.Pod) && l.Pod.Status.Reason != "" }).Pod
+			victim := pods.await(t, name, "is evicted and has ended", func(l life) bool { return endedWithReason(l.Pod) }).Pod
 			awaitEvent(soon(t), t, c, victim, "Evicted")
 			if victim.Status.Reason != "Evicted" || victim.Status.Message != w.message {
 				t.Errorf("%s, %s: %q, %q; want Evicted, %q", w.what, by, victim.Status.Reason, victim.Status.Message, w.message)

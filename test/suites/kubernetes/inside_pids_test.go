@@ -27,7 +27,7 @@ func TestInsideAKubeletPodsWithManyProcessesAreEvicted(t *testing.T) {
 		few, many := "few-"+by, "many-"+by
 		must(t, c.Apply(soon(t), barePod(few, forking(20))+"---"+barePod(many, forking(forks))))
 		spared := pods.awaitWaiting(t, few)
-		victim := pods.await(t, many, "is evicted and has ended", func(l life) bool { return ended(l.Pod) && l.Pod.Status.Reason != "" }).Pod
+		victim := pods.await(t, many, "is evicted and has ended", func(l life) bool { return endedWithReason(l.Pod) }).Pod
 		awaitEvent(soon(t), t, c, victim, "Evicted")
 		if s := victim.Status; s.Reason != "Evicted" || !strings.HasPrefix(s.Message, "The node was low on resource: pids. ") {
 			t.Errorf("%s: %q, %q; want Evicted, low on pids", many, s.Reason, s.Message)

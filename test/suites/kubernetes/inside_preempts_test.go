@@ -39,7 +39,7 @@ func TestInsideAKubeletCriticalPodsPreempt(t *testing.T) {
 			must(t, c.Apply(soon(t), barePod("large-"+name, asking(most))))
 			pods.await(t, "large-"+name, "runs", func(l life) bool { return ready(l.Pod) })
 			come(name)
-			victim := pods.await(t, "large-"+name, "is preempted and has ended", func(l life) bool { return ended(l.Pod) && l.Pod.Status.Reason != "" }).Pod
+			victim := pods.await(t, "large-"+name, "is preempted and has ended", func(l life) bool { return endedWithReason(l.Pod) }).Pod
 			awaitEvent(soon(t), t, c, victim, "Preempting")
 			if victim.Status.Reason != "Preempting" {
 				t.Errorf("%s, %s: %q, %q; want Preempting", what, by, victim.Status.Reason, victim.Status.Message)

@@ -112,7 +112,7 @@ func TestInsideAKubeletHogsAreEvicted(t *testing.T) {
 	of.write(t)
 
 	for _, victim := range r.victims[already:] {
-		l := r.pods.await(t, "hog", "was evicted", is(victim, func(life) bool { return true }))
+		l := r.pods.await(t, "hog", "was evicted", is(victim, func(l life) bool { return endedWithReason(l.Pod) }))
 		evicted(t, l.Pod)
 		if len(l.Lost) > 0 {
 			t.Errorf("pod %s has lost %v", l.Pod.Name, l.Lost)

@@ -62,7 +62,7 @@ func TestTheKubeletKeepsTheCondition(t *testing.T) {
 		t.Fatalf("evictd has evicted %d pods before its grace period was over", n)
 	}
 
-	victim := pods.await(t, "hog", "is evicted and has ended", is(hog.UID, func(l life) bool { return ended(l.Pod) && condition(l.Pod, v1.DisruptionTarget) != nil })).Pod
+	victim := pods.await(t, "hog", "is evicted and has ended", is(hog.UID, func(l life) bool { return endedWithReason(l.Pod) && condition(l.Pod, v1.DisruptionTarget) != nil })).Pod
 	evicted(t, victim)
 	over := crossing.Now()
 	awaitPressure(t, c, false)

@@ -71,7 +71,7 @@ func evictsAHog(t *testing.T, c *cluster.Cluster, calm *v1.Pod, name string) rec
 	spec, station := newHog(t, c, name, 1536)
 	awaitMeasured(soon(t), t, c, calm, deploy(t, c, name, spec))
 	must(t, station.Release(soon(t)))
-	victim := awaitPod(soon(t), t, c, name, ended)
+	victim := awaitPod(soon(t), t, c, name, endedWithReason)
 	awaitEvent(soon(t), t, c, victim, "Evicted")
 	evicted(t, victim)
 	t.Logf("  evicted: %s", victim.Status.Message)

@@ -60,7 +60,7 @@ func TestAScratchDiskTakesThePodThatFilledIt(t *testing.T) {
 		app := fmt.Sprint("writer-", i)
 		began := time.Now()
 		must(t, c.Apply(soon(t), barePod(app, onScratch(filepath.Join(disk, app), "", "dd if=/dev/zero of=/data/file bs=1M count=190 2>/dev/null; sleep 100000"))))
-		victim := awaitPod(soon(t), t, c, app, ended)
+		victim := awaitPod(soon(t), t, c, app, endedWithReason)
 		t.Logf("  %s went %.1f s after it was made: %s", app, time.Since(began).Seconds(), victim.Status.Message)
 		if victim.Status.Reason != "Evicted" || !strings.HasPrefix(victim.Status.Message, "The node was low on resource: evictd.io/scratch. ") {
 			t.Errorf("pod %s is %s, %q, %q", app, victim.Status.Phase, victim.Status.Reason, victim.Status.Message)

@@ -230,7 +230,7 @@ func (s *owners) evictAll(t *testing.T, by string) map[string]left {
 	for _, o := range kinds {
 		v := victims[o.kind]
 		l := s.pods.await(t, o.kind+"-"+by, "is evicted and has ended", is(v.UID, func(l life) bool {
-			return l.Gone || ended(l.Pod) && l.Pod.Status.Reason != "" && condition(l.Pod, v1.DisruptionTarget) != nil
+			return l.Gone || endedWithReason(l.Pod) && condition(l.Pod, v1.DisruptionTarget) != nil
 		}))
 		victims[o.kind] = l.Pod
 		awaitEvent(soon(t), t, s.c, l.Pod, "Evicted")

@@ -139,6 +139,10 @@ func ended(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded
 }
 
+// endedWithReason reports whether nothing of the pod runs any more and the API shows why. A kubelet that is late writes that
+// the containers have ended, and the reason a moment later.
+func endedWithReason(p *v1.Pod) bool { return ended(p) && p.Status.Reason != "" }
+
 // condition is a condition of the pod, nil if it has none of the type.
 func condition(p *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
 	for i := range p.Status.Conditions {

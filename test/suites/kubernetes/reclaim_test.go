@@ -105,7 +105,7 @@ func TestLogsGoAndImagesStayBesideAKubelet(t *testing.T) {
 	must(t, p.Stop())
 
 	p = short(6*mib, map[string]any{"logGC": false})
-	victim := awaitPod(soon(t), t, c, "chatty", ended)
+	victim := awaitPod(soon(t), t, c, "chatty", endedWithReason)
 	if victim.Status.Reason != "Evicted" {
 		t.Errorf("without logGC the pod is %s %s", victim.Status.Phase, victim.Status.Reason)
 	}

@@ -59,7 +59,7 @@ func TestEvictionsInARow(t *testing.T) {
 	must(t, stack.Pause(soon(t), 15*time.Second)) // in which a kubelet writes the status of all its pods anew
 	r.pods.awaitWaiting(t, "hog")
 	for i, victim := range r.victims {
-		l := r.pods.await(t, "hog", "was evicted", is(victim, func(life) bool { return true }))
+		l := r.pods.await(t, "hog", "was evicted", is(victim, func(l life) bool { return endedWithReason(l.Pod) }))
 		if i >= byKubelet { // of its own ones a kubelet that is started anew may say that it has restarted them
 			evicted(t, l.Pod)
 			if len(l.Lost) > 0 {

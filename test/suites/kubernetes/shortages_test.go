@@ -79,7 +79,7 @@ spec:
   containers:
   - {name: main, image: %[3]s, imagePullPolicy: Never, command: [sh, -c, "%[4]s; sleep 1000"], volumeMounts: [{name: data, mountPath: /data}]}
 `, app, s.volume, stack.PodImage, s.command)))
-			victim := awaitPod(soon(t), t, c, app, ended)
+			victim := awaitPod(soon(t), t, c, app, endedWithReason)
 			t.Logf("  %-25s evicted %4.1f s after it was made: %s", s.name, time.Since(began).Seconds(), victim.Status.Message)
 			if victim.Status.Reason != "Evicted" || !strings.HasPrefix(victim.Status.Message, s.message) {
 				t.Errorf("pod %s is %s, %q, %q; want Evicted, %q", victim.Name, victim.Status.Phase, victim.Status.Reason, victim.Status.Message, s.message)

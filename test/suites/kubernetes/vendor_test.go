@@ -268,7 +268,7 @@ func (v *vendor) refused(t *testing.T) {
 		t.Errorf("kubectl evictd plugins: %s, want acme in it", out)
 	}
 	must(t, station.Release(soon(t)))
-	awaitPod(soon(t), t, v.c, "hog", ended)
+	awaitPod(soon(t), t, v.c, "hog", endedWithReason)
 	unharmed(t, v.c, v.calm)
 	delete(v.values, "plugins")
 	v.helm(t, "upgrade")
