@@ -168,18 +168,16 @@ func (t *thrasher) observe(b *nodefs.Buffer) (o eviction.Observation, stirred bo
 		next.reclaimable = m.MemAvailableBytes
 	}
 	next.protected = t.protectedCache(next)
-	r := t.rule
-	r.fall = max(1, m.CapacityBytes/fallPart)
-	if broken := t.looks.add(next, r.window); broken != "" {
+	if broken := t.looks.add(next, t.rule.window); broken != "" {
 		t.broken = broken
 	}
-	v, whole := r.judge(t.looks)
+	v, whole := t.rule.judge(t.looks)
 	t.last, stirred = v, next.refaults > t.looks[0].refaults || next.scans > t.looks[0].scans
 	if v.stirs || v.thrashes() {
 		t.size(next.at, b)
 	}
 	if !whole && t.broken != "" {
-		o.Err = fmt.Sprintf("%s less than %v ago", t.broken, r.window) // one text, which is logged once
+		o.Err = fmt.Sprintf("%s less than %v ago", t.broken, t.rule.window) // one text, which is logged once
 		return o, stirred
 	}
 	o.State, o.Available, o.Capacity = eviction.Observed, m.CapacityBytes, m.CapacityBytes
@@ -200,6 +198,7 @@ func components(v verdict, m *nodefs.MemorySample, protected int64) []eviction.C
 		{Name: "refaults", Value: v.refaults},
 		{Name: "direct scans", Value: v.scans},
 		{Name: "fell", Value: v.fell},
+		{Name: "fell in up to four windows", Value: v.fellMost},
 		{Name: "available", Value: m.AvailableBytes},
 		{Name: "protected", Value: protected},
 	}
@@ -282,6 +281,9 @@ func (p *pressure) Measure(ctx context.Context, req eviction.MeasureRequest, emi
 	return h.Value.measure(ctx, req, emit, Headroom)
 }
 
+// grewPart is the part of the node's memory by which a pod has grown at least that is first for it.
+const grewPart = 1024
+
 // Rank implements eviction.Ranker. Only pods that use more than they request can go: first those that grew in the window,
 // then as the kubelet has it.
 func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
@@ -297,7 +299,7 @@ func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction
 		return c.Measurement.State != eviction.Measured || rank.Used(&c, eviction.MemoryAvailable) <= c.Pod.MemoryRequestBytes
 	})
 	grew := func(c *eviction.Candidate) int64 {
-		if by := t.grew(c.Pod.UID, c.Measurement.WorkingSetBytes.Value); by >= max(1, req.Capacity/fallPart/4) {
+		if by := t.grew(c.Pod.UID, c.Measurement.WorkingSetBytes.Value); by >= max(1, req.Capacity/grewPart) {
 			return by
 		}
 		return 0

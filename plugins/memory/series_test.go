@@ -90,7 +90,7 @@ func TestTheRuleTellsThrashingFromStalling(t *testing.T) {
 		if !thrashed.MatchString(s.name) {
 			threshold = nodeMiB << 20 // whatever is available
 		}
-		byRule, byPSI, windows := s.firsts(rule{window: 2 * time.Second, fall: nodeMiB << 20 / fallPart, brink: 100 * mib}, threshold)
+		byRule, byPSI, windows := s.firsts(rule{window: 2 * time.Second, brink: 100 * mib}, threshold)
 		t.Logf("%-60s gap %6.1f s, rule %6.1f s (%d windows), PSI %6.1f s", s.name, s.gap.Seconds(), byRule.Seconds(), windows, byPSI.Seconds())
 		switch {
 		case thrashed.MatchString(s.name):

@@ -21,8 +21,11 @@ type look struct {
 // unknownStall stands for a kernel or a cgroup without pressure stall information.
 const unknownStall = time.Duration(-1)
 
-// looks are those of a window and the last one before it, the oldest first.
+// looks are those of the longest of the windows and the last one before it, the oldest first.
 type looks []look
+
+// windows are the lengths of time in which memory may fall, as multiples of the window.
+var windows = [...]time.Duration{1, 2, 4}
 
 // unbroken is the longest time between two looks of a window, as a multiple of it.
 const unbroken = 2
@@ -42,7 +45,7 @@ func (l *looks) add(next look, window time.Duration) (broken string) {
 	if broken != "" {
 		*l = (*l)[:0]
 	}
-	for len(*l) > 1 && next.at-(*l)[1].at >= window {
+	for len(*l) > 1 && next.at-(*l)[1].at >= windows[len(windows)-1]*window {
 		*l = append((*l)[:0], (*l)[1:]...)
 	}
 	*l = append(*l, next)
@@ -69,7 +72,9 @@ type verdict struct {
 	// Of the window:
 	refaults, scans, fell int64
 	over                  time.Duration
-	stalled               [3]time.Duration
+	// fellMost is the largest fall in one of the windows.
+	fellMost int64
+	stalled  [3]time.Duration
 }
 
 func (v verdict) thrashes() bool { return v.falls || v.brink }
@@ -79,14 +84,15 @@ func (v verdict) thrashes() bool { return v.falls || v.brink }
 // that thrashes MemAvailable falls from second to second as well, until a hog stops at the brink.
 type rule struct {
 	window time.Duration
-	// fall is the least fall of reclaimable memory in a window, brink the node's hard threshold, both in bytes.
-	fall, brink int64
+	// brink is the node's hard threshold in bytes.
+	brink int64
 }
 
-// fallPart is the part of the node's memory by which MemAvailable falls from the first third of a window to the last on a node
-// that thrashes: on a node of 640 MiB 0.4 % told it from copies, syncs, a pod at its limit, and a build whose jobs take memory
-// and give it back.
-const fallPart = 256
+// MemAvailable falls if it fell by 1/fallPart of what is left in one, two or four windows, and still falls by 1/stillPart in
+// the last one. At such a pace memory is used up in 5, 11 or 21 windows: a slow fall must have lasted longer, as a pod at its limit,
+// a build, or a copy beside a pod that grows moves MemAvailable for some seconds, too. On a node of 640 MiB this told them from
+// hogs of 5 MiB a second.
+const fallPart, stillPart = 16, 128
 
 // fell returns by how much reclaimable memory fell since a look: its least figure in the first third of the time since then,
 // less its largest in the last third. What comes and goes meanwhile does not count.
@@ -114,7 +120,7 @@ func (r rule) judge(l looks) (v verdict, ok bool) {
 	}
 	c := l[len(l)-1]
 	later := c.refaults > b.refaults || c.scans > b.scans
-	v.stirs = later && (b.reclaimable-c.reclaimable >= r.fall/2 || c.reclaimable-c.protected < 2*r.brink)
+	v.stirs = later && (b.reclaimable-c.reclaimable >= c.reclaimable/stillPart/2 || c.reclaimable-c.protected < 2*r.brink)
 	if !ok {
 		return v, false
 	}
@@ -124,8 +130,14 @@ func (r rule) judge(l looks) (v verdict, ok bool) {
 			v.stalled[i] = c.stalled[i] - a.stalled[i]
 		}
 	}
+	v.fellMost = v.fell
+	for _, n := range windows[1:] {
+		if since, long := l.before(n * r.window); long {
+			v.fellMost = max(v.fellMost, l.fell(since))
+		}
+	}
 	both := b.refaults > a.refaults && c.refaults > b.refaults || b.scans > a.scans && c.scans > b.scans
-	v.falls = both && v.fell >= r.fall
+	v.falls = both && v.fell >= max(1, c.reclaimable/stillPart) && v.fellMost >= c.reclaimable/fallPart
 	v.brink = both && c.reclaimable-c.protected < r.brink
 	return v, true
 }
