@@ -27,8 +27,8 @@ func writeUncached(name string, data []byte) error {
 	return errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
 }
 
-// A pod at its own limit reads its data from the disk again and again: as long as no memory is taken no pod goes. With a hog
-// beside it the node thrashes by what it counts, and the hog goes, never the pod that stays within its request.
+// A pod at its own limit reads its data from the disk again and again: as long as no memory is taken no pod goes. A hog beside
+// it takes the node below hardMiB, so that it thrashes, and the hog goes, never the pod that stays within its request.
 func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
 	const mib = 1 << 20
 	c := start(t, cluster.Options{
@@ -40,14 +40,21 @@ func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
       {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 100Mi}, limits: {memory: 100Mi}}, volumeMounts: [{name: data, mountPath: /data}],
        command: [sh, -c, "while :; do cat /data/file >/dev/null; done"]}]}`, filepath.Dir(file), stack.PodImage)
 	others := []*v1.Pod{deploy(t, c, "calm", sleeper()), deploy(t, c, "at-its-limit", rereads)}
-	spec, station := newHog(t, c, "hog", 2048, "--rate-mib-per-s", "450")
+	spec, station := newHog(t, c, "hog", 2048)
 	must(t, c.Apply(soon(t), deployment("hog", spec)))
 	awaitAvailable(soon(t), t, c, "hog")
+	meminfo, err := os.ReadFile("/proc/meminfo")
+	must(t, err)
+	var availableKiB int
+	_, after, _ := strings.Cut(string(meminfo), "MemAvailable:")
+	_, err = fmt.Sscan(after, &availableKiB)
+	must(t, err)
 	h := newChart(t, c)
 	h.values["dryRun"] = false
 	h.values["config"] = map[string]any{
 		"cgroupRoot": c.CgroupRoot, "healthzBindAddress": h.probed, "evictionPressureTransitionPeriod": "5m", "logLevel": "debug",
 		"evictionHard": memoryAlone(map[string]any{"memory.available": "100Mi", "evictd.io/memory.headroom": "99%"}),
+		"plugins":      map[string]any{"pressure": map[string]any{"config": map[string]any{"hardMiB": availableKiB>>10 - 1280}}},
 	}
 	h.helm(t, "install")
 	evictd := func(args ...string) string {
