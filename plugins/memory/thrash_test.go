@@ -2,6 +2,8 @@ package memory
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -115,6 +117,53 @@ func TestALargeNodeThrashesAtTheSamePace(t *testing.T) {
 		c.second(100_000, 0, 400*mib)
 	}
 	c.want("400 MiB/s of 4 GiB", c.second(100_000, 0, 400*mib), 4, 4)
+}
+
+func TestAFallThatHasEndedIsNoThrash(t *testing.T) {
+	c := newCourse(t)
+	for range 6 {
+		c.second(3000, 0, 20*mib)
+	}
+	c.want("while it falls", c.second(3000, 0, 20*mib), 4, 4)
+	c.second(3000, 0, 0)
+	c.second(3000, 0, 0)
+	c.want("two seconds later", c.second(3000, 0, 0), 0, 0)
+}
+
+// Nodes of 1 GiB to 1 TiB with 1 to 50 % available. A hog by which that is gone in 20 to 120 s is found 10 s before it is. Waves
+// of any length are none if they take less than a sixteenth of what they leave.
+func TestHogsAreFoundOnAnyNodeAndWavesAreNone(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		available := int64(float64(int64(1<<30)<<r.IntN(11)) * (0.01 + 0.49*r.Float64()))
+		noise := available / 200
+
+		c := newCourse(t)
+		c.rule.brink, c.next.reclaimable = 0, available
+		gone := 20 + 100*r.Float64()
+		perSecond := int64(float64(available) / gone)
+		for second := 0; ; second++ {
+			c.next.reclaimable += r.Int64N(noise) - noise/2
+			if c.second(1+r.Int64N(100_000), 0, perSecond) > 0 {
+				break
+			}
+			if left := float64(c.next.reclaimable) / float64(perSecond); left < 10 {
+				t.Errorf("seed %d: a hog that takes %d MiB in %.0f s is not found when %.0f s are left", seed, available>>20, gone, left)
+				break
+			}
+		}
+
+		c = newCourse(t)
+		c.rule.brink = 0
+		wave, every := float64(available)/17, 1+60*r.Float64()
+		for second := range 120 {
+			c.next.reclaimable = available + int64(wave/2*math.Sin(2*math.Pi*float64(second)/every))
+			if c.second(1000+r.Int64N(100_000), 1000, 0) > 0 {
+				t.Errorf("seed %d: a wave of %.0f s that takes %.0f MiB of %d is taken for a hog", seed, every, wave/mib, available>>20)
+				break
+			}
+		}
+	}
 }
 
 // A pod at its limit, or a build, moves memory by some MiB and then not any more.
