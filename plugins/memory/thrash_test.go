@@ -103,7 +103,7 @@ func TestASlowFallIsAThrashOnceLittleIsLeft(t *testing.T) {
 	}
 }
 
-// A node of another size differs by its pace alone.
+// The pace counts, not the size of the node.
 func TestALargeNodeThrashesAtTheSamePace(t *testing.T) {
 	c := newCourse(t)
 	c.next.reclaimable = 6 << 30
