@@ -40,5 +40,5 @@ func Attach(ctx context.Context, systemd bool) (*Stack, error) {
 	if err := s.connect(ctx, func() error { return nil }); err != nil {
 		return nil, fmt.Errorf("attach stack: %w", err)
 	}
-	return s, s.importBasics(ctx)
+	return s, s.ImportBasics(ctx)
 }

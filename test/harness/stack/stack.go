@@ -189,11 +189,11 @@ func (s *Stack) start(ctx context.Context) error {
 	if err := s.StartContainerd(ctx); err != nil {
 		return err
 	}
-	return s.importBasics(ctx)
+	return s.ImportBasics(ctx)
 }
 
-// importBasics imports the images of every stack.
-func (s *Stack) importBasics(ctx context.Context) error {
+// ImportBasics imports the images of every stack.
+func (s *Stack) ImportBasics(ctx context.Context) error {
 	for _, image := range []Image{
 		{Name: SandboxImage, Files: map[string]string{"bin/busybox": busyboxPath}, Command: []string{"/bin/busybox", "sleep", "2147483647"}},
 		BusyboxImage(PodImage, nil),

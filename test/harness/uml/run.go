@@ -89,7 +89,7 @@ func Module(t *testing.T, name string) []byte {
 func BuildTests(t *testing.T, binary string) {
 	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the guest: %v\n%s", err, out)
 	}

@@ -82,7 +82,7 @@ func TestPagesAreKeptAsPictures(t *testing.T) {
 		page, scheme string
 		width        int64
 	}{
-		"light": {"example", "light", desk}, "dark": {"example", "dark", desk}, "phone": {"example", "light", 360}, "disk": {"disk", "light", 360},
+		"light": {"example", "light", desk}, "dark": {"example", "dark", desk}, "phone": {"example", "light", 360},
 		"episode": {"episode", "light", desk}, "episode-phone": {"episode", "dark", 360},
 	} {
 		open(t, files[of.page], of.width, of.scheme).shot(name)

@@ -143,15 +143,11 @@ func episode(t testing.TB, all ...object) string {
 	return dir
 }
 
-// pages returns the file of a page of each kind.
+// pages returns the file of a decision, and that of an episode with a decision of each kind.
 func pages(t testing.TB) map[string]string {
 	t.Helper()
 	return map[string]string{
-		"example":  written(t, example),
-		"request":  written(t, soft),
-		"disk":     written(t, file(t, disk(t))),
-		"kubelets": written(t, file(t, kubelets(t))),
-		"hostile":  written(t, file(t, hostile(t))),
-		"episode":  written(t, "--state-dir", episode(t, like(t, nil), disk(t), kubelets(t), hostile(t), requested(t)), "shop"),
+		"example": written(t, example),
+		"episode": written(t, "--state-dir", episode(t, like(t, nil), disk(t), kubelets(t), hostile(t), requested(t)), "shop"),
 	}
 }

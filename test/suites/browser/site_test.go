@@ -119,8 +119,7 @@ func TestTheSiteIsCurrent(t *testing.T) {
 	}
 
 	plain.must(chromedp.Do(plain.Context, chromedp.Navigate(url+"evictions")))
-	a := read(plain)
-	if got := a.rows(t, "Decisions, the newest first"); len(got) < 2 {
+	if got := evaluate[[]string](plain, rows); len(got) < 2 {
 		t.Errorf("without JavaScript: %q", got)
 	}
 }

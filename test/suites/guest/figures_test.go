@@ -72,6 +72,7 @@ func (n *node) figures(t *testing.T) {
 		}
 		table.Rows = append(table.Rows, row{Name: by, Values: values})
 	}
+	n.endedMS = median(rows["evictd"], func(r reaction) float64 { return r.ended })
 	of := &table.Rows[0]
 	of.Values["chosen_ms"] = median(rows["evictd"], func(r reaction) float64 { return r.chosen })
 	of.Peer, of.Values["ratio"] = "earlyoom", of.Values["ended_ms"]/table.Rows[1].Values["ended_ms"]
@@ -185,7 +186,7 @@ func (n *node) crossed(t *testing.T, by, stop string) (r reaction) {
 
 // stopped is a story of a runtime that does not answer as the hog crosses, as one that is paged out.
 func (n *node) stopped(t *testing.T) {
-	rounds, most := 2, (time.Second+2*time.Second).Seconds()*1000 // the grace, and the runtime's lists that do not come
+	rounds, most := 2, n.endedMS+2000 // beside a runtime that answers, and two lists that do not come
 	if os.Getenv("EVICTD_NIGHTLY") != "" {
 		rounds = 20
 	}

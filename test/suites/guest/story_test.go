@@ -69,6 +69,8 @@ type node struct {
 	stack *stack.Stack
 	pods  map[string]*stack.Pod
 	run   int
+	// endedMS is the median time from a crossing to the end of the hog, with a runtime that answers.
+	endedMS float64
 	// earlyoomPSS is the proportional set size of the last earlyoom, in bytes.
 	earlyoomPSS int64
 }
@@ -81,6 +83,7 @@ kind: Pod
 metadata: {name: %[1]s, namespace: %[2]s, uid: 11111111-0000-4000-8000-%012[3]d}
 spec:
   priority: %[4]d
+  terminationGracePeriodSeconds: 600
   containers:
   - {name: main, image: %[5]q, command: [/bin/sleep, "100000"], resources: {requests: {memory: %[6]s, ephemeral-storage: %[6]s}}}
 `

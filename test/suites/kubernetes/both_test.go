@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,9 @@ func TestBothUnderPressure(t *testing.T) {
 	rights := account(t, c)
 	for _, notified := range []bool{false, true} {
 		t.Run(fmt.Sprintf("notified %v", notified), func(t *testing.T) {
+			if !notified && os.Getenv("EVICTD_NIGHTLY") == "" {
+				t.Skip("its minute is part of make nightly")
+			}
 			kubelet["kernelMemcgNotification"] = notified
 			must(t, c.ConfigureKubelet(soon(t), kubelet))
 			p := beside(t, c, rights, map[string]any{"evictionHard": ours})

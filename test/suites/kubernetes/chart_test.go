@@ -192,6 +192,35 @@ func TestTheChartOnACluster(t *testing.T) {
 	}
 }
 
+// On a node whose /var/lib/kubelet is a link, and whose runtime's socket is below one, the chart's evictd evicted no pod: the
+// kernel followed absolute links from the container's own root.
+func TestTheChartOnANodeWithLinks(t *testing.T) {
+	c := start(t, withDisks(nil))
+	h := newChart(t, c)
+	paths := h.values["hostPaths"].(map[string]any)
+	links := filepath.Join(c.Dir, "links")
+	must(t, os.Mkdir(links, 0o755))
+	for key, to := range map[string]string{"kubeletRootDir": paths["kubeletRootDir"].(string), "runtimeSocket": filepath.Dir(paths["runtimeSocket"].(string))} {
+		paths[key] = filepath.Join(links, key)
+		must(t, os.Symlink(to, paths[key].(string)))
+	}
+	paths["runtimeSocket"] = filepath.Join(paths["runtimeSocket"].(string), filepath.Base(c.Socket))
+	room := statfs(t, c).Bavail * uint64(statfs(t, c).Bsize)
+	h.values["dryRun"] = false
+	h.values["config"] = map[string]any{
+		"cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"nodefs.available": strconv.FormatUint(room-200<<20, 10)},
+		"healthzBindAddress": h.probed, "logLevel": "debug",
+	}
+	h.helm(t, "install")
+	calm := deploy(t, c, "calm", sleeper())
+	must(t, c.Apply(soon(t), barePod("hoarder", fillingPod())))
+	victim := awaitPod(soon(t), t, c, "hoarder", endedWithReason)
+	if victim.Status.Reason != "Evicted" || victim.Annotations["evictd.io/evicted"] == "" {
+		t.Errorf("the hoarder: %s, %s, annotations %v; want it evicted by evictd", victim.Status.Reason, victim.Status.Message, victim.Annotations)
+	}
+	unharmed(t, c, calm)
+}
+
 // What evictd reads of the node from its pod is what it reads from the host.
 func TestThePodSeesWhatTheHostSees(t *testing.T) {
 	c := start(t, cluster.Options{})

@@ -20,11 +20,11 @@ import (
 )
 
 // beside starts evictd beside the kubelet, with who asks the API server.
-func beside(t *testing.T, c *cluster.Cluster, kubeconfig string, config map[string]any) *evictd.Process {
+func beside(t *testing.T, c *cluster.Cluster, kubeconfig string, config map[string]any, others ...string) *evictd.Process {
 	t.Helper()
 	full := map[string]any{"mode": "kubernetes", "kubeconfig": kubeconfig, "evictionPressureTransitionPeriod": "1s"}
 	maps.Copy(full, config)
-	return startEvictd(t, c, full)
+	return startEvictd(t, c, full, others...)
 }
 
 // account gives evictd's account its rights, as an operator would, and returns the
@@ -131,6 +131,9 @@ func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, s
 // kubelet, which knows nothing of it, starts it anew; when the API server is back it has
 // the eviction, and nobody else's.
 func TestAnEvictionOutlivesTheAPIServer(t *testing.T) {
+	if os.Getenv("EVICTD_NIGHTLY") == "" {
+		t.Skip("its minutes are part of make nightly; the gate has a restart of the API server")
+	}
 	kubelet := narrow(t)
 	c := start(t, cluster.Options{Kubelet: kubelet})
 	calm := deploy(t, c, "calm", sleeper())

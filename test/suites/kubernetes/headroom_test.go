@@ -31,9 +31,7 @@ func writeUncached(name string, data []byte) error {
 // it takes the node below hardMiB, so that it thrashes, and the hog goes, never the pod that stays within its request.
 func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
 	const mib = 1 << 20
-	c := start(t, cluster.Options{
-		Kubelet: map[string]any{"evictionHard": cluster.CalmThresholds()}, Filesystems: []stack.Filesystem{{Path: "data", Type: "ext4", Bytes: 512 * mib}},
-	})
+	c := start(t, withDisks(nil))
 	file := filepath.Join(c.Dir, "data", "file")
 	must(t, writeUncached(file, make([]byte, 300*mib)))
 	rereads := fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, volumes: [{name: data, hostPath: {path: %q}}], containers: [

@@ -33,7 +33,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(ownerEnv) != "" {
 		os.Exit(own())
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e-k8s:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // With ownerEnv this test binary is somebody who starts a cluster, says where, and waits

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/test/harness/stack"
-	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
 // onScratch is the spec of a pod with a directory of the node's at /data.
@@ -25,9 +24,7 @@ func onScratch(dir, options, script string) string {
 // EVICTD_SCRATCH_ROUNDS is the number of pods that fill it.
 func TestAScratchDiskTakesThePodThatFilledIt(t *testing.T) {
 	const mib = 1 << 20
-	c := start(t, cluster.Options{
-		Kubelet: map[string]any{"evictionHard": cluster.CalmThresholds()}, Filesystems: []stack.Filesystem{{Path: "scratch", Type: "ext4", Bytes: 256 * mib}},
-	})
+	c := start(t, withDisks(nil))
 	disk := filepath.Join(c.Dir, "scratch")
 	others := []*v1.Pod{
 		deploy(t, c, "calm", sleeper()),
@@ -56,7 +53,7 @@ func TestAScratchDiskTakesThePodThatFilledIt(t *testing.T) {
 			t.Logf("log of evictd:\n%s", logs)
 		}
 	})
-	for i := range number(t, "EVICTD_SCRATCH_ROUNDS", 3) {
+	for i := range number(t, "EVICTD_SCRATCH_ROUNDS", 1) {
 		app := fmt.Sprint("writer-", i)
 		began := time.Now()
 		must(t, c.Apply(soon(t), barePod(app, onScratch(filepath.Join(disk, app), "", "dd if=/dev/zero of=/data/file bs=1M count=190 2>/dev/null; sleep 100000"))))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,8 @@ type pressured struct {
 	// nodes is the number of nodes that take pods.
 	nodes      int
 	disk, gate bool
+	// headroom: evictd has the signal evictd.io/memory.headroom too.
+	headroom bool
 }
 
 // pressuredPod is the spec of such a pod.
@@ -40,6 +43,13 @@ func fillingPod() string {
 	return fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, volumes: [{name: data, emptyDir: {}}], containers: [
       {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 16Mi}}, volumeMounts: [{name: data, mountPath: /data}],
        command: [sh, -c, "dd if=/dev/zero of=/data/file bs=1M count=400 2>/dev/null; exec sleep 100000"]}]}`, stack.PodImage)
+}
+
+// endingGrows is the spec of a pod that fills its volume above the limit, and takes 512 MiB once it gets SIGTERM.
+func endingGrows() string {
+	return fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, volumes: [{name: data, emptyDir: {sizeLimit: 1Mi}}], containers: [
+      {name: main, image: %s, imagePullPolicy: Never, resources: {requests: {memory: 16Mi}}, volumeMounts: [{name: data, mountPath: /data}],
+       command: [sh, -c, "trap 'exec dd if=/dev/zero of=/dev/null bs=512M' TERM; sleep 5; dd if=/dev/zero of=/data/file bs=1M count=3 2>/dev/null; while :; do sleep 1; done"]}]}`, stack.PodImage)
 }
 
 func pressuredWorlds() []pressured {
@@ -58,16 +68,22 @@ spec:
     spec: %s
 `, with(pressuredPod(600), "restartPolicy: Never"))
 	bare := barePod("hog", pressuredPod(600)) + "---" + strings.Replace(barePod("hog", pressuredPod(600)), "{name: hog,", "{name: hog-2,", 1)
+	growing := barePod("hog", endingGrows())
+	for i := range 3 {
+		growing += "---" + strings.Replace(barePod("hog", pressuredPod(200)), "{name: hog,", fmt.Sprintf("{name: innocent-%d,", i), 1)
+	}
 	return []pressured{
-		{"Deployment of 2", two(deployment("hog", pressuredPod(600))), 1, false, true},
-		{"DaemonSet", daemons, 1, false, true},
-		{"StatefulSet of 2", two(controller("StatefulSet", "hog", pressuredPod(600))), 1, false, false},
-		{"Job of 2", job, 1, false, false},
-		{"2 bare pods", bare, 1, false, false},
-		{"2 Deployments", deployment("hog", pressuredPod(600)) + "---" + strings.ReplaceAll(deployment("hog-2", pressuredPod(600)), "{app: hog-2}", "{app: hog}"), 1, false, false},
-		{"Deployment of 2, two nodes", two(deployment("hog", pressuredPod(600))), 2, false, false},
-		{"Deployment of 2, nodefs", two(deployment("hog", fillingPod())), 1, true, false},
-		{"DaemonSet that tolerates all", strings.ReplaceAll(daemons, "{hostNetwork: true,", "{hostNetwork: true, tolerations: [{operator: Exists}],"), 1, false, false},
+		{name: "Deployment of 2", manifest: two(deployment("hog", pressuredPod(600))), nodes: 1, gate: true},
+		{name: "DaemonSet", manifest: daemons, nodes: 1},
+		{name: "StatefulSet of 2", manifest: two(controller("StatefulSet", "hog", pressuredPod(600))), nodes: 1},
+		{name: "Job of 2", manifest: job, nodes: 1},
+		{name: "2 bare pods", manifest: bare, nodes: 1},
+		{name: "2 Deployments", manifest: deployment("hog", pressuredPod(600)) + "---" + strings.ReplaceAll(deployment("hog-2", pressuredPod(600)), "{app: hog-2}", "{app: hog}"), nodes: 1},
+		{name: "Deployment of 2, two nodes", manifest: two(deployment("hog", pressuredPod(600))), nodes: 2},
+		{name: "Deployment of 2, nodefs", manifest: two(deployment("hog", fillingPod())), nodes: 1, disk: true},
+		{name: "DaemonSet that tolerates all", manifest: strings.ReplaceAll(daemons, "{hostNetwork: true,", "{hostNetwork: true, tolerations: [{operator: Exists}],"), nodes: 1},
+		{name: "pod over its volume's limit that grows as it ends", manifest: growing, nodes: 1},
+		{name: "2 bare pods, headroom", manifest: bare, nodes: 1, headroom: true},
 	}
 }
 
@@ -81,10 +97,7 @@ func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 	kubelet := narrow(t)
 	delete(kubelet, "evictionPressureTransitionPeriod") // 5 minutes
 	memory := kubelet["evictionHard"]
-	c := start(t, cluster.Options{
-		Kubelet: kubelet, KubeletRoot: "node/kubelet", PodLogs: "node/logs",
-		Filesystems: []stack.Filesystem{{Path: "node", Type: "ext4", Bytes: 1200 << 20}},
-	})
+	c := start(t, withDisks(kubelet))
 	disk := cluster.CalmThresholds()
 	disk["nodefs.available"] = strconv.FormatUint(statfs(t, c).Bavail*uint64(statfs(t, c).Bsize)-600<<20, 10)
 	must(t, hog.WarmUp(soon(t), c.Stack, c.Hog, 1200))
@@ -106,7 +119,15 @@ func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 			must(t, c.ConfigureKubelet(soon(t), kubelet))
 			alone := w.play(t, c, span)
 			leaveToEvictd(t, c, kubelet)
-			p := beside(t, c, rights, map[string]any{"evictionHard": hard, "nodeConditions": "taints", "evictionPressureTransitionPeriod": "5m"})
+			var others []string
+			if w.headroom {
+				hard["evictd.io/memory.headroom"] = "10%"
+				program, err := filepath.Abs("../../../bin/evictd")
+				must(t, err)
+				others = []string{filepath.Join(t.TempDir(), "pressure")}
+				must(t, os.Symlink(program, others[0]))
+			}
+			p := beside(t, c, rights, map[string]any{"evictionHard": hard, "nodeConditions": "taints", "evictionPressureTransitionPeriod": "5m"}, others...)
 			both := w.play(t, c, span)
 			must(t, p.Stop())
 			untaint(t, c)
@@ -115,6 +136,9 @@ func TestNoMoreEvictionsThanByTheKubeletAlone(t *testing.T) {
 				v  victims
 			}{{"kubelet", alone}, {"evictd", both}} {
 				fmt.Fprintf(table, "%s\t%s\t%.1f s\t%v\t%d\n", w.name, of.by, of.v.first.Seconds(), of.v.halves, of.v.sum())
+			}
+			if alone.sum() == 0 {
+				t.Error("the kubelet takes none: nothing is compared")
 			}
 			latest := alone.first
 			if w.disk {
@@ -174,7 +198,8 @@ func (w pressured) play(t *testing.T, c *cluster.Cluster, span time.Duration) vi
 	slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.FailedAt, b.FailedAt) })
 	for _, l := range lives {
 		since := time.Duration(l.FailedAt - first.SeenAt)
-		if condition(l.Pod, v1.DisruptionTarget) == nil || l.FailedAt == 0 || since >= span {
+		// A kubelet sets no condition on a pod that is over a limit.
+		if condition(l.Pod, v1.DisruptionTarget) == nil && l.Pod.Status.Reason != "Evicted" || l.FailedAt == 0 || since >= span {
 			continue
 		}
 		v.first = min(v.first, since)

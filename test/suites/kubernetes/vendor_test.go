@@ -253,6 +253,9 @@ func (v *vendor) refused(t *testing.T) {
 	spec, station := newHog(t, v.c, "hog", 1536)
 	deploy(t, v.c, "hog", spec)
 	for cause, plugin := range all {
+		if cause != "it takes no configuration" && cause != "is not there" && os.Getenv("EVICTD_NIGHTLY") == "" {
+			continue // each waits for a rollout that fails
+		}
 		v.values["plugins"] = []any{plugin}
 		out, err := v.upgrade(t, 12*time.Second)
 		if err == nil {

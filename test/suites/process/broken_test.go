@@ -202,7 +202,7 @@ var brokenNodes = map[string]brokenNode{
 	}, "/nonexistent/summary.json: no such file or directory", true},
 }
 
-const noMemory = "the kernel has no memory cgroup controller: add cgroup_enable=memory to its command line"
+const noMemory = "no memory cgroup controller: the kernel was started without it; add cgroup_enable=memory to its command line"
 
 // withoutMemory turns the memory controller off: no pod has a cgroup that evictd could find.
 func withoutMemory(w *world) {

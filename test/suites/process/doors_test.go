@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/test/harness/evictd"
 )
@@ -43,6 +44,27 @@ func TestEachDoorHasItsPages(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode()&^0o011 != want&^0o011 {
 			t.Errorf("%s has mode %v, %v, want %v", path, info.Mode(), err, want)
 		}
+	}
+}
+
+// A cleaner removed the socket of the commands: they failed for ever, while evictd went on.
+func TestASocketThatACleanerRemovesIsMadeAgain(t *testing.T) {
+	w := emptyWorld(t)
+	w.plugins("memory")
+	d := w.startReady()
+	socket := filepath.Join(d.RunDir, "evictd.sock")
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for _, err := os.Stat(socket); err != nil; _, err = os.Stat(socket) {
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if code, _ := d.Get("/status"); code != http.StatusOK {
+		t.Errorf("/status on the new socket: %d", code)
 	}
 }
 

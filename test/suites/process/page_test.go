@@ -70,21 +70,21 @@ func TestThePageShowsARunningEvictd(t *testing.T) {
 	}
 }
 
-// viewed returns the share of a core in percent that the daemon takes beside so many viewers, for five seconds.
+// viewed returns the share of a core in percent that the daemon takes beside so many viewers.
 func viewed(t *testing.T, d *daemon.Daemon, url string, viewers int) float64 {
 	t.Helper()
 	before, began := ticks(t, d.PID()), time.Now()
 	var looking sync.WaitGroup
 	for range viewers {
 		looking.Go(func() {
-			for range 5 {
+			for range measured() / time.Second {
 				fetched(t, url)
 				time.Sleep(time.Second)
 			}
 		})
 	}
 	looking.Wait()
-	time.Sleep(time.Until(began.Add(5 * time.Second)))
+	time.Sleep(time.Until(began.Add(measured())))
 	return float64(ticks(t, d.PID())-before) / time.Since(began).Seconds()
 }
 

@@ -90,7 +90,7 @@ func TestWords(t *testing.T) {
 	}
 	var rules []rule
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		rules = append(rules, rule{name, 0, "say: " + words[name] + phrases[name].say + nameWords[strings.TrimPrefix(name, inName)], found[name], 0})
+		rules = append(rules, rule{name, 0, "say: " + words[name] + phrases[name].say + nameWords[strings.TrimPrefix(name, inName)], found[name], 0, 0})
 	}
 	check(t, "testdata/words.txt", rules...)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,8 @@ var wrongPlugins = map[string]struct {
 // `plugins verify` once, and most of them passed.
 func TestWrongPluginsAreCaught(t *testing.T) { catchWrong(t, false) }
 
-// Nor does one on a socket, but for what is wrong with the start and the end of its process.
+// Nor does one on a socket, but for what is wrong with the start and the end of its process. The checks of calls are the same:
+// one plugin for each group of them, all in make nightly.
 func TestWrongPluginsAreCaughtOnASocket(t *testing.T) { catchWrong(t, true) }
 
 // ofProcess are the checks of a plugin that verify starts.
@@ -87,11 +89,15 @@ func catchWrong(t *testing.T, socket bool) {
 	requireRoot(t)
 	evictd, broken := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
 	var caught atomic.Int32
+	tried, groups := 0, map[string]bool{}
 	t.Run("each", func(t *testing.T) { // ends when all of them have
-		for wrong, c := range wrongPlugins {
-			if socket && slices.Contains(ofProcess, c.check) {
+		for _, wrong := range slices.Sorted(maps.Keys(wrongPlugins)) {
+			c := wrongPlugins[wrong]
+			if socket && (slices.Contains(ofProcess, c.check) || groups[c.only] && os.Getenv("EVICTD_NIGHTLY") == "") {
 				continue
 			}
+			tried++
+			groups[c.only] = true
 			t.Run(wrong, func(t *testing.T) {
 				if !c.alone {
 					t.Parallel()
@@ -111,14 +117,15 @@ func catchWrong(t *testing.T, socket bool) {
 			})
 		}
 	})
-	t.Attr("wrong-plugins-caught-by-verify", fmt.Sprintf("%d of %d", caught.Load(), len(wrongPlugins)))
-	if caught.Load() < leastCaught {
-		t.Errorf("verify catches %d of %d wrong plugins, want at least %d", caught.Load(), len(wrongPlugins), leastCaught)
+	t.Attr("wrong-plugins-caught-by-verify", fmt.Sprintf("%d of %d", caught.Load(), tried))
+	if least := min(leastCaught, tried-1); int(caught.Load()) < least { // one is known not to be caught
+		t.Errorf("verify catches %d of %d wrong plugins, want at least %d", caught.Load(), tried, least)
 	}
 }
 
 // What the wrong ones are made of passes, with each of the flags that they are given.
 func TestThePluginThatIsNotWrongPasses(t *testing.T) {
+	t.Parallel()
 	requireRoot(t)
 	evictd, broken := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
 	for name, flags := range map[string][]string{

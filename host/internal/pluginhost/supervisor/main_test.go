@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +18,8 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 	"github.com/evictd/evictd/shared/testos"
+	"github.com/evictd/evictd/test/harness/daemon"
+	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/uml"
 )
 
@@ -50,11 +51,6 @@ func TestMain(m *testing.M) {
 }
 
 func testWithFaulty(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "evictd")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	if os.Getenv("EVICTD_TEST_GUEST") == "1" { // set by test/harness/uml: there is no Go
 		faultyProgram = "/faulty"
 		if err := os.Chmod(faultyProgram, 0o755); err != nil {
@@ -62,14 +58,21 @@ func testWithFaulty(m *testing.M) (int, error) {
 		}
 		return m.Run(), nil
 	}
-	faultyProgram = filepath.Join(dir, "faulty")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", faultyProgram, "github.com/evictd/evictd/test/fakes/broken")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build the broken plugin: %w\n%s", err, out)
+	program, err := daemon.Program("broken")
+	if err != nil {
+		return 0, err
 	}
-	// Whatever the umask: plugins must not be writable by others.
-	if err := os.Chmod(faultyProgram, 0o755); err != nil {
+	dir, err := os.MkdirTemp("", "evictd")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	// Where and with what mode the checkout is does not matter to plugins, which must not be writable by others.
+	faultyProgram = filepath.Join(dir, "faulty")
+	if err := evictd.Install(program, faultyProgram); err != nil {
+		return 0, err
+	}
+	if err := os.Chmod(faultyProgram, 0o755); err != nil { // whatever the umask
 		return 0, err
 	}
 	return m.Run(), nil

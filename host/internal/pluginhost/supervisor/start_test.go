@@ -127,7 +127,7 @@ func TestSocketWithoutAListener(t *testing.T) {
 
 func TestFileThatMustNotBeRun(t *testing.T) {
 	t.Parallel()
-	dir := install(t, "good", ".hidden", "half.tmp", "disk.dpkg-new", "disk.rpmsave", "disk;65a1b2c3")
+	dir := install(t, "good", ".hidden", "half.tmp", "disk.dpkg-new", "disk.rpmsave", "disk;65a1b2c3", "disk.bak", "disk~", "disk.2", "Disk", "disk_old", "disk copy")
 	write := func(name string, mode os.FileMode) {
 		path := filepath.Join(dir, name)
 		testos.WriteFile(t, path, "#!/bin/true\n", mode)

@@ -10,11 +10,13 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/why/whatif"
@@ -206,6 +208,62 @@ func TestMarkupInARecordIsText(t *testing.T) {
 			if markup[0] > ' ' && !strings.Contains(got.text, "shop/report"+markup) {
 				t.Errorf("%s: %q is not shown as it is", name, markup)
 			}
+		}
+	}
+}
+
+// The tables of a page have the order, the protected pods and the times of the record, row by row.
+func TestTablesAreOfTheRecord(t *testing.T) {
+	d := full()
+	page := string(HTML([]*decision.Decision{d}, nil, time.Now()))
+	rows := func(caption string) (rows [][]string) {
+		_, table, found := strings.Cut(page, "<caption>"+caption+"</caption>")
+		table, _, ends := strings.Cut(table, "</table>")
+		if !found || !ends {
+			t.Fatalf("no table %q", caption)
+		}
+		for _, row := range regexp.MustCompile(`(?s)<tr>(<td.*?)</tr>`).FindAllStringSubmatch(table, -1) {
+			var cells []string
+			for _, cell := range regexp.MustCompile(`<td[^>]*>([^<]*)</td>`).FindAllStringSubmatch(row[1], -1) {
+				cells = append(cells, cell[1])
+			}
+			rows = append(rows, cells)
+		}
+		return rows
+	}
+	amount := func(text string) int64 {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q.Value()
+	}
+	near := func(text string, bytes int64) bool { return max(amount(text)-bytes, bytes-amount(text)) <= bytes/100 }
+	order := rows("Order, the first to go first")
+	if len(order) != len(d.Order) {
+		t.Fatalf("%d rows of %d candidates", len(order), len(d.Order))
+	}
+	for i, row := range order {
+		c := d.Candidates[d.Order[i]]
+		if row[0] != strconv.Itoa(i+1) || row[1] != c.Pod || row[2] != strconv.Itoa(int(c.Priority)) || !near(row[3], c.Usage) || !near(row[4], c.MemoryRequest) {
+			t.Errorf("row %d %q, want %+v", i, row, c)
+		}
+	}
+	if diff := cmp.Diff([][]string{{"kube-system/proxy", "critical or static"}}, rows("Pods that could not go")); diff != "" {
+		t.Errorf("protected (-want +got):\n%s", diff)
+	}
+	times := map[string]string{}
+	former := -1e300
+	for _, row := range rows("Timeline, in milliseconds from the decision") {
+		ms, err := strconv.ParseFloat(row[0], 64)
+		if err != nil || ms < former {
+			t.Errorf("%q is after %.1f", row, former)
+		}
+		former, times[row[1]] = ms, row[0]
+	}
+	for step, ms := range map[string]float64{"decided": 0, "pass began": d.Timeline.BeganMS, "kill returned": d.Outcome.KilledMS, "nothing of the pod ran any more": d.Outcome.GoneMS} {
+		if got, err := strconv.ParseFloat(times[step], 64); err != nil || got != ms {
+			t.Errorf("%s at %q, want %.1f", step, times[step], ms)
 		}
 	}
 }

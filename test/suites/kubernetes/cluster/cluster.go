@@ -64,6 +64,9 @@ type Cluster struct {
 	// Program is the kubelet for the next start; the zero value means the released one.
 	Program KubeletProgram
 
+	// Initial are the contents after the start.
+	Initial *Contents
+
 	options Options
 	ports   struct{ etcd, etcdPeer, apiserver, kubelet int }
 	parts   []*part
@@ -158,7 +161,16 @@ func (c *Cluster) start(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	progress("node ready")
-	return nil
+	config, err := c.Config(Admin)
+	if err != nil {
+		return err
+	}
+	dirs := []string{c.Dir}
+	for _, f := range c.options.Filesystems {
+		dirs = append(dirs, filepath.Join(c.Dir, f.Path))
+	}
+	c.Initial, err = contentsOf(ctx, config, c.Client, c.Node, dirs)
+	return err
 }
 
 // awaitNode waits until the node accepts pods, and pods can be created.

@@ -478,7 +478,11 @@ func TestAStormOfMarksIsBounded(t *testing.T) {
 // Labels were on curves and on other labels.
 func TestNoLabelIsOnACurveOrAnotherLabel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
+	records := 60
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		records = 300
+	}
+	for i := range records {
 		r := randomRecord(random)
 		if drawn(t, r); t.Failed() {
 			t.Fatalf("record %d", i)

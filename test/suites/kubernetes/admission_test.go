@@ -191,4 +191,8 @@ func (r ruled) uninstalls(t *testing.T, h *chart, release, namespace string, val
 	if err != nil {
 		t.Errorf("the Job of an uninstallation: %v", err)
 	}
+	// kubectl apply of the rendered chart ran it at once.
+	if out, err := exec.CommandContext(t.Context(), os.Getenv("EVICTD_HELM"), append(args, "--set", "uninstallHook=false")...).Output(); err == nil {
+		t.Errorf("without the hook: %s", out)
+	}
 }
