@@ -371,6 +371,9 @@ func (noJournal) SaveKill(victim.Kill) error { return nil }
 // RemoveKill implements victim.Journal.
 func (noJournal) RemoveKill(string) error { return nil }
 
+// SaveOwed implements loop.Journal.
+func (noJournal) SaveOwed([]policy.Owed) error { return nil }
+
 // SaveConditions implements loop.Journal.
 func (noJournal) SaveConditions(map[eviction.Condition]time.Time) error { return nil }
 

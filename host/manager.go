@@ -31,7 +31,6 @@ import (
 	"github.com/evictd/evictd/host/internal/why/recorder"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // A Manager is what a Daemon and an Embedded have in common: plugins, passes, records and status.
@@ -126,7 +125,7 @@ func (m *Manager) open(from sources) (loop.Options, error) {
 	}
 	inside := maps.Clone(from.plugins)
 	if from.summary != nil {
-		m.summary = summary.New(from.summary, nodefs.FS{Root: c.RootDir}, func() bool { return m.config().SubtractHugePages() })
+		m.summary = summary.New(from.summary, c.Node(), func() bool { return m.config().SubtractHugePages() })
 		if inside == nil {
 			inside = map[string]eviction.Plugin{}
 		}
@@ -159,9 +158,10 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 		Options:  observe.Options{Log: m.log},
 	}
 	if c := m.config(); c.StateDir != "" {
+		_, owner := rundir.ID(m.dir.Path())
 		records := recorder.Options{
 			Node: c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log,
-			Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration}),
+			Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration, Owner: owner}),
 		}
 		if from.sampled { // figures of other sources are recorded in passes only
 			reader := fallback.New(m.facts(c))

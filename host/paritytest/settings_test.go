@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/face/config"
 	signals "github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // kubeletLoads reads --config and --config-dir as a kubelet. The part of its command
@@ -263,7 +265,7 @@ func (p provider) copy(t *testing.T) provider {
 // kubelet is p as evictd reads it, on a node with 64Gi, 200Gi of disk and 32768 tasks.
 func (p provider) kubelet(t *testing.T) (config.Kubelet, beside.Node) {
 	t.Helper()
-	k, err := config.LoadKubelet(p.file, p.dir)
+	k, err := config.LoadKubelet(nodefs.FS{}, p.file, p.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +426,7 @@ func TestASettingThatTheKubeletLeavesOut(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		k, err := config.LoadKubelet(file, "")
+		k, err := config.LoadKubelet(nodefs.FS{}, file, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,5 +434,23 @@ func TestASettingThatTheKubeletLeavesOut(t *testing.T) {
 	}
 	if got := loaded[1].Beside(&loaded[0].Config); got != nil {
 		t.Errorf("left out, and as the kubelet defaults it: %+v", got)
+	}
+}
+
+// Each key of a KubeletConfiguration is one that evictd knows, and does not name as unknown.
+func TestEveryKeyOfAKubeletIsKnown(t *testing.T) {
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for f := range reflect.TypeFor[v1beta1.KubeletConfiguration]().Fields() {
+		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" {
+			text += key + ": null\n"
+		}
+	}
+	file := filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := config.LoadKubelet(nodefs.FS{}, file, "")
+	if err != nil || len(k.Config.UnknownKeys) > 0 {
+		t.Errorf("unknown: %q (%v)", k.Config.UnknownKeys, err)
 	}
 }

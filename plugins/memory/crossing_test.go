@@ -135,12 +135,16 @@ func (s *station) judge(what string, late []time.Duration) {
 	}
 }
 
+// crossings returns the number of crossings in one way.
+func crossings(nightly int) int {
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		return nightly
+	}
+	return 3
+}
+
 func TestNoCrossingIsMissed(t *testing.T) {
 	s := newStation(t)
-	times := 5
-	if os.Getenv("EVICTD_NIGHTLY") != "" {
-		times = 14
-	}
 	for _, c := range []struct {
 		name          string
 		mibsPerSecond int
@@ -151,7 +155,7 @@ func TestNoCrossingIsMissed(t *testing.T) {
 		{"at once", 0},
 	} {
 		var late []time.Duration
-		for range times {
+		for range crossings(14) {
 			late = append(late, s.crossing(func() { s.hog.does("anon", 128, c.mibsPerSecond, "") }))
 			s.hog.does("free", 0, 0, "")
 			s.quiet()
@@ -168,7 +172,7 @@ func TestLevelTooHighSinceThePageCacheWent(t *testing.T) {
 	s := newStation(t)
 	file := filepath.Join(t.TempDir(), "cache")
 	var late []time.Duration
-	for range 5 {
+	for range crossings(5) {
 		s.hog.does("cache", 128, 0, file)
 		s.quiet() // the level now lies 128 MiB higher than without the cache
 		s.hog.does("drop", 0, 0, file)
@@ -183,7 +187,7 @@ func TestWakeJustBeforeTheCrossingIsNotTheLast(t *testing.T) {
 	s := newStation(t)
 	file := filepath.Join(t.TempDir(), "cache")
 	var late []time.Duration
-	for range 5 {
+	for range crossings(5) {
 		s.hog.does("anon", 60, 0, "")
 		s.quiet()
 		// The cache takes the usage over the level, so the kernel calls too early.
@@ -204,7 +208,7 @@ func TestCrossingWithoutAnyUseMore(t *testing.T) {
 	s := newStation(t)
 	file := filepath.Join(t.TempDir(), "cache")
 	var late []time.Duration
-	for range 5 {
+	for range crossings(5) {
 		s.hog.does("cache", 128, 0, file)
 		s.quiet()
 		// The usage stays as it is, so the kernel has no reason to call.

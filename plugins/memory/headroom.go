@@ -33,7 +33,7 @@ func NewPressure() sdk.Plugin {
 		Description: "makes the memory that is left on a node that thrashes a signal",
 		Signals: []eviction.SignalSpec{{Signal: Headroom, Definition: &eviction.Definition{
 			Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI, Resource: "evictd.io/memory-headroom",
-			Condition: "evictd.io/MemoryStall", Candidates: eviction.RankedPods,
+			Condition: "evictd.io/MemoryStall", Candidates: eviction.RankedPods, Relieves: eviction.MemoryAvailable,
 		}}},
 		Configurer: sdk.ConfigureChecked((*headroomConfig).complete, p.configure),
 		Observer:   p,
@@ -99,14 +99,18 @@ type thrasher struct {
 	protected   int64
 	protectedAt time.Duration
 
-	mu    sync.Mutex // for sizes alone: a ranking does not wait for a look
+	mu    sync.Mutex // for what a ranking needs: it does not wait for a look
 	sizes []sizes
+	// found is of the last look that found that the node thrashes, with the reclaimable memory that was left then.
+	found verdict
+	left  int64
 }
 
-// sizes are the working sets of pods by UID at a time since the boot.
+// sizes are the working sets of pods by UID at a time since the boot, and the reclaimable memory that was left.
 type sizes struct {
-	at time.Duration
-	of map[string]int64
+	at   time.Duration
+	left int64
+	of   map[string]int64
 }
 
 func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c headroomConfig) error {
@@ -173,9 +177,7 @@ func (t *thrasher) observe(b *nodefs.Buffer) (o eviction.Observation, stirred bo
 	}
 	v, whole := t.rule.judge(t.looks)
 	t.last, stirred = v, next.refaults > t.looks[0].refaults || next.scans > t.looks[0].scans
-	if v.stirs || v.thrashes() {
-		t.size(next.at, b)
-	}
+	t.note(v, next, func() map[string]int64 { return t.workingSets(b) })
 	if !whole && t.broken != "" {
 		o.Err = fmt.Sprintf("%s less than %v ago", t.broken, t.rule.window) // one text, which is logged once
 		return o, stirred
@@ -244,31 +246,68 @@ func (t *thrasher) protectedCache(now look) int64 {
 // sizeEvery is the least time between two readings of all pods.
 const sizeEvery = 400 * time.Millisecond
 
-// size reads the working sets of pods, and drops readings of before the window.
-func (t *thrasher) size(now time.Duration, b *nodefs.Buffer) {
-	if n := len(t.sizes); n > 0 && now-t.sizes[n-1].at < sizeEvery { // only a look changes them
-		return
+// workingSets reads those of pods by UID. It returns nil if it cannot list the pods: each would look new.
+func (t *thrasher) workingSets(b *nodefs.Buffer) map[string]int64 {
+	pods, err := t.naming.PodCgroups()
+	if err != nil {
+		return nil
 	}
-	pods, _ := t.naming.PodCgroups()
 	of := make(map[string]int64, len(pods))
 	for uid := range pods {
 		if use, err := t.pods.Read(uid, "", b); err == nil {
 			of[uid] = use.WorkingSetBytes()
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sizes = append(slices.DeleteFunc(t.sizes, func(s sizes) bool { return now-s.at > unbroken*t.rule.window }), sizes{now, of})
+	return of
 }
 
-// grew returns by how many bytes a pod has grown to its size of now since the first reading of the window.
-func (t *thrasher) grew(uid string, is int64) int64 {
+// note keeps for rankings what a look found, with the working sets of pods, and drops readings of before the longest window.
+func (t *thrasher) note(v verdict, now look, workingSets func() map[string]int64) {
+	var of map[string]int64
+	if n := len(t.sizes); (v.stirs || v.thrashes()) && (n == 0 || now.at-t.sizes[n-1].at >= sizeEvery) { // only a look changes them
+		of = workingSets()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if of != nil {
+		t.sizes = append(slices.DeleteFunc(t.sizes, func(s sizes) bool { return now.at-s.at > windows[len(windows)-1]*t.rule.window }), sizes{now.at, now.reclaimable, of})
+	}
+	if v.thrashes() {
+		t.found, t.left = v, now.reclaimable
+	}
+}
+
+// grew returns by how many bytes a pod has grown beyond an amount, with its size of now, since its first reading that is
+// kept. A pod that no reading has is new.
+func (t *thrasher) grew(uid string, is, beyond int64) int64 {
 	for _, s := range t.sizes {
 		if was, known := s.of[uid]; known {
-			return is - was
+			return is - max(was, beyond)
 		}
 	}
-	return 0
+	if len(t.sizes) == 0 {
+		return 0
+	}
+	return is - beyond
+}
+
+// Pods must have grown beyond their requests by 1/explainedPart of the fall since the first reading, of that in the window, and
+// of the least fall that counts. Otherwise pods within their requests took the memory, or the node's own processes.
+const explainedPart = 2
+
+// explained reports whether pods that use more than they request are why memory falls. At the brink it does not matter why.
+func (t *thrasher) explained(over []eviction.Candidate) bool {
+	if !t.found.falls || t.found.brink {
+		return true
+	}
+	var grown, fell int64
+	for i := range over {
+		grown += max(0, t.grew(over[i].Pod.UID, over[i].Measurement.WorkingSetBytes.Value, over[i].Pod.MemoryRequestBytes))
+	}
+	if len(t.sizes) > 0 {
+		fell = t.sizes[0].left - t.left
+	}
+	return grown >= max(fell, t.found.fell, t.left/fallPart)/explainedPart
 }
 
 // Measure implements eviction.Measurer.
@@ -284,22 +323,32 @@ func (p *pressure) Measure(ctx context.Context, req eviction.MeasureRequest, emi
 // grewPart is the part of the node's memory by which a pod has grown at least that is first for it.
 const grewPart = 1024
 
-// Rank implements eviction.Ranker. Only pods that use more than they request can go: first those that grew in the window,
-// then as the kubelet has it.
+// Rank implements eviction.Ranker. Only pods that use more than they request can go: first those that grew meanwhile, then as
+// the kubelet has it. If their growth does not explain the fall, it names no pod.
 func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	h, err := p.current.Hold()
 	if err != nil {
 		return nil, err
 	}
 	defer h.Release()
-	t := h.Value
+	return h.Value.rank(req), nil
+}
+
+func (t *thrasher) rank(req eviction.RankRequest) []eviction.Ranked {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	over := slices.DeleteFunc(slices.Clone(req.Candidates), func(c eviction.Candidate) bool {
 		return c.Measurement.State != eviction.Measured || rank.Used(&c, eviction.MemoryAvailable) <= c.Pod.MemoryRequestBytes
 	})
+	if !t.explained(over) {
+		return nil
+	}
+	least := req.Capacity / grewPart
+	if t.found.falls { // a hog where little is left grows by less
+		least = min(least, t.left/fallPart/explainedPart)
+	}
 	grew := func(c *eviction.Candidate) int64 {
-		if by := t.grew(c.Pod.UID, c.Measurement.WorkingSetBytes.Value); by >= max(1, req.Capacity/grewPart) {
+		if by := t.grew(c.Pod.UID, c.Measurement.WorkingSetBytes.Value, 0); by >= max(1, least) {
 			return by
 		}
 		return 0
@@ -313,7 +362,7 @@ func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction
 			why = fmt.Sprintf("grew by %d MiB, %s", by>>20, why)
 		}
 		return why
-	}), nil
+	})
 }
 
 const (

@@ -98,10 +98,12 @@ func TestObserve(t *testing.T) {
 		return o
 	}
 	absent := eviction.Observation{Signal: eviction.AllocatableMemoryAvailable, State: eviction.Absent}
+	unlimited := absent
+	unlimited.Err = "its cgroup has no memory limit"
 	for tree, want := range map[string][]eviction.Observation{
 		"node-v1":     {node(690917376, 143720448), observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive)},
-		"node-hybrid": {node(690917376, 143720448), absent},  // no kubepods
-		"node-v2":     {node(3221225472, 536870912), absent}, // memory.max is max
+		"node-hybrid": {node(690917376, 143720448), absent},     // no kubepods
+		"node-v2":     {node(3221225472, 536870912), unlimited}, // memory.max is max
 		"node-v2-systemd": {
 			node(3221225472, 536870912),
 			observed(eviction.AllocatableMemoryAvailable, 8<<30, podsUse, podsInactive),

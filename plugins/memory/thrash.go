@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"os"
 	"slices"
 	"time"
 )
@@ -64,7 +65,7 @@ func (l looks) before(age time.Duration) (look, bool) {
 
 // A verdict says whether the node thrashes.
 type verdict struct {
-	// falls: refaults or direct scans grew in both halves of the window, and reclaimable memory fell. brink: they grew,
+	// falls: refaults or direct scans grew enough in both halves of the window, and reclaimable memory fell. brink: they grew,
 	// and it is below the node's hard threshold, without what is protected.
 	falls, brink bool
 	// stirs: they grew in the last half, and reclaimable memory fell or is short: it may be the first half of a window.
@@ -93,6 +94,18 @@ type rule struct {
 // a build, or a copy beside a pod that grows moves MemAvailable for some seconds, too. On a node of 640 MiB this told them from
 // hogs of 5 MiB a second.
 const fallPart, stillPart = 16, 128
+
+// A few refaults are no thrashing: those of a window, or its direct scans, are at least 1/refaultPart of what is left, or
+// enoughBytes where that is less, as a slow disk reads no more. In the windows of the recorded thrashes they were 1/74 at
+// least. The refaults of one process that reads its own file, 20 a second with 6 GiB left, are 1/39000.
+const refaultPart, enoughBytes = 1024, 4 << 20
+
+var pageBytes = int64(os.Getpagesize())
+
+// grow reports whether a counter of pages grew in both halves of a window, and enough in all.
+func grow(first, half, last, left int64) bool {
+	return half > first && last > half && (last-first)*pageBytes >= min(left/refaultPart, enoughBytes)
+}
 
 // fell returns by how much reclaimable memory fell since a look: its least figure in the first third of the time since then,
 // less its largest in the last third. What comes and goes meanwhile does not count.
@@ -136,7 +149,7 @@ func (r rule) judge(l looks) (v verdict, ok bool) {
 			v.fellMost = max(v.fellMost, l.fell(since))
 		}
 	}
-	both := b.refaults > a.refaults && c.refaults > b.refaults || b.scans > a.scans && c.scans > b.scans
+	both := grow(a.refaults, b.refaults, c.refaults, c.reclaimable) || grow(a.scans, b.scans, c.scans, c.reclaimable)
 	v.falls = both && v.fell >= max(1, c.reclaimable/stillPart) && v.fellMost >= c.reclaimable/fallPart
 	v.brink = both && c.reclaimable-c.protected < r.brink
 	return v, true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 )
@@ -119,6 +120,28 @@ func TestALargeNodeThrashesAtTheSamePace(t *testing.T) {
 	c.want("400 MiB/s of 4 GiB", c.second(100_000, 0, 400*mib), 4, 4)
 }
 
+// Its disk may be as slow as that of a small one.
+func TestALargeNodeWithASlowDiskThrashes(t *testing.T) {
+	c := newCourse(t)
+	c.next.reclaimable = 512 << 30
+	for range 3 {
+		c.second(0, 0, 24<<30)
+	}
+	c.want("20 refaults/s", c.second(20, 0, 24<<30), 0, 0)
+	c.want("20 refaults/s", c.second(20, 0, 24<<30), 0, 0)
+	c.want("20 refaults/s", c.second(20, 0, 24<<30), 0, 0)
+	c.want("one second of 3000", c.second(3000, 0, 24<<30), 0, 4)
+	c.want("a slow disk", c.second(3000, 0, 24<<30), 4, 4)
+}
+
+func TestRefaultsInHalfOfAWindowAreNoThrash(t *testing.T) {
+	c := newCourse(t)
+	for range 3 {
+		c.want("a hog alone", c.second(0, 0, 20*mib), 0, 0)
+	}
+	c.want("the first second of refaults", c.second(3000, 0, 20*mib), 0, 0)
+}
+
 func TestAFallThatHasEndedIsNoThrash(t *testing.T) {
 	c := newCourse(t)
 	for range 6 {
@@ -133,7 +156,11 @@ func TestAFallThatHasEndedIsNoThrash(t *testing.T) {
 // Nodes of 1 GiB to 1 TiB with 1 to 50 % available. A hog by which that is gone in 20 to 120 s is found 10 s before it is. Waves
 // of any length are none if they take less than a sixteenth of what they leave.
 func TestHogsAreFoundOnAnyNodeAndWavesAreNone(t *testing.T) {
-	for seed := range uint64(500) {
+	seeds := uint64(100)
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		seeds = 500
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		available := int64(float64(int64(1<<30)<<r.IntN(11)) * (0.01 + 0.49*r.Float64()))
 		noise := available / 200

@@ -77,6 +77,9 @@ type Definition struct {
 	ReliefTime time.Duration
 	// Candidates are the pods that may be evicted for a custom signal. A built-in one has AllPods.
 	Candidates CandidateScope
+	// Relieves is one of the kubelet's signals, of the resource that victims of a custom signal free: for both, one victim's
+	// relief is awaited before the next one goes. It is empty if that is a resource of the vendor's own.
+	Relieves Signal
 }
 
 // CandidateScope says which pods may be evicted for a signal.
@@ -112,6 +115,9 @@ func (d Definition) ValidCustom() error {
 	}
 	if d.ReliefTime < 0 || d.ReliefTime > MaxReliefTime {
 		return fmt.Errorf("relief time %v, want 0 to %v", d.ReliefTime, MaxReliefTime)
+	}
+	if b, builtin := Builtin(d.Relieves); d.Relieves != "" && (!builtin || b.Unit != d.Unit) {
+		return fmt.Errorf("relieves %q, want a kubelet's signal with unit %q, or none", d.Relieves, d.Unit)
 	}
 	if err := validCustomName("resource", d.Resource); err != nil {
 		return err

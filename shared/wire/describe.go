@@ -71,6 +71,7 @@ func encodeSignalSpec(w *pluginv1.SignalSpec, s *eviction.SignalSpec) {
 
 			ReliefTimeMillis: d.ReliefTime.Milliseconds(),
 			Candidates:       scopes.encode(d.Candidates),
+			Relieves:         text(string(d.Relieves)),
 		}
 	}
 	w.ReclaimSteps = encodeRows(s.ReclaimSteps, encodeReclaimStep)
@@ -92,6 +93,7 @@ func decodeSignalSpec(w *pluginv1.SignalSpec) (eviction.SignalSpec, bool) {
 			// Clamped: a value out of range must be refused later, not overflow here.
 			ReliefTime: time.Duration(min(max(d.GetReliefTimeMillis(), -1), math.MaxInt32)) * time.Millisecond,
 			Candidates: scopes.decode(d.GetCandidates(), eviction.AllPods),
+			Relieves:   eviction.Signal(d.GetRelieves()),
 		}
 	}
 	for _, step := range w.GetReclaimSteps() {

@@ -27,8 +27,8 @@ type Cluster struct {
 	*World
 	Now   time.Duration
 	Nodes []*Node
-	// First is the time of the first eviction, negative if there was none.
-	First time.Duration
+	// First is the time of the first eviction for memory, negative if there was none, Limits that of the first one for a limit.
+	First, Limits time.Duration
 	// Lost holds the times at which a pod was evicted or OOM-killed.
 	Lost []time.Duration
 	// Kills counts OOM kills. Short is how long the threshold was met, of all nodes.
@@ -49,7 +49,7 @@ type Cluster struct {
 
 // Play runs w with managers from next, which is called with the number of each node, for Span.
 func Play(w *World, next func(node int) (Manager, error), log func(string, ...any)) (*Cluster, error) {
-	c := &Cluster{World: w, First: -1, Log: log, failures: map[*workload]int{}}
+	c := &Cluster{World: w, First: -1, Limits: Span, Log: log, failures: map[*workload]int{}}
 	for i, m := range w.nodes {
 		manager, err := next(i)
 		if err != nil {

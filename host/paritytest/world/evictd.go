@@ -34,9 +34,19 @@ func (e *Evictd) Look(n *Node) error {
 	now, t := moment(n.Now), e.thresholds[0]
 	o := eviction.Observation{Signal: t.Signal, State: eviction.Observed, Available: bytes(max(0, n.Available())), Capacity: capacity * mib, Time: now.Time}
 	observations := map[eviction.Signal]eviction.Observation{t.Signal: o}
+	if n.Restarts(n.Now) {
+		e.restart(n, observations)
+	}
 	var a policy.Assessment
 	e.state, a = policy.Assess(e.state, policy.Input{Now: now.Time, Thresholds: e.thresholds, Observations: observations, TransitionPeriod: 5 * time.Minute})
 	e.ledger, e.short = e.ledger.Observed(observations, a.Observed, now), len(a.Conditions) > 0
+	for _, p := range n.Pods {
+		if n.Now%(10*time.Second) == 0 && p.Exceeds(n.Now) { // in full passes
+			e.promise(n, p, policy.LocalStorage, eviction.Figure{}, observations)
+			e.ledger = e.ledger.Measured(p.UID, t, policy.Relieved(t, nil, eviction.LayoutShared, eviction.Some(bytes(p.Uses(n.Now)))), observations, now)
+			n.Evict(p.UID, min(max(n.Delay, 0), time.Second))
+		}
+	}
 	if len(a.Actionable) == 0 {
 		return nil
 	}
@@ -44,7 +54,7 @@ func (e *Evictd) Look(n *Node) error {
 	if len(v.Measure) > 0 {
 		for _, p := range n.Pods {
 			if slices.Contains(v.Measure, p.UID) {
-				e.ledger = e.ledger.Measured(p.UID, policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(p.Uses(n.Now)))), now)
+				e.ledger = e.ledger.Measured(p.UID, t, policy.Relieved(t, nil, eviction.LayoutShared, eviction.Some(bytes(p.Uses(n.Now)))), observations, now)
 			}
 		}
 		v = e.ledger.Judge(t, o, now)
@@ -62,17 +72,43 @@ func (e *Evictd) Look(n *Node) error {
 	}
 	uid := rank.Kubelet(candidates, t.Signal)[0].UID
 	pod := n.Pods[slices.IndexFunc(n.Pods, func(p *Pod) bool { return p.UID == uid })]
-	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{Owner: pod.Owner(), Controlled: pod.kind != bare, Made: start.Add(pod.made), All: eviction.Some(all)}, now)
+	e.ledger = e.ledger.Chosen(t, o, policy.Candidate{UID: uid, Owner: pod.Owner(), Controlled: pod.kind != bare, All: eviction.Some(all)}, now)
 	if !e.ledger.Judge(t, o, now).Go {
 		return nil
 	}
-	e.ledger = e.ledger.Promised(policy.Promise{
-		UID: uid, Pod: uid, Owner: pod.Owner(), Grace: time.Second,
-		Frees: policy.Relieved(t, eviction.LayoutShared, eviction.Some(bytes(pod.Uses(n.Now)))),
-	}, t, observations, now)
+	e.promise(n, pod, t, eviction.Some(bytes(pod.Uses(n.Now))), observations)
 	// The node's taint is written first, for which the pod's status waits a second at most.
 	n.Evict(uid, min(max(n.Delay, 0), time.Second))
 	return nil
+}
+
+func (e *Evictd) promise(n *Node, pod *Pod, t policy.Threshold, use eviction.Figure, observations map[eviction.Signal]eviction.Observation) {
+	var siblings []string
+	for _, p := range n.Pods {
+		if p.Owner() == pod.Owner() {
+			siblings = append(siblings, p.UID)
+		}
+	}
+	e.ledger = e.ledger.Promised(policy.Promise{
+		UID: pod.UID, Pod: pod.UID, Owner: pod.Owner(), Siblings: siblings, Grace: time.Second, Frees: policy.Relieved(t, nil, eviction.LayoutShared, use),
+	}, t, observations, moment(n.Now))
+}
+
+// restart has a new evictd take over from the journal.
+func (e *Evictd) restart(n *Node, observations map[eviction.Signal]eviction.Observation) {
+	e.state, e.ledger = policy.Restore(e.state.ConditionsLastSeen()), policy.Restored(e.ledger.Owed(), func() policy.Moment { return moment(n.Now) })
+	for _, p := range n.Pods {
+		if p.Ending >= 0 {
+			t := e.thresholds[0]
+			if p.exceeds > 0 && p.evicted >= p.born+p.exceeds {
+				t = policy.LocalStorage
+			}
+			e.promise(n, p, t, eviction.Figure{}, observations)
+		}
+	}
+	for uid := range n.cleaning {
+		e.promise(n, &Pod{workload: &workload{kind: bare}, UID: uid}, e.thresholds[0], eviction.Figure{}, observations)
+	}
 }
 
 // Taint implements Manager.

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ type Kubelet struct {
 // NewKubelet returns the kubelet of a node, with its first pass at the given time.
 func NewKubelet(k *kubelet.Kubelet, first time.Duration) (*Kubelet, error) {
 	live, err := kubelet.NewLive(k, replay.Config{
+		LocalStorageCapacityIsolation:    true,
 		EvictionHard:                     map[string]string{"memory.available": "1Gi"},
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
 	}, start)
@@ -59,14 +61,25 @@ func (k *Kubelet) Look(n *Node) error {
 			Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
 		})
 		stats := statsapi.PodStats{PodRef: statsapi.PodReference{UID: p.UID}, Memory: &statsapi.MemoryStats{Time: at, WorkingSetBytes: uint(p.Uses(n.Now))}}
+		if p.exceeds > 0 {
+			used := uint64(1)
+			if p.Exceeds(n.Now) {
+				used = 3
+			}
+			stats.VolumeStats = []statsapi.VolumeStats{{Name: "v", FsStats: statsapi.FsStats{UsedBytes: &used}}}
+			limit := resource.NewQuantity(2, resource.BinarySI)
+			pods[len(pods)-1].Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: limit}}}}
+		}
 		summary.Pods = append(summary.Pods, stats)
 	}
 	evicted, err := k.manager.Pass(context.Background(), at.Time, summary, pods)
-	k.next = n.Now + 10*time.Second
+	if k.next = n.Now + 10*time.Second; len(evicted) > 0 {
+		k.next = n.Now
+	}
 	for _, p := range evicted {
 		k.victims = append(k.victims, string(p.UID))
 		// The kill returns at the pod's end, and the first poll is a second later.
-		k.next = n.Evict(string(p.UID), -1) + time.Second
+		k.next = max(k.next, n.Evict(string(p.UID), -1)+time.Second)
 	}
 	return err
 }
@@ -80,4 +93,6 @@ func (k *Kubelet) Taint() string {
 }
 
 // CleanedUp implements Manager.
-func (k *Kubelet) CleanedUp(*Node, string, bool) { k.victims = nil }
+func (k *Kubelet) CleanedUp(_ *Node, uid string, _ bool) {
+	k.victims = slices.DeleteFunc(k.victims, func(victim string) bool { return victim == uid })
+}

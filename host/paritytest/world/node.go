@@ -58,15 +58,17 @@ func (n *Node) Available() float64 {
 func (n *Node) Evict(uid string, reported time.Duration) (end time.Duration) {
 	for _, p := range n.Pods {
 		if p.UID == uid && p.Ending < 0 {
-			p.Ending = n.Now + p.ends
+			if p.Exceeds(n.Now) {
+				n.Limits = min(n.Limits, n.Now)
+			} else if n.First < 0 {
+				n.First = n.Now
+			}
+			p.Ending, p.evicted = n.Now+p.ends, n.Now
 			p.failed = n.Now + reported
 			if reported < 0 || p.kind == statefulSet {
 				p.failed = p.Ending
 			}
 			n.lose(n, p)
-			if n.First < 0 {
-				n.First = n.Now
-			}
 			end = p.Ending
 		}
 	}

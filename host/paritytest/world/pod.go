@@ -15,6 +15,7 @@ type Pod struct {
 	// Ending is the time of its end, failed the time at which its controller learns of it, both
 	// negative unless it is a victim.
 	Ending, failed time.Duration
+	evicted        time.Duration // when, of a victim
 	// home is the node of a DaemonSet's pod.
 	home *Node
 }
@@ -32,5 +33,14 @@ func (p *Pod) Uses(now time.Duration) float64 {
 	if now < p.born {
 		return 0
 	}
-	return min(p.most, p.base+p.rate*(now-p.born).Seconds())
+	uses := min(p.most, p.base+p.rate*(now-p.born).Seconds())
+	if p.Ending >= 0 {
+		uses += p.takes * (min(now, p.Ending) - p.evicted).Seconds()
+	}
+	return uses
+}
+
+// Exceeds reports whether the pod is over the limit of its volume.
+func (p *Pod) Exceeds(now time.Duration) bool {
+	return p.exceeds > 0 && now >= p.born+p.exceeds && p.Ending < 0
 }

@@ -47,6 +47,10 @@ type workload struct {
 	part       float64
 	// volume: what comes back late is in a memory-backed volume.
 	volume bool
+	// A pod exceeds the limit of its volume so long after its start, if that is not zero. Its victims take MiB per second of
+	// memory while they end.
+	exceeds time.Duration
+	takes   float64
 }
 
 // again returns the time from the end of the given number of pods to the next pod, ok if there

@@ -31,6 +31,13 @@ type World struct {
 	workloads []workload
 	// starts is the time that a pod takes to start on its node.
 	starts time.Duration
+	// restarts is the chance in a thousand that evictd is started again in a tick.
+	restarts int
+}
+
+// Restarts reports whether the manager of a node is started again.
+func (w *World) Restarts(now time.Duration) bool {
+	return rand.New(rand.NewPCG(w.Seed, uint64(now))).IntN(1000) < w.restarts
 }
 
 // A machine has a process outside of all pods that grows by rate MiB per second to daemon MiB.
@@ -83,6 +90,15 @@ func New(seed uint64) *World {
 			l.replicas += r.IntN(3)
 		}
 		w.workloads = append(w.workloads, l)
+	}
+	if r.IntN(4) == 0 {
+		w.restarts = 1 + r.IntN(20)
+	}
+	for i := range w.workloads {
+		// Those that come back go again at the next look at limits, whose times differ.
+		if l := &w.workloads[i]; l.kind == bare && r.IntN(2) == 0 {
+			l.exceeds, l.takes = seconds(1, 300), between(0, 3000)
+		}
 	}
 	return w
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// Bounds of what is read of a pod, which makes as many processes and mounts as its limits allow.
+// Bounds of what is read of a pod, which makes as many processes and mounts as its limits allow. Of a pod beyond them, what was
+// read is a lower bound: if it were unknown, others would go.
 const (
 	maxMountsBytes = 1 << 20
 	mostSpaces     = 64 // mount namespaces
@@ -43,7 +44,10 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 	if deadline, ok := ctx.Deadline(); ok {
 		stop = deadline
 	}
-	table, err := n.mountsOf("1")
+	table, whole, err := n.mountsOf("1")
+	if err == nil && !whole {
+		err = fmt.Errorf("the node has more than %d bytes of mounts", maxMountsBytes)
+	}
 	if err != nil {
 		return err
 	}
@@ -60,7 +64,7 @@ func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit 
 // measure returns the use of a pod.
 func (n *node) measure(ctx context.Context, table []nodefs.Mount, pod *eviction.Pod, signals []eviction.Signal) eviction.Measurement {
 	m := eviction.Measurement{UID: pod.UID, State: eviction.Measured, Time: time.Now()}
-	spaces, err := n.spaces(pod)
+	spaces, whole, err := n.spaces(pod)
 	used := map[*mount]use{}
 	for _, s := range signals {
 		at := n.mounts[s]
@@ -69,7 +73,7 @@ func (n *node) measure(ctx context.Context, table []nodefs.Mount, pod *eviction.
 		}
 		of, known := used[at]
 		if !known && err == nil {
-			of, err = n.use(ctx, table, spaces, pod, at)
+			of, err = n.use(ctx, table, spaces, whole, pod, at)
 			used[at] = of
 		}
 		u := eviction.SignalUsage{Signal: s, Value: of.Bytes, AtMost: of.most}
@@ -93,39 +97,47 @@ type use struct {
 // hangsAfter is the time after its end in which a walk returns what it has counted, unless the filesystem hangs.
 const hangsAfter = 250 * time.Millisecond
 
-// use counts the files of the directories that a pod has mounted, until ctx ends.
-func (n *node) use(ctx context.Context, table []nodefs.Mount, spaces [][]nodefs.Mount, pod *eviction.Pod, at *mount) (u use, err error) {
+// use counts the files of the directories that a pod has mounted, until ctx ends. whole: spaces are all of the pod's.
+func (n *node) use(ctx context.Context, table []nodefs.Mount, spaces [][]nodefs.Mount, whole bool, pod *eviction.Pod, at *mount) (u use, err error) {
 	deadline, _ := ctx.Deadline()
 	answers, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(hangsAfter))
 	defer cancel()
-	device, err := hang.DoAs(&n.left, "device of "+at.path, answers.Done(), func() (uint64, error) { return n.device(at) })
+	type place struct {
+		device      uint64
+		point, pods string
+	}
+	on, err := hang.DoAs(&n.left, "device of "+at.path, answers.Done(), func() (p place, err error) {
+		p.device, p.point, err = n.device(at)
+		p.pods = n.fs.Real(path.Join(n.facts.KubeletRootDir, "pods"))
+		return p, err
+	})
 	if err != nil {
 		return use{}, err
 	}
 	own := len(table) - 1
-	for own >= 0 && (table[own].Point != at.path || table[own].Device != device) { // the last one hides others
+	for own >= 0 && (table[own].Point != on.point || table[own].Device != on.device) { // the last one hides others
 		own--
 	}
 	if own < 0 {
 		return use{}, fmt.Errorf("%s is not among the mounts of the node", at.path)
 	}
-	dirs := n.dirs(table, spaces, pod, &table[own])
+	dirs := dirsOf(table, spaces, path.Join(on.pods, pod.UID)+"/", &table[own])
 	if len(dirs) > mostDirs {
-		return use{}, fmt.Errorf("has more than %d directories of %s mounted", mostDirs, at.path)
+		dirs, whole = dirs[:mostDirs], false
 	}
 	for _, dir := range dirs {
-		w, err := hang.DoAs(&n.left, "walk of "+at.path, answers.Done(), func() (counted, error) { return count(ctx, n.fs.Path(dir), device) })
+		w, err := hang.DoAs(&n.left, "walk of "+at.path, answers.Done(), func() (counted, error) { return count(ctx, n.fs.Path(dir), on.device) })
 		if err != nil {
 			return use{}, err
 		}
-		u.Bytes, u.Inodes = u.Bytes+w.Bytes, u.Inodes+w.Inodes
-		if !w.done {
-			room, err := hang.DoAs(&n.left, "room of "+at.path, answers.Done(), func() (nodefs.FilesystemSample, error) { return n.room(at) })
-			if err != nil {
-				return use{}, err
-			}
-			u.most, u.mostInodes = room.CapacityBytes, max(1, room.Inodes)
+		u.Bytes, u.Inodes, whole = u.Bytes+w.Bytes, u.Inodes+w.Inodes, whole && w.done
+	}
+	if !whole {
+		room, err := hang.DoAs(&n.left, "room of "+at.path, answers.Done(), func() (nodefs.FilesystemSample, error) { return n.room(at) })
+		if err != nil {
+			return use{}, err
 		}
+		u.most, u.mostInodes = room.CapacityBytes, max(1, room.Inodes)
 	}
 	return u, nil
 }
@@ -164,9 +176,8 @@ func count(ctx context.Context, dir string, device uint64) (c counted, err error
 	return c, nil
 }
 
-// dirs returns the node's paths of the directories below a mount that a pod has, none within another.
-func (n *node) dirs(table []nodefs.Mount, spaces [][]nodefs.Mount, pod *eviction.Pod, own *nodefs.Mount) (dirs []string) {
-	volumes := path.Join(n.facts.KubeletRootDir, "pods", pod.UID) + "/"
+// dirsOf returns the node's paths of the directories below a mount that a pod has in its volumes or its containers, none within another.
+func dirsOf(table []nodefs.Mount, spaces [][]nodefs.Mount, volumes string, own *nodefs.Mount) (dirs []string) {
 	add := func(m *nodefs.Mount) {
 		if below, ok := within(m.Root, own.Root); ok && m.Device == own.Device && !m.PointReadOnly {
 			dirs = append(dirs, path.Join(own.Point, below))
@@ -224,12 +235,13 @@ func inherited(table, space []nodefs.Mount, m *nodefs.Mount) bool {
 	return false
 }
 
-// spaces returns the mounts of a pod's processes, once for each mount namespace.
-func (n *node) spaces(pod *eviction.Pod) (all [][]nodefs.Mount, err error) {
+// spaces returns the mounts of a pod's processes, once for each mount namespace. whole: all of them.
+func (n *node) spaces(pod *eviction.Pod) (all [][]nodefs.Mount, whole bool, err error) {
 	pids, err := n.processes(pod)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	whole = true
 	seen := map[string]bool{}
 	var of []int
 	for _, pid := range pids {
@@ -238,17 +250,18 @@ func (n *node) spaces(pod *eviction.Pod) (all [][]nodefs.Mount, err error) {
 		if seen[space] || gone(err) {
 			continue
 		}
-		if seen[space] = true; len(seen) > mostSpaces {
-			return nil, fmt.Errorf("has more than %d mount namespaces", mostSpaces)
+		if seen[space] = true; len(all) == mostSpaces {
+			whole = false
+			break
 		}
-		table, errTable := n.mountsOf(process)
+		table, toTheEnd, errTable := n.mountsOf(process)
 		if err = errors.Join(err, errTable); gone(err) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		all, of = append(all, table), append(of, pid)
+		all, of, whole = append(all, table), append(of, pid), whole && toTheEnd
 	}
 	// The process of another pod may have got the number of one that has ended.
 	still, err := n.processes(pod)
@@ -257,7 +270,7 @@ func (n *node) spaces(pod *eviction.Pod) (all [][]nodefs.Mount, err error) {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
-	return all, err
+	return all, whole, err
 }
 
 // gone reports whether a process has ended.
@@ -276,11 +289,11 @@ func (n *node) processes(pod *eviction.Pod) (pids []int, err error) {
 	return pids, err
 }
 
-// mountsOf reads the mounts that a process sees.
-func (n *node) mountsOf(process string) (table []nodefs.Mount, err error) {
+// mountsOf reads the mounts that a process sees. whole: to the end.
+func (n *node) mountsOf(process string) (table []nodefs.Mount, whole bool, err error) {
 	f, err := os.Open(n.fs.Path(path.Join("/proc", process, "mountinfo")))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	limited := &io.LimitedReader{R: f, N: maxMountsBytes}
@@ -291,8 +304,8 @@ func (n *node) mountsOf(process string) (table []nodefs.Mount, err error) {
 			table = append(table, m)
 		}
 	}
-	if limited.N == 0 {
-		return nil, fmt.Errorf("process %s has more than %d bytes of mounts", process, maxMountsBytes)
+	if whole = limited.N > 0; !whole && len(table) > 0 {
+		table = table[:len(table)-1] // perhaps of a part of a line
 	}
-	return table, lines.Err()
+	return table, whole, lines.Err()
 }

@@ -169,19 +169,21 @@ func (n *node) observe(ctx context.Context, signals []eviction.Signal) []evictio
 
 // room reads a filesystem. Where nothing is mounted the figures would be those of another one.
 func (n *node) room(m *mount) (nodefs.FilesystemSample, error) {
-	if _, err := n.device(m); err != nil {
+	if _, _, err := n.device(m); err != nil {
 		return nodefs.FilesystemSample{}, err
 	}
 	return n.fs.Statfs(m.path)
 }
 
-func (n *node) device(m *mount) (uint64, error) {
-	device, err := n.fs.Device(m.path)
-	above, errAbove := n.fs.Device(path.Dir(m.path))
+// device returns the device of a mount, and where it is mounted.
+func (n *node) device(m *mount) (device uint64, point string, err error) {
+	point = n.fs.Real(m.path)
+	device, err = n.fs.Device(point)
+	above, errAbove := n.fs.Device(path.Dir(point))
 	if err = errors.Join(err, errAbove); err == nil && device == above {
 		err = fmt.Errorf("nothing is mounted on %s", m.path)
 	}
-	return device, err
+	return device, point, err
 }
 
 // The fastest rates at which a filesystem is expected to fill: of an NVMe disk.

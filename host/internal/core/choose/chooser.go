@@ -99,6 +99,16 @@ func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement,
 	return eviction.Some(m.Usage[i].Value)
 }
 
+// ByHost returns a pod's use of s as the host reads it, missing if it cannot.
+func (c *Chooser) ByHost(ctx context.Context, s eviction.Signal, pod pods.Pod) (use eviction.Figure) {
+	if c.Fallback != nil && c.SourceStands == 0 {
+		for _, m := range c.Fallback.Measure(ctx, s, []eviction.Pod{pod.Row}) {
+			use = eviction.Figure{Value: m.UsageFor(s), OK: m.State == eviction.Measured}
+		}
+	}
+	return use
+}
+
 func reliable(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) bool {
 	measurers := pin.Serving(layout, s, eviction.CanMeasure)
 	return len(measurers) > 0 && measurers[0].Builtin()

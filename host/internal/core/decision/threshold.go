@@ -45,6 +45,8 @@ type CustomSignal struct {
 	ReliefTime string `json:"reliefTime,omitempty"`
 	// RankedOnly: only pods that a ranking names may be evicted for the signal.
 	RankedOnly bool `json:"rankedOnly,omitempty"`
+	// Relieves is the kubelet's signal of the resource that a victim frees, empty for one of the vendor's own.
+	Relieves eviction.Signal `json:"relieves,omitempty"`
 }
 
 // Thresholds returns thresholds with their state at now.
@@ -84,7 +86,7 @@ func threshold(t policy.Threshold) Threshold {
 	}
 	if _, builtin := eviction.Builtin(t.Signal); !builtin {
 		d := t.Definition()
-		row.Custom = &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition, RankedOnly: d.Candidates == eviction.RankedPods}
+		row.Custom = &CustomSignal{Unit: d.Unit, Format: d.Format, Resource: d.Resource, Condition: d.Condition, RankedOnly: d.Candidates == eviction.RankedPods, Relieves: d.Relieves}
 		if d.Condition != "" {
 			row.Custom.ReliefTime = policy.ReliefTime(d).String()
 		}
@@ -145,7 +147,7 @@ func (t *Threshold) Policy() (policy.Threshold, error) {
 	}
 	if c := t.Custom; c != nil && *c != (CustomSignal{}) {
 		relief, _ := time.ParseDuration(c.ReliefTime) // on error the default
-		out.Custom = &eviction.Definition{Unit: c.Unit, Format: c.Format, Resource: c.Resource, Condition: c.Condition, ReliefTime: relief}
+		out.Custom = &eviction.Definition{Unit: c.Unit, Format: c.Format, Resource: c.Resource, Condition: c.Condition, ReliefTime: relief, Relieves: c.Relieves}
 		if c.RankedOnly {
 			out.Custom.Candidates = eviction.RankedPods
 		}

@@ -133,13 +133,13 @@ func (c *choosing) evict(ctx context.Context, l *Loop, p *pass) {
 	v, layout := l.victims.Start(chosen), l.observer.Thresholds.Layout
 	use := choose.Reliable(p.pin, layout, measured, t.Signal)
 	v.Promised = use
-	l.victims.Relief.Expect(v, t, layout, use, policy.Newest(c.observed, l.observer.Latest(), c.left))
+	l.victims.Relief.Expect(v, t, policy.Relieved(t, l.observer.Thresholds.InForce(), layout, use), choice.Snapshot.Pods, policy.Newest(c.observed, l.observer.Latest(), c.left))
 	l.options.Log.Info("evicting pod", "pod", v.Key(), "uid", v.UID, "signal", t.Signal, "threshold", t.Value.String(),
 		"available", o.Available, "capacity", o.Capacity, "hard", t.Hard(), "graceSeconds", v.GraceSeconds,
 		"ranker", v.Ranker, "rankReason", v.RankReason, "candidates", len(choice.Candidates), "ranking", choice.Shown(),
 		"message", message, "why", v.Why, "notNew", choose.Inputs(choice.Snapshot.Stale), "dryRun", v.DryRun, "record", v.Record)
 	l.kill(ctx, p, v)
 	if !v.DryRun {
-		l.settings.pacer().evicted(l, c.condition())
+		l.settings.pacer().evicted(ctx, l, p, v, c.condition())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/shared/eviction"
@@ -67,6 +68,7 @@ type journal struct {
 	mu    sync.Mutex
 	did   *diary
 	kills map[string]victim.Kill
+	owed  []policy.Owed
 	err   error
 }
 
@@ -87,6 +89,13 @@ func (j *journal) RemoveKill(uid string) error {
 	defer j.mu.Unlock()
 	delete(j.kills, uid)
 	return nil
+}
+
+func (j *journal) SaveOwed(all []policy.Owed) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.owed = all
+	return j.err
 }
 
 func (j *journal) SaveConditions(map[eviction.Condition]time.Time) error { return nil }

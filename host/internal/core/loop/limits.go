@@ -50,7 +50,7 @@ type limited struct {
 }
 
 // grown returns which pods to check before it is time for all: those that would exceed a limit if they had
-// taken all that the disks have lost since they were measured, and new ones; nil if there is no sign of any.
+// taken all that the disks have lost since they were measured, and new and unknown ones; nil if there is no sign of any.
 func (s *limits) grown(now map[eviction.Signal]eviction.Observation, layout eviction.Layout, rules policy.LocalRules) func(uid string) bool {
 	grown := map[string]bool{}
 	for uid, p := range s.known {
@@ -62,7 +62,7 @@ func (s *limits) grown(now map[eviction.Signal]eviction.Observation, layout evic
 		return nil
 	}
 	known := s.known
-	return func(uid string) bool { _, was := known[uid]; return grown[uid] || !was }
+	return func(uid string) bool { p, was := known[uid]; return grown[uid] || !was || !p.complete() }
 }
 
 // lost returns by how many bytes less is available on one of the disks.
@@ -96,6 +96,17 @@ func (s *limits) checked(c *limitCheck) {
 	for _, p := range c.pods {
 		s.known[p.Row.UID] = limited{p, c.measured[p.Row.UID], c.observed}
 	}
+}
+
+// complete reports whether the figure of each volume in p is known.
+func (p *limited) complete() bool {
+	for i := range p.API.Spec.Volumes {
+		name := p.API.Spec.Volumes[i].Name
+		if p.API.Spec.Volumes[i].EmptyDir != nil && !slices.ContainsFunc(p.measured.Volumes, func(m eviction.VolumeMeasurement) bool { return m.Name == name && m.UsedBytes.OK }) {
+			return false
+		}
+	}
+	return p.measured.State == eviction.Measured
 }
 
 // used returns what pods with limits used of the kubelet's filesystem when last checked.
@@ -226,11 +237,14 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		if layout == eviction.LayoutShared && c.reliable { // the pod stores everything on the kubelet's filesystem
 			use = c.measured[v.UID].EphemeralStorageUsedBytes
 		}
-		l.victims.Relief.Expect(v, policy.LocalStorage, layout, use, l.observer.Latest())
+		l.victims.Relief.Expect(v, policy.LocalStorage, policy.Relieved(policy.LocalStorage, l.observer.Thresholds.InForce(), layout, use), c.pods, l.observer.Latest())
 		l.options.Log.Info("evicting pod", "pod", v.Key(), "uid", v.UID, "signal", v.Signal,
 			"graceSeconds", v.GraceSeconds, "message", v.Message, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c
 		l.kill(ctx, p, v)
+		if !v.DryRun {
+			l.settings.pacer().evicted(ctx, l, p, v, "")
+		}
 	}
 	return nil
 }

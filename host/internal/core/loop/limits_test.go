@@ -190,16 +190,18 @@ func TestAPodThatGrowsOverItsLimitGoesWithinAPass(t *testing.T) {
 	const takes = 3 * time.Second // and so all pods are measured again after 57 s
 	for name, c := range map[string]struct {
 		late  bool  // it has started since
+		none  bool  // nothing was known of it
 		used  int64 // by small of its 100 MiB, 20 s after the start
 		loss  int64 // of the disk until then
 		gone  time.Duration
 		walks int // in the first minute; one is the check of all pods
 	}{
-		"the disk has lost what it may have taken":    {false, 101 * mi, 100 * mi, 33 * time.Second, 2},
-		"the disk has lost less":                      {false, 101 * mi, 80 * mi, 63 * time.Second, 1},
-		"the loss is another's":                       {false, 10 * mi, 100 * mi, 0, 2},
-		"it is new":                                   {true, 101 * mi, 16 * mi, 33 * time.Second, 2},
-		"it is new, and the disk has lost too little": {true, 101 * mi, 15 * mi, 63 * time.Second, 1},
+		"the disk has lost what it may have taken":    {false, false, 101 * mi, 100 * mi, 33 * time.Second, 2},
+		"the disk has lost less":                      {false, false, 101 * mi, 80 * mi, 63 * time.Second, 1},
+		"the loss is another's":                       {false, false, 10 * mi, 100 * mi, 0, 2},
+		"it is new":                                   {true, false, 101 * mi, 16 * mi, 33 * time.Second, 2},
+		"it was not measured":                         {false, true, 101 * mi, 16 * mi, 33 * time.Second, 2},
+		"it is new, and the disk has lost too little": {true, false, 101 * mi, 15 * mi, 63 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
@@ -209,8 +211,12 @@ func TestAPodThatGrowsOverItsLimitGoesWithinAPass(t *testing.T) {
 				if !c.late {
 					d.limit("small", 100*mi, 10*mi)
 				}
+				if c.none {
+					d.knows = []string{"uid-big"}
+				}
 				n.run(diskSettings(t, hardDisk("10Gi")))
 				n.after(25 * time.Second)
+				d.knows = nil
 				d.set(d.available - c.loss)
 				d.limit("small", 100*mi, c.used)
 				n.after(30 * time.Second)

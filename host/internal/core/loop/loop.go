@@ -98,7 +98,7 @@ func New(o Options) *Loop {
 	})
 	l.victims = victim.NewSet(victim.Options{
 		Killer: o.Killer, Recorder: o.Recorder, NodeEvent: l.nodeEvent, Holder: o.Holder, Journal: o.Journal, Metrics: o.Metrics, Log: o.Log,
-		Moment: l.moment, Recorded: o.Records != nil, Restored: o.Restored.Kills,
+		Moment: l.moment, Recorded: o.Records != nil, Restored: o.Restored.Kills, Owed: o.Restored.Owed, SaveOwed: func(all []policy.Owed) error { return o.Journal.SaveOwed(all) },
 	})
 	l.streams = wake.NewStreams(o.Log, o.Metrics.CallFailed, l.chooser.Prepare)
 	l.configure(o.Settings)

@@ -43,6 +43,7 @@ type Records interface {
 type Journal interface {
 	victim.Journal
 	SaveConditions(lastSeen map[eviction.Condition]time.Time) error
+	SaveOwed(all []policy.Owed) error // the open promises of ended victims, all of them
 }
 
 // RankVeto says under which thresholds a pod that a custom ranker left out is
@@ -97,6 +98,8 @@ type Restored struct {
 	// Conditions maps conditions to when they were last seen, on the clock of this process:
 	// differences to time.Now are correct also after a jump of the wall clock.
 	Conditions map[eviction.Condition]time.Time
+	// Owed holds the open promises of ended victims.
+	Owed []policy.Owed
 }
 
 // Options configures a Loop. Fields that may be missing say so.

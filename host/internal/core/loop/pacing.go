@@ -34,8 +34,8 @@ type pacer interface {
 	mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold, c *choosing) bool
 	// waits returns the thresholds of an assessment that may wait for the relief of a victim.
 	waits(a *policy.Assessment) []policy.Threshold
-	// evicted is called after the eviction of a pod for a condition.
-	evicted(l *Loop, c eviction.Condition)
+	// evicted is called after the eviction of a pod for a condition, "" for its own limit.
+	evicted(ctx context.Context, l *Loop, p *pass, v *victim.Victim, c eviction.Condition)
 	// await returns how to wait for the end of a victim.
 	await() victim.Await
 	// limitPause returns the time from a check of limits to the next one.
@@ -66,8 +66,8 @@ func (oneVictim) mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold
 	}
 	o := l.observer.Last(t.Signal)
 	v := l.victims.Relief.Judge(t, o)
-	if len(v.Measure) > 0 && t.Definition().Condition.CheapToMeasure() {
-		measureAgain(ctx, l, p, t, v.Measure)
+	if of := (policy.Threshold{Signal: t.Relieves()}); len(v.Measure) > 0 && of.Definition().Condition.CheapToMeasure() {
+		measureAgain(ctx, l, p, of, v.Measure)
 		v = l.victims.Relief.Judge(t, o)
 	}
 	if !v.Go {
@@ -78,9 +78,18 @@ func (oneVictim) mayGo(ctx context.Context, l *Loop, p *pass, t policy.Threshold
 
 func (oneVictim) waits(a *policy.Assessment) []policy.Threshold { return a.Met }
 
-// evicted observes the node again: what the pod frees is counted from a sample after its measurement.
-func (oneVictim) evicted(l *Loop, c eviction.Condition) {
-	l.schedule.Wake(map[eviction.Condition]string{c: "eviction"})
+// evicted measures the pod's use of other resources, and observes the node again: relief counts from a sample after that.
+func (oneVictim) evicted(ctx context.Context, l *Loop, p *pass, v *victim.Victim, c eviction.Condition) {
+	read := []eviction.Condition{c}
+	for _, t := range l.observer.Thresholds.InForce() {
+		if of := t.Definition().Condition; of.CheapToMeasure() && !slices.Contains(read, of) {
+			read = append(read, of)
+			measureAgain(ctx, l, p, t, []string{v.UID})
+		}
+	}
+	if c != "" {
+		l.schedule.Wake(map[eviction.Condition]string{c: "eviction"})
+	}
 }
 
 func (oneVictim) await() victim.Await { return victim.AwaitEvictd }
@@ -106,27 +115,26 @@ func (kubelet) mayGo(context.Context, *Loop, *pass, policy.Threshold, *choosing)
 
 func (kubelet) waits(*policy.Assessment) []policy.Threshold { return nil }
 
-func (kubelet) evicted(*Loop, eviction.Condition) {}
+func (kubelet) evicted(context.Context, *Loop, *pass, *victim.Victim, eviction.Condition) {}
 
 func (kubelet) await() victim.Await { return victim.AwaitKubelet }
 
 func (kubelet) limitPause(*limitCheck, time.Duration) time.Duration { return 0 }
 
-// measureAgain measures the current usage of t's victims that are still terminating.
+// measureAgain measures terminating victims' use of t's resource now: the host itself, since a plugin may hang, else the plugin.
 func measureAgain(ctx context.Context, l *Loop, p *pass, t policy.Threshold, uids []string) {
-	var ending []pods.Pod
+	at, layout, observed := l.moment(), l.observer.Thresholds.Layout, l.observer.Latest()
 	for uid, v := range l.victims.Ending() {
-		if slices.Contains(uids, uid) {
-			ending = append(ending, v.Pod)
+		if !slices.Contains(uids, uid) {
+			continue
 		}
-	}
-	at, layout := l.moment(), l.observer.Thresholds.Layout
-	measured := l.chooser.Measure(ctx, choose.Measuring{
-		Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod, Budget: p.budget,
-	}, ending)
-	for _, uid := range uids {
-		if use := choose.Reliable(p.pin, layout, measured[uid], t.Signal); use.OK {
-			l.victims.Relief.Measured(uid, t, layout, use, at)
+		use := l.chooser.ByHost(ctx, t.Signal, v.Pod)
+		if !use.OK {
+			measured := l.chooser.Measure(ctx, choose.Measuring{
+				Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod, Budget: p.budget,
+			}, []pods.Pod{v.Pod})
+			use = choose.Reliable(p.pin, layout, measured[uid], t.Signal)
 		}
+		l.victims.Relief.Measured(uid, t, policy.Relieved(t, l.observer.Thresholds.InForce(), layout, use), observed, at)
 	}
 }

@@ -241,7 +241,7 @@ func (l *Loop) resume(p *pass) (judged bool) {
 			t, ok = policy.LocalStorage, true
 		}
 		if ok {
-			l.victims.Relief.Expect(v, t, thresholds.Layout, eviction.Figure{}, l.observer.Latest())
+			l.victims.Relief.Expect(v, t, policy.Relieved(t, thresholds.InForce(), thresholds.Layout, eviction.Figure{}), snapshot.Pods, l.observer.Latest())
 		}
 		l.victims.Kill(v, l.settings.pacer().await())
 	}

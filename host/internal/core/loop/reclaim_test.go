@@ -245,7 +245,7 @@ func TestReclaimGetsWhetherAllPodsAreKnown(t *testing.T) {
 			return pods.Snapshot{Pods: []pods.Pod{{Row: eviction.Pod{UID: "a"}}}, Complete: complete}, nil
 		}}
 		for name, standIns := range map[string]map[string]ReclaimFunc{"plugin": nil, "embedder": {"trim": func(context.Context) error { return nil }}} {
-			r := &reclaimRun{groups: [][]registry.Step{{{Step: policy.Step{Name: "trim"}}}}, standIns: standIns}
+			r := &reclaimRun{groups: [][]registry.Step{{{Name: "trim"}}}, standIns: standIns}
 			r.prepared(l, p)
 			listed := name == "plugin"
 			if got := r.request; got.AllSourcesReady != (complete && listed) || len(got.Pods) == 1 != listed {

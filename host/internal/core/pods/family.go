@@ -2,7 +2,6 @@ package pods
 
 import (
 	"regexp"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -30,11 +29,14 @@ func (p Pod) Family() (name string, controlled bool) {
 	return p.Row.Namespace + "/" + kind + "/" + name, controlled
 }
 
-// Made returns when the pod was started or, before the kubelet has reported that, made; zero if
-// neither is known.
-func (p Pod) Made() time.Time {
-	if p.Row.StartTime.IsZero() && p.API != nil {
-		return p.API.CreationTimestamp.Time
+// Siblings returns the UIDs of the pods that have p's family, p's included.
+func (p Pod) Siblings(all []Pod) (uids []string) {
+	family, _ := p.Family()
+	same := func(q *Pod) bool { name, _ := q.Family(); return name == family }
+	for i := range all {
+		if all[i].Row.Namespace == p.Row.Namespace && same(&all[i]) {
+			uids = append(uids, all[i].Row.UID)
+		}
 	}
-	return p.Row.StartTime
+	return append(uids, p.Row.UID)
 }

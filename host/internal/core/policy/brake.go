@@ -2,6 +2,7 @@ package policy
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
@@ -10,8 +11,8 @@ import (
 const (
 	// monitoringPeriod is the time between two passes of a kubelet (evictionMonitoringPeriod).
 	monitoringPeriod = 10 * time.Second
-	// cleanupPoll is the kubelet's polling interval for a victim's clean-up (podCleanupPollFreq).
-	cleanupPoll = time.Second
+	// The kubelet's polling interval for a victim's clean-up, and its limit (podCleanupPollFreq, podCleanupTimeout).
+	cleanupPoll, cleanupTimeout = time.Second, 30 * time.Second
 	// A victim counts for the pace of the next ones as long as it was evicted recently.
 	recently = 10 * time.Minute
 )
@@ -54,24 +55,20 @@ type lastVictim struct {
 	decided, ended Moment
 }
 
-// A family records the recent victims with one owner.
-type family struct{ first, last Moment }
-
-// replaces reports whether a pod that was made at the given time was made in the place of a victim of
-// f: after the first one, as of pods that come back by turns each was made before the other one went.
-// These times are in whole seconds.
-func (f family) replaces(made time.Time) bool {
-	return !made.Before(f.first.Time.Truncate(time.Second))
+// A family records the recent victims with one owner. siblings are the UIDs of its pods when the first of them went: another
+// pod was made in the place of a victim. No clock tells, since that of pods' times is the API server's.
+type family struct {
+	siblings []string
+	last     Moment
 }
 
 // A Candidate is the first pod of a ranking, before it is decided on.
 type Candidate struct {
+	UID string
 	// Owner identifies its controller, or if not Controlled the pods that were made like it. It may be
 	// empty.
 	Owner      string
 	Controlled bool
-	// Made is when the pod was made, zero if unknown.
-	Made time.Time
 	// All is the total use of all candidates, missing if any of them is unknown.
 	All eviction.Figure
 }
@@ -83,7 +80,7 @@ func (l Ledger) Chosen(t Threshold, o eviction.Observation, c Candidate, now Mom
 	next := l.copied()
 	b := next.brakes[t.Signal]
 	f, was := l.owners[c.Owner]
-	replaces := was && f.replaces(c.Made)
+	replaces := was && !slices.Contains(f.siblings, c.UID)
 	b.returned, b.chosen = replaces && l.last[t.Signal].owner == c.Owner, now
 	b.replacement = was && now.since(f.last) < recently && (replaces || c.Controlled)
 	expected, known := l.expected(t.Signal)
@@ -103,7 +100,7 @@ func (l *Ledger) lastOf(p Promise, now Moment) {
 	}
 	f, was := l.owners[p.Owner]
 	if !was {
-		f.first = now
+		f.siblings = p.Siblings
 	}
 	f.last = now
 	l.owners[p.Owner] = f

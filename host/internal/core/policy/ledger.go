@@ -19,26 +19,37 @@ func ReliefTime(d eviction.Definition) time.Duration {
 	return min(cmp.Or(d.ReliefTime, eviction.DefaultReliefTime), eviction.MaxReliefTime)
 }
 
-// Relieved returns the signals that the end of a victim of t relieves, and its use of each, given
-// its use of t's signal: memory of the node and of its pods alike, a filesystem by all its signals.
-// The number of inodes for an amount of bytes is unknown.
-func Relieved(t Threshold, layout eviction.Layout, use eviction.Figure) map[eviction.Signal]eviction.Figure {
-	frees := map[eviction.Signal]eviction.Figure{}
-	if b, _ := eviction.Builtin(t.Signal); b.Filesystem == "" {
-		for _, s := range eviction.SameResource(t.Signal) {
+// Relieved returns the signals of t's resource, which the end of a pod relieves, and its use of each, given its use of t's
+// signal: memory of the node and of its pods alike, a filesystem by all its signals, and those signals of inForce whose
+// definition names one of these. The number of inodes for an amount of bytes is unknown.
+func Relieved(t Threshold, inForce []Threshold, layout eviction.Layout, use eviction.Figure) map[eviction.Signal]eviction.Figure {
+	s, frees := t.Relieves(), map[eviction.Signal]eviction.Figure{}
+	if s != t.Signal {
+		use = eviction.Figure{} // the plugin's figure may be another than the resource's, which is measured after the kill
+	}
+	if b, _ := eviction.Builtin(s); b.Filesystem == "" {
+		for _, s := range eviction.SameResource(s) {
 			frees[s] = use
 		}
-		return frees
-	}
-	for _, s := range layout.SameFilesystem(t.Signal) {
-		b, _ := eviction.Builtin(s)
-		for _, figure := range eviction.SignalsOn(b.Filesystem) {
-			frees[figure] = eviction.Figure{}
+	} else {
+		for _, s := range layout.SameFilesystem(s) {
+			b, _ := eviction.Builtin(s)
+			for _, figure := range eviction.SignalsOn(b.Filesystem) {
+				frees[figure] = eviction.Figure{}
+			}
+			frees[s] = use
 		}
-		frees[s] = use
+	}
+	for _, custom := range append([]Threshold{t}, inForce...) {
+		if figure, ok := frees[custom.Relieves()]; ok && custom.Custom != nil {
+			frees[custom.Signal] = figure
+		}
 	}
 	return frees
 }
+
+// Relieves returns the kubelet's signal of the resource that t's victims free, otherwise that of t.
+func (t Threshold) Relieves() eviction.Signal { return cmp.Or(t.Definition().Relieves, t.Signal) }
 
 // A Ledger tracks what victims of node pressure are expected to free and what has come back since,
 // so that no second pod is evicted for the relief of the first. The zero Ledger is empty. A Ledger
@@ -74,30 +85,67 @@ func (s Settlement) Kept() bool {
 type Promise struct {
 	// UID and Pod name the victim.
 	UID, Pod string
-	// Owner identifies its controller, as in a Candidate.
-	Owner string
-	// Frees holds the signals that the victim's end relieves and its use of each, missing if
+	// Owner identifies its controller, as in a Candidate. Siblings are the UIDs of Owner's pods, the victim included.
+	Owner    string
+	Siblings []string
+	// Frees holds the signals of the resource for which the victim goes and its use of each, missing if
 	// unknown.
 	Frees map[eviction.Signal]eviction.Figure
 	// Grace is the time that the victim has to end.
 	Grace time.Duration
-	// OwnLimit: evicted for exceeding its own limit. Signals that it does not relieve do not wait
-	// for its end.
-	OwnLimit bool
 }
 
+// A promise also has in Frees what the victim holds of other resources, as far as it was measured.
 type promise struct {
 	Promise
 
-	decided, ended Moment                    // ended is zero as long as the victim is ending
-	measured       Moment                    // when its use was last read
-	came           map[eviction.Signal]int64 // and is in Frees no more
+	decided, ended Moment                     // ended is zero as long as the victim is ending
+	measured       map[eviction.Signal]Moment // when its use was last read
+	came           map[eviction.Signal]int64  // and is in Frees no more
+	own            map[eviction.Signal]bool   // of the resource for which it goes
 }
 
 // open reports whether something of s is still expected of p.
 func (p *promise) open(s eviction.Signal) bool {
 	_, ok := p.Frees[s]
 	return ok
+}
+
+// An Owed holds the open promises of an ended victim, as the journal keeps them for the next host.
+type Owed struct {
+	UID     string                              `json:"uid"`
+	Pod     string                              `json:"pod"`
+	Decided Moment                              `json:"decided"`
+	Ended   Moment                              `json:"ended"`
+	Frees   map[eviction.Signal]eviction.Figure `json:"frees"` // the amounts that have not come back yet
+}
+
+// Owed returns what ended victims have yet to free.
+func (l Ledger) Owed() (all []Owed) {
+	for i := range l.promises {
+		if p := &l.promises[i]; !p.ending() {
+			all = append(all, Owed{p.UID, p.Pod, p.decided, p.ended, p.Frees})
+		}
+	}
+	return all
+}
+
+// Restored returns a ledger with the promises of a former host. What is not seen to come brings the kubelet's pace.
+func Restored(all []Owed, now func() Moment) Ledger {
+	l := Ledger{}.copied()
+	for _, of := range all {
+		if since := now().since(of.Ended); since < 0 || since >= mostRelief {
+			continue
+		}
+		p := promise{Promise: Promise{UID: of.UID, Pod: of.Pod, Frees: maps.Clone(of.Frees)}, decided: of.Decided, ended: of.Ended, own: map[eviction.Signal]bool{}}
+		for s := range of.Frees {
+			p.own[s] = true
+			l.accounts[s] = account{relief: ReliefTime(Threshold{Signal: s}.Definition())}
+			l.last[s] = lastVictim{uid: of.UID, pod: of.Pod, decided: of.Decided, ended: of.Ended}
+		}
+		l.promises = append(l.promises, p)
+	}
+	return l.tidied()
 }
 
 func (p *promise) ending() bool { return p.ended.isZero() }
@@ -122,20 +170,12 @@ type account struct {
 func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signal]eviction.Observation, now Moment) Ledger {
 	next := l.copied()
 	p.Frees = maps.Clone(p.Frees)
+	made := promise{Promise: p, decided: now, measured: map[eviction.Signal]Moment{}, own: map[eviction.Signal]bool{}}
 	for s := range p.Frees {
-		o := observations[s]
-		if _, ok := next.accounts[s]; !ok {
-			of := t
-			of.Signal = s
-			next.accounts[s] = account{relief: ReliefTime(of.Definition())}
-		}
-		// A choice that took long is by a sample of before what has come back meanwhile.
-		seen, at := next.accounts[s].seen, sampled(o, now)
-		if o.State == eviction.Observed && (seen.isZero() || !seen.after(at)) {
-			next.rebase(s, o, at)
-		}
+		made.measured[s], made.own[s] = now, true
+		next.count(t, s, observations[s], now)
 	}
-	next.promises = append(next.promises, promise{Promise: p, decided: now, measured: now})
+	next.promises = append(next.promises, made)
 	next.lastOf(p, now)
 	if o := observations[t.Signal]; o.State == eviction.Observed {
 		a := next.accounts[t.Signal]
@@ -146,17 +186,39 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 	return next
 }
 
-// Measured corrects the use of a victim that is still terminating. It may have grown since it was
+// count opens the account of s for a promise that is made for t, or rebases it.
+func (l *Ledger) count(t Threshold, s eviction.Signal, o eviction.Observation, now Moment) {
+	if s != t.Signal {
+		t = Threshold{Signal: s}
+	}
+	if _, ok := l.accounts[s]; !ok {
+		l.accounts[s] = account{relief: ReliefTime(t.Definition())}
+	}
+	// A choice that took long is by a sample of before what has come back meanwhile.
+	seen, at := l.accounts[s].seen, sampled(o, now)
+	if o.State == eviction.Observed && (seen.isZero() || !seen.after(at)) {
+		l.rebase(s, o, at)
+	}
+}
+
+// Measured records what a victim that is still terminating holds of t's resource. It may have grown since it was
 // chosen, and shrinking has given back nothing.
-func (l Ledger) Measured(uid string, uses map[eviction.Signal]eviction.Figure, at Moment) Ledger {
-	return l.change(uid, func(p *promise) {
-		p.measured = at
+func (l Ledger) Measured(uid string, t Threshold, uses map[eviction.Signal]eviction.Figure, observations map[eviction.Signal]eviction.Observation, at Moment) Ledger {
+	next := l.copied()
+	for i := range next.promises {
+		p := &next.promises[i]
 		for s, use := range uses {
-			if was, ok := p.Frees[s]; ok && use.OK && use.Value > was.Value {
-				p.Frees[s] = use
+			was, open := p.Frees[s]
+			if p.UID != uid || !p.ending() || !use.OK {
+				continue
 			}
+			if p.measured[s] = at; !open {
+				next.count(t, s, observations[s], at)
+			}
+			p.Frees[s] = eviction.Some(max(was.Value, use.Value))
 		}
-	})
+	}
+	return next
 }
 
 // Shortened records that a victim has only so long left to end.
@@ -167,6 +229,13 @@ func (l Ledger) Shortened(uid string, grace time.Duration, now Moment) Ledger {
 // Ended records that nothing of a victim is left at the given time: what it frees is on its way.
 func (l Ledger) Ended(uid string, at Moment) Ledger {
 	next := l.change(uid, func(p *promise) { p.ended = at })
+	for _, p := range next.promises {
+		for s, use := range p.Frees { // of other resources too, from now on
+			if last := next.last[s].decided; p.UID == uid && use.Value > 0 && (last.isZero() || p.decided.after(last)) {
+				next.last[s] = lastVictim{p.UID, p.Pod, p.Owner, p.decided, at}
+			}
+		}
+	}
 	next.end(uid, at)
 	return next
 }
@@ -196,16 +265,21 @@ func (l Ledger) change(uid string, change func(*promise)) Ledger {
 // Settled returns the settlements of the change that made l.
 func (l Ledger) Settled() []Settlement { return l.settled }
 
-// settle closes the promise of s, with the amount that has come back.
-func (l *Ledger) settle(p *promise, s eviction.Signal, came int64) {
+// settle closes the promise of s, with the amount that has come back by o.
+func (l *Ledger) settle(p *promise, s eviction.Signal, o eviction.Observation, came int64) {
 	use, before := p.Frees[s], p.came[s]
 	if use.OK {
 		use.Value += before
 	}
 	settled := Settlement{UID: p.UID, Pod: p.Pod, Signal: s, Promised: use, Released: before + came}
-	l.settled = append(l.settled, settled)
-	l.relieved(s, settled.Kept())
 	delete(p.Frees, s)
+	if p.own[s] {
+		l.settled = append(l.settled, settled)
+	}
+	lacks := func(m Observed) bool { return m.Signal == s && !broughtBy(use.Value, Shortfall(m.Threshold, o)) }
+	if use.OK && (p.own[s] || !slices.ContainsFunc(l.met, lacks)) { // others are not known to have had enough
+		l.relieved(s, settled.Kept())
+	}
 }
 
 // copied returns a copy of l that shares nothing with another Ledger, and nothing settled yet.
@@ -215,6 +289,7 @@ func (l Ledger) copied() Ledger {
 	for i := range l.promises {
 		l.promises[i].Frees = maps.Clone(l.promises[i].Frees)
 		l.promises[i].came = maps.Clone(l.promises[i].came)
+		l.promises[i].measured = maps.Clone(l.promises[i].measured)
 	}
 	l.last, l.owners, l.brakes = maps.Clone(l.last), maps.Clone(l.owners), maps.Clone(l.brakes)
 	if l.accounts == nil {
@@ -252,7 +327,7 @@ func (l Ledger) of(s eviction.Signal) []*promise {
 }
 
 // expected returns the sum of the open promises of s, and whether all of them are known. A
-// promise of nothing cannot be relied on: the figure may be older than the use.
+// promise of nothing cannot be relied on of a victim for it: the figure may be older than the use.
 func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 	known = true
 	for i := range l.promises {
@@ -260,7 +335,7 @@ func (l Ledger) expected(s eviction.Signal) (total int64, known bool) {
 		if !open {
 			continue
 		}
-		known = known && use.OK && use.Value > 0
+		known = known && use.OK && (use.Value > 0 || !l.promises[i].own[s])
 		total += use.Value
 	}
 	return total, known
@@ -279,8 +354,10 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 	next := l.copied()
 	for _, p := range next.promises {
 		if !p.ending() && now.since(p.ended) >= mostRelief {
-			for s := range p.Frees {
-				next.relieved(s, false)
+			for s, use := range p.Frees {
+				if p.own[s] && use.OK {
+					next.relieved(s, false)
+				}
 			}
 			clear(p.Frees)
 		}
@@ -304,7 +381,7 @@ func (l *Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at
 	if len(open) == 0 {
 		return
 	}
-	if o.Available < a.base+a.cameBack && l.grown(s, a.seen, at) {
+	if o.Available < a.base+a.cameBack && grown(l.promises, s, a.seen, at) {
 		l.rebase(s, o, at)
 		a, open = l.accounts[s], l.of(s)
 	}
@@ -318,7 +395,7 @@ func (l *Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at
 		if !short {
 			enough -= use.Value / 10
 		}
-		kept := use.OK && use.Value > 0 && a.known && a.cameBack >= enough
+		kept := use.OK && (use.Value > 0 || !p.own[s]) && a.known && a.cameBack >= enough
 		over := at.since(p.ended) >= a.relief && freeing(s, o) == 0
 		if !kept && !over {
 			break
@@ -328,7 +405,7 @@ func (l *Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at
 			came = min(came, use.Value)
 		}
 		a.base, a.cameBack = a.base+came, a.cameBack-came
-		l.settle(p, s, came)
+		l.settle(p, s, o, came)
 	}
 	l.accounts[s] = a
 }
@@ -346,9 +423,9 @@ func (a *account) look(o eviction.Observation, at, decided Moment) {
 // grown reports whether at is the first sample of s after a victim that is still ending was
 // measured, seen being the one before it: what the victim has taken in between is in its
 // use and must be missing in base.
-func (l Ledger) grown(s eviction.Signal, seen, at Moment) bool {
-	return slices.ContainsFunc(l.promises, func(p promise) bool {
-		return p.open(s) && p.ending() && (seen.isZero() || !seen.after(p.measured)) && at.after(p.measured)
+func grown(promises []promise, s eviction.Signal, seen, at Moment) bool {
+	return slices.ContainsFunc(promises, func(p promise) bool {
+		return p.open(s) && p.ending() && (seen.isZero() || !seen.after(p.measured[s])) && at.after(p.measured[s])
 	})
 }
 
@@ -364,7 +441,7 @@ func (l *Ledger) rebase(s eviction.Signal, o eviction.Observation, at Moment) {
 		}
 		a.cameBack -= came
 		if use.Value == came {
-			l.settle(p, s, came)
+			l.settle(p, s, o, came)
 			continue
 		}
 		if p.came == nil {

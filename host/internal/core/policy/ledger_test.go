@@ -98,7 +98,7 @@ func (w *reliefWorld) play() time.Duration {
 			continue
 		}
 		n := len(w.ended)
-		p := Promise{UID: fmt.Sprint(n), Grace: 3 * time.Second, Frees: Relieved(w.threshold, eviction.LayoutShared, eviction.Some(w.uses[n]))}
+		p := Promise{UID: fmt.Sprint(n), Grace: 3 * time.Second, Frees: Relieved(w.threshold, nil, eviction.LayoutShared, eviction.Some(w.uses[n]))}
 		l = l.Promised(p, w.threshold, seen, w.at(w.now))
 		w.ended = append(w.ended, w.now+w.ends)
 	}
@@ -171,7 +171,7 @@ func TestNoThresholdWaitsForEver(t *testing.T) {
 		}
 		use := eviction.Figure{OK: r.IntN(2) == 0, Value: r.Int64()}
 		seen := map[eviction.Signal]eviction.Observation{o.Signal: o}
-		l := Ledger{}.Promised(Promise{UID: "a", Frees: Relieved(w.threshold, eviction.LayoutShared, use)}, w.threshold, seen, w.at(0))
+		l := Ledger{}.Promised(Promise{UID: "a", Frees: Relieved(w.threshold, nil, eviction.LayoutShared, use)}, w.threshold, seen, w.at(0))
 		l = l.Ended("a", w.at(time.Second))
 		late := w.at(time.Second + mostRelief)
 		if v := l.Observed(seen, metBy(w.threshold, o), late).Judge(w.threshold, o, late); !v.Go {
@@ -240,7 +240,7 @@ func TestNoHogWaitsForTheReliefOfTheOneBefore(t *testing.T) {
 				if v.Go {
 					now += stall()
 					use := hogs[i].uses(now)
-					l = l.Promised(Promise{UID: fmt.Sprint(i), Grace: time.Second, Frees: Relieved(threshold, eviction.LayoutShared, eviction.Some(use))}, threshold, seen, at())
+					l = l.Promised(Promise{UID: fmt.Sprint(i), Grace: time.Second, Frees: Relieved(threshold, nil, eviction.LayoutShared, eviction.Some(use))}, threshold, seen, at())
 					break
 				}
 				next := max(tick, v.Wait.LookAt.Sub(at().Time))
@@ -279,7 +279,7 @@ func TestWhatHasComeBackDuringALongChoiceCountsOnce(t *testing.T) {
 		return map[eviction.Signal]eviction.Observation{o.Signal: o}
 	}
 	promise := func(uid string, use int64) Promise {
-		return Promise{UID: uid, Grace: time.Second, Frees: Relieved(threshold, eviction.LayoutShared, eviction.Some(use))}
+		return Promise{UID: uid, Grace: time.Second, Frees: Relieved(threshold, nil, eviction.LayoutShared, eviction.Some(use))}
 	}
 	var l Ledger
 	look := func(d time.Duration, available int64) eviction.Observation {
@@ -311,7 +311,7 @@ func TestWhatCameBackIsSettledOnce(t *testing.T) {
 		}}
 	}
 	promised := func(l Ledger, uid string, use int64, halfSeconds int, available int64) Ledger {
-		p := Promise{UID: uid, Pod: "ns/" + uid, Grace: time.Second, Frees: Relieved(threshold, eviction.LayoutShared, eviction.Some(use))}
+		p := Promise{UID: uid, Pod: "ns/" + uid, Grace: time.Second, Frees: Relieved(threshold, nil, eviction.LayoutShared, eviction.Some(use))}
 		return l.Promised(p, threshold, sample(halfSeconds, available), at(halfSeconds))
 	}
 	for name, c := range map[string]struct {
@@ -335,7 +335,7 @@ func TestWhatCameBackIsSettledOnce(t *testing.T) {
 			var reported []Settlement
 			for i, available := range c.available {
 				if c.grows && i == 1 {
-					l = l.Measured("second", Relieved(threshold, eviction.LayoutShared, eviction.Some(200)), at(1+i))
+					l = l.Measured("second", threshold, Relieved(threshold, nil, eviction.LayoutShared, eviction.Some(200)), sample(1+i, 0), at(1+i))
 				}
 				l = l.Observed(sample(2+i, available), metBy(threshold, sample(2+i, available)[threshold.Signal]), at(2+i))
 				reported = append(reported, l.Settled()...)

@@ -10,8 +10,8 @@ import (
 // CLOCK_BOOTTIME, 0 if it is not known; it decides where both sides have it, since
 // it is never set.
 type Moment struct {
-	Time      time.Time
-	BootNanos int64
+	Time      time.Time `json:"time"`
+	BootNanos int64     `json:"bootNanos,omitempty"`
 }
 
 func momentOf(o eviction.Observation) Moment { return Moment{Time: o.Time, BootNanos: o.BootNanos} }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,7 @@ type story struct {
 	soft map[string]time.Duration
 	// brought holds the custom signals in force.
 	brought map[eviction.Signal]eviction.Definition
+	text    string
 	// pending is the pass that is being read.
 	pending *Input
 	out     bytes.Buffer
@@ -96,6 +98,7 @@ func newStory(t *testing.T) *story {
 }
 
 func (s *story) play(text string) string {
+	s.text = text
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fields := strings.Fields(line)
 		if strings.HasPrefix(line, ">") {
@@ -140,7 +143,7 @@ func (s *story) directive(f []string) {
 		s.first(f)
 	case "measured":
 		use := map[eviction.Signal]eviction.Figure{eviction.Signal(f[2]): eviction.Some(s.amount(f[3]))}
-		s.ledger = s.ledger.Measured(f[1], use, s.moment(f[4]))
+		s.ledger = s.ledger.Measured(f[1], s.threshold(f[2]), use, s.last.Observations, s.moment(f[4]))
 	case "ended":
 		delete(s.soft, f[1])
 		s.ledger = s.ledger.Ended(f[1], s.moment(f[2]))
@@ -184,17 +187,19 @@ func (s *story) figure(text string) eviction.Figure {
 func (s *story) first(f []string) {
 	t := s.threshold(strings.TrimSuffix(f[4], ","))
 	now, o := Moment{Time: s.last.Now}, s.last.Observations[t.Signal]
-	owner, when, _ := strings.Cut(f[2], "@")
-	s.ledger = s.ledger.Chosen(t, o, Candidate{Owner: owner, Controlled: true, Made: s.made(when), All: s.figure(f[7])}, now)
+	owner, _, _ := strings.Cut(f[2], "@")
+	s.ledger = s.ledger.Chosen(t, o, Candidate{UID: f[2], Owner: owner, Controlled: true, All: s.figure(f[7])}, now)
 	s.verdict(func(format string, args ...any) { fmt.Fprintf(&s.out, "> "+format+"\n", args...) }, t, o, now)
 }
 
-// made returns when a pod was made: before the story if that is not given.
-func (s *story) made(when string) time.Time {
-	if when == "" {
-		return storyStart.Add(-time.Hour)
+// siblings returns the pods that a ranking puts first in the story, and that are made by now: those without a time, "OWNER@TIME".
+func (s *story) siblings() (uids []string) {
+	for _, first := range regexp.MustCompile(`(?m)^first of (\S+)`).FindAllStringSubmatch(s.text, -1) {
+		if _, when, _ := strings.Cut(first[1], "@"); when == "" || !s.moment(when).Time.After(s.last.Now) {
+			uids = append(uids, first[1])
+		}
 	}
-	return s.moment(when).Time
+	return uids
 }
 
 func (s *story) victim(f []string) {
@@ -204,7 +209,7 @@ func (s *story) victim(f []string) {
 		f = slices.Delete(f, 2, 4)
 	}
 	t, use := s.threshold(f[3]), s.figure(f[5])
-	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Grace: s.duration(f[6]), Frees: Relieved(t, eviction.LayoutImageFs, use)}
+	p := Promise{UID: f[1], Pod: f[1], Owner: owner, Siblings: s.siblings(), Grace: s.duration(f[6]), Frees: Relieved(t, s.last.Thresholds, eviction.LayoutImageFs, use)}
 	s.ledger = s.ledger.Promised(p, t, s.last.Observations, Moment{Time: s.last.Now})
 	if !t.Hard() {
 		s.soft[p.UID] = p.Grace

@@ -47,14 +47,15 @@ type Wait struct {
 // freed what it used, if its time for that is over, if the outstanding relief is not enough and
 // most has come or a kubelet would look, or if under a hard threshold the shortage has grown beyond
 // all promised relief while they are still terminating. While a brake is on, the kubelet's pace
-// applies. Victims of other signals are awaited for as long as they may take to end. The Ledger
+// applies. Victims of other resources are awaited as far as they hold what is missing. The Ledger
 // must have Observed the observations that o is from.
 func (l Ledger) Judge(t Threshold, o eviction.Observation, now Moment) Verdict {
-	if w, ok := l.others(t, now); ok {
-		return Verdict{Wait: w}
+	if v, wait := l.others(t, o, now); wait {
+		return v
 	}
 	pace, braked := l.paced(t, now)
-	if open := l.of(t.Signal); len(open) > 0 {
+	open := slices.DeleteFunc(l.of(t.Signal), func(p *promise) bool { return p.ending() && !p.own[t.Signal] })
+	if len(open) > 0 {
 		if v := l.outstanding(t, o, open, now); !v.Go && (!braked || v.Wait.For == WaitForEnd) {
 			return v
 		}
@@ -77,7 +78,7 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 		if grown && l.brakes[t.Signal].reason() == "" {
 			var stale []string // victims still ending whose use was read before
 			for _, p := range open {
-				if p.ending() && at.after(p.measured) {
+				if p.ending() && at.after(p.measured[t.Signal]) {
 					stale = append(stale, p.UID)
 				}
 			}
@@ -96,28 +97,38 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 // missing returns the part of t's shortage that would remain after all open promises, and
 // whether that is known.
 func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
-	a := l.accounts[t.Signal]
+	a, counted := l.accounts[t.Signal]
 	expected, known := l.expected(t.Signal)
 	outstanding := max(expected-a.cameBack, freeing(t.Signal, o))
-	return max(0, Shortfall(t, o)-outstanding), known && a.known
+	return max(0, Shortfall(t, o)-outstanding), known && (a.known || !counted)
 }
 
-// others returns the wait for victims of other signals that are still ending, ok if there
-// is one. One that does not end in its time does not count: another resource runs
-// out meanwhile.
-func (l Ledger) others(t Threshold, now Moment) (w Wait, ok bool) {
+// others returns the wait for victims of other resources that are still ending and, as far as is known, hold
+// what t lacks: as long as a kubelet waits for their end, or where it is not known what they hold, for the relief time.
+func (l Ledger) others(t Threshold, o eviction.Observation, now Moment) (v Verdict, wait bool) {
+	missing, known := l.missing(t, o)
+	expected, _ := l.expected(t.Signal)
 	for i := range l.promises {
 		p := &l.promises[i]
 		due := p.Grace + ReliefTime(t.Definition())
-		if !p.OwnLimit && !p.open(t.Signal) && p.ending() && now.since(p.decided) < due {
-			w.For, w.Victims = WaitForEnd, append(w.Victims, p.Pod)
-			if until := now.Time.Add(due - now.since(p.decided)); until.After(w.Until) {
-				w.Until = until
-			}
+		if p.Frees[t.Signal].Value > 0 && broughtBy(expected-l.accounts[t.Signal].cameBack, Shortfall(t, o)) { // it may have grown since it was measured
+			due = p.Grace + cleanupTimeout
+		}
+		at, measured := p.measured[t.Signal]
+		old := !measured || sampled(o, now).after(at)
+		if p.own[t.Signal] || !p.ending() || now.since(p.decided) >= due || known && missing > 0 && !old {
+			continue
+		}
+		if old && (missing > 0 || !known) {
+			v.Measure = append(v.Measure, p.UID)
+		}
+		v.Wait.Victims = append(v.Wait.Victims, p.Pod)
+		if until := now.Time.Add(due - now.since(p.decided)); until.After(v.Wait.Until) {
+			v.Wait.Until = until
 		}
 	}
-	w.Signal, w.LookAt = t.Signal, w.Until
-	return w, len(w.Victims) > 0
+	v.Wait.Signal, v.Wait.For, v.Wait.LookAt = t.Signal, WaitForEnd, v.Wait.Until
+	return v, len(v.Wait.Victims) > 0
 }
 
 func (l Ledger) wait(s eviction.Signal, open []*promise, now Moment) Wait {

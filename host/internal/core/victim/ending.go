@@ -76,12 +76,12 @@ var (
 )
 
 // waitsForVolumes reports whether the kill takes effect only when the pod's volumes are gone, which
-// the kubelet waits for (PodIsFinished): it removes them after the containers have ended. Memory
-// and processes are back by then, except for memory-backed volumes.
+// the kubelet waits for (PodIsFinished): it removes them after the containers have ended. Processes are back by then,
+// and memory, except for that of memory-backed volumes.
 func (v *Victim) waitsForVolumes() bool {
 	d, _ := eviction.Builtin(v.Signal)
-	return v.Limit || d.Condition == eviction.DiskPressure || slices.ContainsFunc(v.Pod.Row.Volumes, func(v eviction.Volume) bool {
-		return d.Condition == eviction.MemoryPressure && v.Kind == "emptyDir" && v.Medium != ""
+	return v.Limit || d.Condition == eviction.DiskPressure || d.Condition != eviction.PIDPressure && slices.ContainsFunc(v.Pod.Row.Volumes, func(v eviction.Volume) bool {
+		return v.Kind == "emptyDir" && v.Medium != ""
 	})
 }
 

@@ -28,15 +28,15 @@ type Relief struct {
 	log     *slog.Logger
 }
 
-// Expect records what v, a victim of t, is expected to free; use is its usage of t's signal. t is
-// policy.LocalStorage for a pod over its own limit.
-func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, use eviction.Figure, observed map[eviction.Signal]eviction.Observation) {
+// Expect records what v, a victim of t, is expected to free, given what it frees of each signal of t's resource. t is
+// policy.LocalStorage for a pod over its own limit. known are the pods of the node.
+func (r *Relief) Expect(v *Victim, t policy.Threshold, frees map[eviction.Signal]eviction.Figure, known []pods.Pod, observed map[eviction.Signal]eviction.Observation) {
 	if v.DryRun {
 		return
 	}
 	owner, _ := v.Pod.Family()
 	r.ledger = r.ledger.Promised(policy.Promise{
-		UID: v.UID, Pod: v.Key(), Owner: owner, Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: policy.Relieved(t, layout, use), OwnLimit: v.Limit,
+		UID: v.UID, Pod: v.Key(), Owner: owner, Siblings: v.Pod.Siblings(known), Grace: time.Duration(v.GraceSeconds) * time.Second, Frees: frees,
 	}, t, observed, r.moment())
 	r.settled()
 }
@@ -45,7 +45,7 @@ func (r *Relief) Expect(v *Victim, t policy.Threshold, layout eviction.Layout, u
 // the total usage of all candidates.
 func (r *Relief) Chosen(t policy.Threshold, o eviction.Observation, first pods.Pod, all eviction.Figure) bool {
 	owner, controlled := first.Family()
-	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{Owner: owner, Controlled: controlled, Made: first.Made(), All: all}, r.moment())
+	r.ledger = r.ledger.Chosen(t, o, policy.Candidate{UID: first.Row.UID, Owner: owner, Controlled: controlled, All: all}, r.moment())
 	return r.Judge(t, o).Go
 }
 
@@ -62,9 +62,9 @@ func (r *Relief) settled() {
 	}
 }
 
-// Measured records what a terminating victim of t uses now.
-func (r *Relief) Measured(uid string, t policy.Threshold, layout eviction.Layout, use eviction.Figure, at policy.Moment) {
-	r.ledger = r.ledger.Measured(uid, policy.Relieved(t, layout, use), at)
+// Measured records what a terminating victim holds now of each signal of t's resource.
+func (r *Relief) Measured(uid string, t policy.Threshold, holds map[eviction.Signal]eviction.Figure, observed map[eviction.Signal]eviction.Observation, at policy.Moment) {
+	r.ledger = r.ledger.Measured(uid, t, holds, observed, at)
 }
 
 // Observed records the observations of a pass and the thresholds that are met, and determines what

@@ -73,6 +73,9 @@ type Options struct {
 	Recorded bool
 	// Restored holds the kills of a former host that have not been reassessed yet.
 	Restored []Kill
+	// Owed holds the open promises of a former host. SaveOwed keeps them for the next one.
+	Owed     []policy.Owed
+	SaveOwed func([]policy.Owed) error
 }
 
 // shown holds the last victims, and the same for the status.
@@ -100,7 +103,7 @@ type Set struct {
 // NewSet returns a set without victims. Call Begin before adding one.
 func NewSet(o Options) *Set {
 	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, holder: o.Holder, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
-	s.Relief.settle = s.settle
+	s.Relief.settle, s.Relief.ledger = s.settle, policy.Restored(o.Owed, o.Moment)
 	s.show()
 	return s
 }
@@ -263,6 +266,9 @@ func (s *Set) cleanedUp(v *Victim, all bool) {
 		s.Relief.ledger = s.Relief.ledger.Ended(v.UID, s.Moment())
 	} else {
 		s.Relief.ledger = s.Relief.ledger.Dropped(v.UID, s.Moment())
+	}
+	if err := s.SaveOwed(s.Relief.ledger.Owed()); err != nil {
+		s.Log.Error("awaited relief is not in the journal", "uid", v.UID, "error", err)
 	}
 	s.forgetKill(v.UID)
 }

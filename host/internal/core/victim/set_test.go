@@ -17,6 +17,18 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
+// Memory in a volume comes back with the volume, whatever the pod was evicted for; process ids do not wait for it.
+func TestTheEndOfAMemoryBackedVolumeIsAwaited(t *testing.T) {
+	for s, want := range map[eviction.Signal]bool{
+		eviction.MemoryAvailable: true, "evictd.io/memory.headroom": true, eviction.NodeFsAvailable: true, eviction.PIDAvailable: false,
+	} {
+		v := &Victim{Kill: Kill{Signal: s}, Pod: pods.Pod{Row: eviction.Pod{Volumes: []eviction.Volume{{Kind: "emptyDir", Medium: "Memory"}}}}}
+		if got := v.waitsForVolumes(); got != want {
+			t.Errorf("a victim of %s waits for its volumes: %v, want %v", s, got, want)
+		}
+	}
+}
+
 // What reclaim may take away depends on what a pod's end was: without the word
 // "evicted" a victim's writable layer stays, and the next pod has to go for it.
 func TestReclaimLearnsHowPodsEnded(t *testing.T) {
@@ -93,7 +105,7 @@ func TestAResumedVictimIsTheOneThatWasDecidedOn(t *testing.T) {
 // more was expected of it, and its kill was in the journal no more.
 func TestTheEndOfAFormerKillIsNotThatOfTheNext(t *testing.T) {
 	j := &journal{}
-	s := NewSet(Options{Metrics: metrics.New("test", ""), Journal: j, Log: slog.New(slog.DiscardHandler), Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }})
+	s := NewSet(Options{Metrics: metrics.New("test", ""), Journal: j, SaveOwed: func([]policy.Owed) error { return nil }, Log: slog.New(slog.DiscardHandler), Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }})
 	pod := pods.Pod{API: &v1.Pod{}, Row: eviction.Pod{UID: "a"}}
 	first := s.Start(New(pod, eviction.NodeFsAvailable, 1, "", nil))
 	s.remove(first)

@@ -234,10 +234,23 @@ func acquire(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// InUse reports whether an evictd in this pid namespace has locked the run directory. It does not
+// ID identifies a run directory in all mount namespaces, and names it. It is empty if it was never open.
+func ID(dir string) (id, owner string) {
+	var stat unix.Stat_t
+	if unix.Lstat(filepath.Join(dir, lockName), &stat) != nil {
+		return "", ""
+	}
+	id = fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
+	return id, id + " " + dir
+}
+
+// InUse reports whether an evictd in this pid namespace has locked the run directory.
+func InUse(dir string) bool { return Locked(filepath.Join(dir, lockName)) }
+
+// Locked reports whether a process in this pid namespace has locked a file. It does not
 // try the lock, which could make a starting evictd fail.
-func InUse(dir string) bool {
-	info, err := os.Lstat(filepath.Join(dir, lockName))
+func Locked(file string) bool {
+	info, err := os.Lstat(file)
 	if err != nil {
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
@@ -24,6 +25,7 @@ const (
 	// formatVersion is the version of the journal. Files of other versions are not read.
 	formatVersion  = 1
 	conditionsName = "conditions.json"
+	owedName       = "relief.json"
 	podsName       = "pods.json"
 	// maxPodsBytes allows for a thousand pods of 64 KiB.
 	maxPodsBytes = 64 << 20
@@ -39,14 +41,15 @@ const (
 // errOtherBoot reports a file written in another boot.
 var errOtherBoot = errors.New("written in another boot")
 
-// An entry is the content of a journal file: a kill with the time of its decision, or the times
-// when conditions were last seen.
+// An entry is the content of a journal file: a kill with the time of its decision, the times
+// when conditions were last seen, or the relief that is awaited.
 type entry struct {
 	Version  int                          `json:"version"`
 	BootID   string                       `json:"bootID"`
 	Decided  stamp                        `json:"decided,omitzero"`
 	Kill     victim.Kill                  `json:"kill,omitzero"`
 	LastSeen map[eviction.Condition]stamp `json:"lastSeen,omitempty"`
+	Owed     []policy.Owed                `json:"owed,omitempty"`
 }
 
 // decode decodes and validates untrusted data. It ignores unknown fields, which a newer evictd may
@@ -104,6 +107,15 @@ func (d *Dir) SaveKill(k victim.Kill) error {
 func (d *Dir) RemoveKill(uid string) error {
 	if err := remove(d.killPath(uid)); err != nil {
 		return fmt.Errorf("forget kill: %w", err)
+	}
+	return nil
+}
+
+// SaveOwed saves what ended victims have yet to free. It does not wait for the disk.
+func (d *Dir) SaveOwed(all []policy.Owed) error {
+	err := d.save(filepath.Join(d.path, owedName), false, func(moment) entry { return entry{Owed: all} })
+	if err != nil {
+		return fmt.Errorf("note awaited relief: %w", err)
 	}
 	return nil
 }
@@ -197,6 +209,13 @@ func (d *Dir) Load() (s loop.Restored, err error) {
 	})
 	errs = append(errs, read(filepath.Join(d.path, conditionsName), func(data []byte) (err error) {
 		s.Conditions, err = decodeConditions(data, now)
+		return err
+	}))
+	errs = append(errs, read(filepath.Join(d.path, owedName), func(data []byte) error {
+		e, err := decode(data, now)
+		if err == nil {
+			s.Owed = e.Owed
+		}
 		return err
 	}))
 	return s, errors.Join(errs...)

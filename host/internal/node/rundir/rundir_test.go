@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/core/loop"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
@@ -299,6 +300,27 @@ func TestARestartedHostKeepsItsConditions(t *testing.T) {
 	}
 	if got := mustLoad(t, d).Conditions; len(got) != 0 {
 		t.Errorf("conditions %v, want none", got)
+	}
+}
+
+// What a victim has yet to free outlives the process, with times since the boot.
+func TestARestartedHostKnowsWhatIsAwaited(t *testing.T) {
+	c := newClock()
+	d := mustOpen(t, newPath(t), c)
+	want := []policy.Owed{{
+		UID: "uid-a", Pod: "ns/a", Decided: policy.Moment{Time: c.wall.UTC(), BootNanos: 5}, Ended: policy.Moment{Time: c.wall.UTC(), BootNanos: 7},
+		Frees: map[eviction.Signal]eviction.Figure{eviction.MemoryAvailable: eviction.Some(3), eviction.PIDAvailable: {}},
+	}}
+	if err := d.SaveOwed(want); err != nil {
+		t.Fatal(err)
+	}
+	c.wall = c.wall.Add(-time.Hour)
+	if diff := cmp.Diff(want, mustLoad(t, d).Owed); diff != "" {
+		t.Error(diff)
+	}
+	c.bootID = "boot-2"
+	if got := mustLoad(t, d); len(got.Owed) != 0 {
+		t.Errorf("state %+v after another boot, want none", got)
 	}
 }
 

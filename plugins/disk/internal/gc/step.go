@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	securejoin "github.com/cyphar/filepath-securejoin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -179,22 +177,4 @@ func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func sum(a, b eviction.Reclaimed) eviction.Reclaimed {
 	return eviction.Reclaimed{Bytes: figures.Add(a.Bytes, b.Bytes), Inodes: figures.Add(a.Inodes, b.Inodes)}
-}
-
-// within returns the path at which this process finds the node's file name. Under a root other than
-// "/" it resolves absolute links relative to the root, which the kernel would not do.
-func within(root nodefs.FS, name string) (string, error) {
-	if root.Path("/") == "/" {
-		return name, nil
-	}
-	return securejoin.SecureJoin(root.Path("/"), name)
-}
-
-// open opens the node's file name for reading.
-func open(root nodefs.FS, name string) (*os.File, error) {
-	path, err := within(root, name)
-	if err != nil {
-		return nil, err
-	}
-	return os.Open(path)
 }

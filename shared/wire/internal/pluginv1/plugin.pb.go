@@ -942,7 +942,11 @@ type Definition struct {
 	// over or all has come back. 0 is 10000.
 	ReliefTimeMillis int64 `protobuf:"varint,5,opt,name=relief_time_millis,json=reliefTimeMillis,proto3" json:"relief_time_millis,omitempty"`
 	// Which pods may be evicted for the signal.
-	Candidates    CandidateScope `protobuf:"varint,6,opt,name=candidates,proto3,enum=evictd.plugin.v1.CandidateScope" json:"candidates,omitempty"`
+	Candidates CandidateScope `protobuf:"varint,6,opt,name=candidates,proto3,enum=evictd.plugin.v1.CandidateScope" json:"candidates,omitempty"`
+	// The kubelet's signal of the resource that a victim for the signal frees,
+	// with the same unit. What one signal's victim is to free of it, the other
+	// waits for. Empty, the resource is the plugin's own; it is not required.
+	Relieves      string `protobuf:"bytes,7,opt,name=relieves,proto3" json:"relieves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,6 +1021,13 @@ func (x *Definition) GetCandidates() CandidateScope {
 		return x.Candidates
 	}
 	return CandidateScope_CANDIDATE_SCOPE_UNSPECIFIED
+}
+
+func (x *Definition) GetRelieves() string {
+	if x != nil {
+		return x.Relieves
+	}
+	return ""
 }
 
 // ReclaimStep is one step of node-level reclaim.
@@ -3481,7 +3492,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"definition\x18\x03 \x01(\v2\x1c.evictd.plugin.v1.DefinitionR\n" +
 	"definition\x12B\n" +
-	"\rreclaim_steps\x18\x04 \x03(\v2\x1d.evictd.plugin.v1.ReclaimStepR\freclaimSteps\"\xe2\x01\n" +
+	"\rreclaim_steps\x18\x04 \x03(\v2\x1d.evictd.plugin.v1.ReclaimStepR\freclaimSteps\"\xfe\x01\n" +
 	"\n" +
 	"Definition\x12\x12\n" +
 	"\x04unit\x18\x01 \x01(\tR\x04unit\x12\x16\n" +
@@ -3491,7 +3502,8 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x12relief_time_millis\x18\x05 \x01(\x03R\x10reliefTimeMillis\x12@\n" +
 	"\n" +
 	"candidates\x18\x06 \x01(\x0e2 .evictd.plugin.v1.CandidateScopeR\n" +
-	"candidates\"t\n" +
+	"candidates\x12\x1a\n" +
+	"\brelieves\x18\a \x01(\tR\brelieves\"t\n" +
 	"\vReclaimStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\x12\x1d\n" +

@@ -1,4 +1,4 @@
-package policy
+package registry
 
 import (
 	"slices"
@@ -6,18 +6,35 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// A Step is a step of node-level reclaim and the signal that it is listed for.
+// A Step is a step of node-level reclaim with its plugin, and the signal that it is listed for.
 type Step struct {
 	Name   string
 	Signal eviction.Signal
 	// Optional: no kubelet has the step, the plugin's configuration enables it.
 	Optional bool
+	By       *Instance
 }
 
-// StepsOf returns the steps of p before an eviction for s: those that p's configuration enables and
+// Steps returns the reclaim steps of all serving plugins that run before an eviction for sig in
+// layout, in order. The first plugin runs a step that several have.
+func Steps(serving []Provider, sig eviction.Signal, layout eviction.Layout) []Step {
+	var steps []Step
+	seen := map[string]bool{}
+	for _, p := range serving {
+		for _, s := range stepsOf(p.Plugin, p.Config, sig, layout) {
+			if !seen[s.Name] {
+				seen[s.Name], s.By = true, p.Instance
+				steps = append(steps, s)
+			}
+		}
+	}
+	return steps
+}
+
+// stepsOf returns the steps of p before an eviction for s: those that p's configuration enables and
 // that help in layout, listed for s or for another signal of the same filesystem, each once. The
 // order of p's lists is preserved.
-func StepsOf(p *eviction.Plugin, config string, s eviction.Signal, layout eviction.Layout) []Step {
+func stepsOf(p *eviction.Plugin, config string, s eviction.Signal, layout eviction.Layout) []Step {
 	names := []eviction.Signal{s}
 	for _, other := range layout.SameFilesystem(s) {
 		if other != s {
@@ -34,7 +51,7 @@ func StepsOf(p *eviction.Plugin, config string, s eviction.Signal, layout evicti
 			}
 			list = append(list, step.Name)
 			if _, ok := listed[step.Name]; !ok {
-				listed[step.Name] = Step{step.Name, name, step.EnabledBy != ""}
+				listed[step.Name] = Step{Name: step.Name, Signal: name, Optional: step.EnabledBy != ""}
 			}
 		}
 		lists = append(lists, list)

@@ -1,4 +1,4 @@
-package policy
+package registry
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ func TestStepsOfOneFilesystem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := []string{}
-			for _, s := range StepsOf(c.plugin, "", c.of, c.layout) {
+			for _, s := range stepsOf(c.plugin, "", c.of, c.layout) {
 				got = append(got, fmt.Sprintf("{%s %s}", s.Name, s.Signal))
 			}
 			if got := fmt.Sprint(got); got != c.want {
