@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/coreos/go-systemd/v22 v22.7.0
-	github.com/cyphar/filepath-securejoin v0.6.1
 	github.com/evictd/evictd/sdk v0.1.0
 	github.com/evictd/evictd/shared v0.1.0
 	github.com/fsnotify/fsnotify v1.10.1

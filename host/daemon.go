@@ -113,7 +113,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 
 func (d *Daemon) open(ctx context.Context, given *Options) error {
 	c := d.config()
-	runtime, errRuntime := criclient.Dial(c.RuntimeEndpoint)
+	runtime, errRuntime := criclient.Dial(c.Node(), c.RuntimeEndpoint)
 	healthz, errHealthz := httpserver.Listen(ctx, inspect.Healthz(c, d.log))
 	metered, errMetrics := httpserver.Listen(ctx, inspect.Metrics(c, d.log))
 	d.runtime, d.healthz, d.metered = runtime, healthz, metered
@@ -134,7 +134,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 		d.log.Error("commands not answered yet", "error", err)
 	}
 	d.inspection = inspect.NewWatch(func() inspect.Options {
-		o := inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls}
+		o := inspect.Options{Config: d.config(), Version: d.version, Falls: store.Falls, Holder: store.Holder}
 		if c := d.mode.cluster; c != nil {
 			o.Listed = c.source.Listed
 		} else {
@@ -170,14 +170,14 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 		d.log.Warn("part of the run directory is not used", "runDir", c.RunDir, "error", err)
 	}
 	client := runtimeapi.NewRuntimeServiceClient(d.runtime)
-	naming, err := nodefs.FS{Root: c.RootDir}.Naming(c.CgroupRoot, "")
+	naming, err := c.Node().Naming(c.CgroupRoot, "")
 	if err != nil {
 		return err
 	}
 	d.mode, err = modes[c.Mode](modeOptions{
 		config: c, api: api, configMap: followed, journal: d.dir, known: d.dir, ending: victimcri.Options{
-			Runtime: client, Lister: criclient.NewLister(client, naming.PodCgroups), PodsDir: parts.PodsDir(c), Log: d.log,
-			Processes: processes.New(processes.Options{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot, Driver: d.cgroups.Driver, Log: d.log}),
+			Runtime: client, Lister: criclient.NewLister(client, naming.PodCgroups), PodsDir: func() string { return parts.PodsDir(c) }, Log: d.log,
+			Processes: processes.New(processes.Options{FS: c.Node(), Root: c.CgroupRoot, Driver: d.cgroups.Driver, Log: d.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return d.config().DryRun },
 		evicted: func(uids []string) (map[string]time.Time, error) {
@@ -319,17 +319,43 @@ func (d *Daemon) besideKubelet(t *tasks) {
 	}
 }
 
-// serveCommands answers commands. On a full disk their socket cannot be made, and is tried again.
+// serveCommands answers commands. Their socket is made again as soon as it can be: on a full disk it cannot, and a cleaner may
+// remove it.
 func (d *Daemon) serveCommands(ctx context.Context) {
-	for err := error(nil); d.commands == nil || err != nil; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(commandsInterval):
-			d.commands, err = httpserver.ListenLocal(rundir.SocketOf(d.config().RunDir))
+	socket := rundir.SocketOf(d.config().RunDir)
+	for ctx.Err() == nil {
+		if d.commands != nil {
+			served, stop := context.WithCancel(ctx)
+			go stopOnceRemoved(served, stop, socket)
+			logServed("commands", httpserver.ServeLocal(served, d.commands, d.Handler(), d.log), d.log)
+			stop()
+			d.commands = nil
+		}
+		if pause(ctx, commandsInterval) {
+			d.commands, _ = httpserver.ListenLocal(socket) // it is said at the start, and tried again
 		}
 	}
-	logServed("commands", httpserver.ServeLocal(ctx, d.commands, d.Handler(), d.log), d.log)
+}
+
+// stopOnceRemoved calls stop when the path has no longer the file that it has now.
+func stopOnceRemoved(ctx context.Context, stop func(), path string) {
+	made, _ := os.Lstat(path)
+	for pause(ctx, commandsInterval) {
+		if now, err := os.Lstat(path); err != nil || !os.SameFile(made, now) {
+			stop()
+			return
+		}
+	}
+}
+
+// pause returns false if ctx ends before d is over.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // serveOthers answers other users and machines.

@@ -49,7 +49,8 @@ type node struct {
 // open opens the sources of the machine. It makes no calls yet: the runtime may start later
 // than the plugin.
 func (n *node) open() error {
-	client, err := cri.Dial(n.facts.RuntimeEndpoint, n.facts.ImageEndpoint)
+	root := nodefs.FS{Root: n.facts.RootDir}
+	client, err := cri.Dial(root, n.facts.RuntimeEndpoint, n.facts.ImageEndpoint)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (n *node) open() error {
 		Node: n.facts, Runtime: client.Runtime, Contents: n.filesystems.Contents, Walk: n.config.Walk,
 	})
 	n.collector = gc.New(gc.Options{
-		Client: client, Root: nodefs.FS{Root: n.facts.RootDir}, PodLogsDir: n.facts.PodLogsDir, KubeletRootDir: n.facts.KubeletRootDir, Settings: n.config.Settings,
+		Client: client, Root: root, PodLogsDir: n.facts.PodLogsDir, KubeletRootDir: n.facts.KubeletRootDir, Settings: n.config.Settings,
 	})
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,6 +22,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -36,11 +39,24 @@ const (
 	examples = "containerd's is unix:///run/containerd/containerd.sock, CRI-O's unix:///run/crio/crio.sock"
 )
 
-// Dial returns a connection to the container runtime at endpoint. The first call connects, and
-// it reconnects whenever the runtime comes back. While there is no runtime, calls fail at once
+// Endpoint returns an endpoint as unix:// and a path, if it is one of the spellings of a socket that a kubelet takes: a path,
+// unix:/path, unix://localhost/path (cri-client: util.parseEndpoint). Others come back as they are.
+func Endpoint(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" && u.Scheme != "unix" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) {
+		return text
+	}
+	return "unix://" + filepath.Clean(u.Path)
+}
+
+// Path returns the path of a socket in any spelling of Endpoint.
+func Path(endpoint string) string { return strings.TrimPrefix(Endpoint(endpoint), "unix://") }
+
+// Dial returns a connection to the container runtime at endpoint, of which links below the root of node are followed as on the
+// node. The first call connects, and it reconnects whenever the runtime comes back. While there is no runtime, calls fail at once
 // and say so. Replies larger than maxReplyBytes are refused. Of the labels and annotations in
 // lists only Kubernetes' own are decoded. An error means that the endpoint can never work.
-func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
+func Dial(node nodefs.FS, endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 	path, err := socketPath(endpoint)
 	if err != nil {
 		return nil, err
@@ -48,7 +64,7 @@ func Dial(endpoint string, maxReplyBytes int) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) { return dialSocket(ctx, path) }),
+		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) { return dialSocket(ctx, node.Own(path)) }),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: reconnectBackoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxReconnectBackoff},
 			MinConnectTimeout: connectTimeout,
@@ -86,10 +102,8 @@ func (e callError) Error() string {
 }
 
 func socketPath(endpoint string) (string, error) {
-	path, isUnix := strings.CutPrefix(endpoint, "unix://")
+	path, isUnix := strings.CutPrefix(Endpoint(endpoint), "unix://")
 	switch {
-	case !isUnix && filepath.IsAbs(endpoint):
-		return "", fmt.Errorf("container runtime endpoint %q has no scheme, want \"unix://%s\"", endpoint, endpoint)
 	case !isUnix:
 		return "", fmt.Errorf("container runtime endpoint %q is not a unix socket, want unix:// and an absolute path; %s", endpoint, examples)
 	case !filepath.IsAbs(path):

@@ -23,11 +23,13 @@ func At(s eviction.Signal) eviction.Observation {
 const HugePages = "hugepages"
 
 // Memory adds to o what a gauge of memory has read. Without a limit the signal is absent, as in
-// the kubelet; that of all pods also while they have no cgroup.
+// the kubelet, and says so; that of all pods also while they have no cgroup.
 func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.Observation {
 	switch {
-	case errors.Is(err, nodefs.ErrGone) && o.Signal == eviction.AllocatableMemoryAvailable, err == nil && !m.Limited:
+	case errors.Is(err, nodefs.ErrGone) && o.Signal == eviction.AllocatableMemoryAvailable:
 		o.State = eviction.Absent
+	case err == nil && !m.Limited:
+		o.State, o.Err = eviction.Absent, "its cgroup has no memory limit"
 	case err != nil:
 		o.Err = err.Error()
 	default:

@@ -37,7 +37,7 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 		"tasks below a limit of an ancestor":    {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, Running: 2, PodsMax: 5, PodsRunning: 4, LimitOf: "/t"}, nil), "1 1/5 [{pid_max 9} {threads_max 0} {running 2} {limit of /t 5} {running in /t 4}] "},
 		"room of btrfs":                         {Filesystem(At(eviction.NodeFsAvailable), "", btrfs, nil), "1 30/100 [{used 80} {free 20} {reserved 0}] "},
 		"inodes that cannot be":                 {Filesystem(At(eviction.NodeFsInodesFree), "", btrfs, nil), "0 0/0 [] bad"},
-		"no limit is no figure":                 {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, nil), "2 0/0 [] "},
+		"no limit is no figure":                 {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, nil), "2 0/0 [] its cgroup has no memory limit"},
 		"nor are pods without a cgroup":         {Memory(At(eviction.AllocatableMemoryAvailable), unlimited, gone), "2 0/0 [] "},
 		"a node without one cannot be read":     {Memory(At(eviction.MemoryAvailable), unlimited, gone), "0 0/0 [] open: gone"},
 		"tasks":                                 {PIDs(At(eviction.PIDAvailable), nodefs.PIDSample{PIDMax: 9, ThreadsMax: 7, Running: 8}, nil), "1 -1/7 [{pid_max 9} {threads_max 7} {running 8}] "},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -19,18 +20,74 @@ const maxFileBytes = 256 << 10
 // that wrap it contain the path.
 var ErrGone = errors.New("gone")
 
-// FS is the node's file tree, as seen below one directory.
+// FS is the node's file tree, as seen below one directory. Paths of the node become those of this process by its methods alone:
+// the kernel would follow an absolute link from the root of this process.
 type FS struct {
 	// Root is the node's root directory; "" is "/".
 	Root string
 }
 
-// Path returns the path at which this process finds the node's path name.
+// Path returns the path at which this process finds the node's path name now. Below a Root symlinks are resolved as on
+// the node; what does not exist is named in the nearest directory that does. It may hang like Statfs.
 func (f FS) Path(name string) string {
-	if filepath.IsAbs(name) && (f.Root == "" || f.Root == "/") {
+	root := filepath.Join("/", f.Root)
+	switch {
+	case root == "/" && filepath.IsAbs(name):
 		return filepath.Clean(name) // takes no memory for a path that is clean
+	case root == "/" || strings.HasPrefix(name, "/proc/") || strings.HasPrefix(name, "/sys/"): // the kernel's own links lead elsewhere
+		return filepath.Join(root, name)
 	}
-	return filepath.Join("/", f.Root, name)
+	return resolve(root, name)
+}
+
+// Entry returns the path of name like Path, but of a symlink itself if name is one.
+func (f FS) Entry(name string) string {
+	return filepath.Join(f.Path(filepath.Dir(name)), filepath.Base(name))
+}
+
+// Real returns the name without symlinks of the node's path name, as the node's table of mounts has it. It may hang like Statfs.
+func (f FS) Real(name string) string {
+	root := filepath.Join("/", f.Root)
+	return filepath.Join("/", strings.TrimPrefix(resolve(root, name), root))
+}
+
+// Own returns a path of this process as Path does the node's, if it is below Root.
+func (f FS) Own(path string) string {
+	root := filepath.Join("/", f.Root)
+	if below, ok := strings.CutPrefix(filepath.Clean(path), root+"/"); ok && root != "/" {
+		return f.Path("/" + below)
+	}
+	return path
+}
+
+// maxLinks is the number of symlinks in a path from which on the kernel refuses it (MAXSYMLINKS).
+const maxLinks = 40
+
+// resolve returns the path of name below root without symlinks. If there are too many it returns a path that the kernel refuses.
+func resolve(root, name string) string {
+	plain := filepath.Join(root, name)
+	if fd, err := unix.Openat2(unix.AT_FDCWD, plain, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}); err == nil {
+		_ = unix.Close(fd) // nothing was written
+		return plain       // most paths have no symlink: one look in place of one for each directory
+	}
+	at, links := "/", 0
+	for left := strings.Split(filepath.Clean("/"+name), "/"); len(left) > 0; {
+		next := filepath.Join(at, left[0])
+		left = left[1:]
+		target, err := os.Readlink(filepath.Join(root, next))
+		if err != nil { // no link, or not there
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return plain + "\x00"
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		left = append(strings.Split(target, "/"), left...)
+	}
+	return filepath.Join(root, at)
 }
 
 // A File is a pseudo-file that is kept open and read again and again. It may be

@@ -68,34 +68,47 @@ func (f FS) hierarchy(c controller) (Hierarchy, error) {
 		}
 		errs = append(errs, err)
 	}
-	if f.kernelLacks(c.name) {
-		return Hierarchy{}, MissingController(c.name)
+	if why := f.missing(c.name); why != "" {
+		return Hierarchy{}, MissingController{c.name, why}
 	}
 	return Hierarchy{}, fmt.Errorf("no cgroup hierarchy with a %s controller: %w", c.name, errors.Join(errs...))
 }
 
-// A MissingController is a cgroup controller that the kernel was built or started without.
-type MissingController string
+// A MissingController is a cgroup controller that is not there, with the reason.
+type MissingController struct{ Name, Why string }
 
 // Error implements error.
 func (c MissingController) Error() string {
-	return fmt.Sprintf("the kernel has no %[1]s cgroup controller: add cgroup_enable=%[1]s to its command line", string(c))
+	return fmt.Sprintf("no %s cgroup controller: %s", c.Name, c.Why)
 }
 
-// kernelLacks reports whether the kernel says that a controller is off, or does not list it.
-func (f FS) kernelLacks(controller string) bool {
+// missing returns why a controller is not there, "" if /proc/cgroups has it or is not there either. That file has version 1 alone
+// with CONFIG_MEMCG_V1=n, so that a line that it lacks says nothing of version 2.
+func (f FS) missing(controller string) string {
 	file, err := f.Open("/proc/cgroups")
 	if err != nil {
-		return false
+		return ""
 	}
 	defer file.Close()
 	content, err := file.Read(&Buffer{})
+	if err != nil {
+		return ""
+	}
 	for line := range bytes.Lines(content) {
 		if fields := bytes.Fields(line); len(fields) == 4 && string(fields[0]) == controller {
-			return string(fields[3]) == "0"
+			if string(fields[3]) == "0" {
+				return fmt.Sprintf("the kernel was started without it; add cgroup_enable=%s to its command line", controller)
+			}
+			return ""
 		}
 	}
-	return err == nil
+	for _, dir := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if file, err := f.Open(dir + "/cgroup.type"); err == nil { // which the root has not
+			file.Close()
+			return fmt.Sprintf("it is not delegated to %s; add it to cgroup.subtree_control of the parent, or mount the root of the node's cgroups there", dir)
+		}
+	}
+	return fmt.Sprintf("the kernel was built without it; want one with CONFIG_%s=y", map[string]string{"memory": "MEMCG", "pids": "CGROUP_PIDS"}[controller])
 }
 
 func (h Hierarchy) serves(c controller) error {

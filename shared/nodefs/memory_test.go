@@ -77,12 +77,16 @@ func TestNodeWithoutMemoryControllerNamesWhatWasTried(t *testing.T) {
 // A kernel without the memory controller (raspberrypi) made evictd blame cgroupRoot, in four lines.
 func TestAKernelWithoutAControllerIsBlamedOnTheConfiguration(t *testing.T) {
 	const head = "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
-	const lacks = "the kernel has no memory cgroup controller: add cgroup_enable=memory to its command line"
-	for name, c := range map[string]struct{ cgroups, want string }{
-		"off":                       {head + "cpu\t0\t80\t1\nmemory\t0\t80\t0\n", lacks},
-		"not built":                 {head + "cpu\t0\t80\t1\npids\t0\t80\t1\n", lacks},
-		"on, but not given to us":   {head + "memory\t0\t80\t1\n", "cgroup.controllers does not list memory"},
-		"a kernel without the file": {"", "cgroup.controllers does not list memory"},
+	const lacks = "no memory cgroup controller: "
+	for name, c := range map[string]struct {
+		cgroups, want string
+		nested        bool // /sys/fs/cgroup is not the root of the node's cgroups
+	}{
+		"off":                       {head + "cpu\t0\t80\t1\nmemory\t0\t80\t0\n", lacks + "the kernel was started without it; add cgroup_enable=memory to its command line", false},
+		"not built":                 {head + "cpu\t0\t80\t1\npids\t0\t80\t1\n", lacks + "the kernel was built without it; want one with CONFIG_MEMCG=y", false},
+		"not delegated":             {head + "cpu\t0\t80\t1\npids\t0\t80\t1\n", lacks + "it is not delegated to /sys/fs/cgroup; add it to cgroup.subtree_control of the parent, or mount the root of the node's cgroups there", true},
+		"on, but not given to us":   {head + "memory\t0\t80\t1\n", "cgroup.controllers does not list memory", true},
+		"a kernel without the file": {"", "cgroup.controllers does not list memory", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -90,11 +94,14 @@ func TestAKernelWithoutAControllerIsBlamedOnTheConfiguration(t *testing.T) {
 			if c.cgroups != "" {
 				write(t, root, "proc/cgroups", c.cgroups)
 			}
+			if c.nested {
+				write(t, root, "sys/fs/cgroup/cgroup.type", "domain\n")
+			}
 			f := FS{Root: root}
 			_, err := f.MemoryHierarchy()
 			_, all := f.ReadNodeMemory(MemoryRules{})
 			for _, err := range []error{err, all} {
-				if err == nil || !strings.Contains(err.Error(), c.want) || c.want == lacks && err.Error() != lacks {
+				if err == nil || !strings.Contains(err.Error(), c.want) || strings.HasPrefix(c.want, lacks) && err.Error() != c.want {
 					t.Errorf("error %v, want %q", err, c.want)
 				}
 			}
@@ -102,7 +109,7 @@ func TestAKernelWithoutAControllerIsBlamedOnTheConfiguration(t *testing.T) {
 	}
 	root := t.TempDir()
 	write(t, root, "proc/cgroups", head)
-	if _, err := (FS{Root: root}).PIDsHierarchy(); err == nil || err.Error() != strings.ReplaceAll(lacks, "memory", "pids") {
+	if _, err := (FS{Root: root}).PIDsHierarchy(); err == nil || err.Error() != "no pids cgroup controller: the kernel was built without it; want one with CONFIG_CGROUP_PIDS=y" {
 		t.Errorf("pids: %v", err)
 	}
 }

@@ -36,11 +36,11 @@ func (m Mount) ReadOnly() bool {
 }
 
 // ParseMount parses a line of mountinfo. Lines may be long: each lower layer of a container adds
-// to its line.
+// to its line. The source may be empty.
 func ParseMount(line string) (m Mount, ok bool) {
 	// A dash separates the mount, which may have optional fields, from its filesystem.
 	at, what, found := strings.Cut(line, " - ")
-	left, right := strings.Fields(at), strings.Fields(what)
+	left, right := strings.Split(at, " "), strings.Split(strings.TrimSuffix(what, "\n"), " ")
 	if !found || len(left) < 6 || len(right) < 3 {
 		return Mount{}, false
 	}
@@ -53,7 +53,7 @@ func ParseMount(line string) (m Mount, ok bool) {
 		return Mount{}, false
 	}
 	return Mount{
-		Device: unix.Mkdev(uint32(high), uint32(low)), Root: Unescape(left[3]), Point: Unescape(left[4]), Kind: right[0], Source: right[1], Options: right[2],
+		Device: unix.Mkdev(uint32(high), uint32(low)), Root: Unescape(left[3]), Point: Unescape(left[4]), Kind: right[0], Source: right[1], Options: right[len(right)-1],
 		ID: id, Parent: parent, PointReadOnly: slices.Contains(strings.Split(left[5], ","), "ro"),
 	}, true
 }

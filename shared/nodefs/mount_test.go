@@ -11,6 +11,8 @@ import (
 func TestParseMount(t *testing.T) {
 	for line, want := range map[string]Mount{
 		"33 30 0:29 / /sys/fs/cgroup/pids rw shared:9 - cgroup cgroup rw,pids\n": {unix.Mkdev(0, 29), "/", "/sys/fs/cgroup/pids", "cgroup", "cgroup", "rw,pids", 33, 30, false},
+		"41 24 0:50 / /empty rw,relatime - tmpfs  rw,size=64k\n":                 {unix.Mkdev(0, 50), "/", "/empty", "tmpfs", "", "rw,size=64k", 41, 24, false},
+		"42 24 0:51 / /space rw - fuse.x a b rw":                                 {unix.Mkdev(0, 51), "/", "/space", "fuse.x", "a", "rw", 42, 24, false},
 		`40 24 8:1 /a\040b /mnt\134x ro,noatime - ext4 /dev/sda1 rw`:             {unix.Mkdev(8, 1), "/a b", `/mnt\x`, "ext4", "/dev/sda1", "rw", 40, 24, true},
 		`44 24 0:44 / / rw a:1 b:2 - overlay overlay rw,upperdir=/u\054v`:        {unix.Mkdev(0, 44), "/", "/", "overlay", "overlay", `rw,upperdir=/u\054v`, 44, 24, false},
 	} {

@@ -63,23 +63,6 @@ func sampleOf(s *unix.Statfs_t) (f FilesystemSample, err error) {
 	return f, nil
 }
 
-// Resolve returns the path at which this process finds what the node's path name is, without symlinks,
-// which are followed within the node's root. It fails before Linux 5.6.
-func (f FS) Resolve(name string) (string, error) {
-	path := f.Path(name)
-	root, err := unix.Open(f.Path("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", fileError("open", f.Path("/"), err)
-	}
-	defer unix.Close(root) //nolint:errcheck // nothing was written
-	fd, err := unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
-	if err != nil {
-		return "", fileError("open", path, err)
-	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-}
-
 // Device returns the device number of the node's path name, as in stat's st_dev. It may hang
 // like Statfs.
 func (f FS) Device(name string) (uint64, error) {

@@ -101,7 +101,7 @@ func examine(ctx context.Context, cfg *config.Config, startPlugins, asked bool) 
 	if missing != nil && (asked || !errors.Is(missing, fs.ErrNotExist)) {
 		return nil, missing
 	}
-	found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: startPlugins, Falls: store.Falls})
+	found := inspect.Run(ctx, inspect.Options{Config: cfg, Version: version, StartPlugins: startPlugins, Falls: store.Falls, Holder: store.Holder})
 	errs, ofDaemon := checkRunning(ctx, cfg, found.Texts(inspect.Fatal, inspect.Error))
 	derived, dropped := ofWritableLayers(cfg, thresholds)
 	found, fixes := besideOnce(b, found)

@@ -70,9 +70,9 @@ func TestCheckTellsWhatRunWouldRefuse(t *testing.T) {
 			`warning: plugins["oldst"] has no effect: PLUGINS/oldst is not there, is "oldest" meant?`,
 		},
 		"nobody minds a disabled plugin": {"plugins: {oldest: {disabled: true, user: nosuchuser}}", nil, 0, ""},
-		"a file that is no plugin": {
+		"a file that is no plugin, such as a copy": {
 			"", func(n node) error { return os.WriteFile(filepath.Join(n.plugins, "README"), nil, 0o644) }, 0,
-			"warning: plugin README: is refused: PLUGINS/README: mode 0644 is not executable, want for example 0755 (chmod +x), or remove the file",
+			`warning: pluginDir: "PLUGINS": not started: README; want names of the form [a-z0-9-]+, with .sock for a socket`,
 		},
 		"a slip in a plugin's name": {
 			"plugins: {oldst: {sha256: " + pin + "}}", nil, 1,

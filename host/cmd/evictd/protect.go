@@ -38,7 +38,7 @@ func newProtectNode() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("write", "remove")
 	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
 		if *remove {
-			return failed(removeDropIns(cmd.Context(), nodefs.FS{Root: cfg.RootDir}))
+			return failed(removeDropIns(cmd.Context(), cfg.Node()))
 		}
 		return failed(protectNode(cmd.Context(), cfg, cmd.OutOrStdout(), *write))
 	})
@@ -47,13 +47,13 @@ func newProtectNode() *cobra.Command {
 
 // protectNode prints the drop-ins. It writes all or, if one would replace a file of others, none.
 func protectNode(ctx context.Context, c *config.Config, out io.Writer, write bool) error {
-	node := nodefs.FS{Root: c.RootDir}
+	node := c.Node()
 	plan, err := systemd.Plan(ctx, node, c.RuntimeEndpoint)
 	for _, u := range plan {
 		file, text := u.DropIn()
 		err = errors.Join(err, written(fmt.Fprintf(out, "# %s\n%s\n", file, text)))
-		if there, absent := input.ReadFileSoon(node.Path(file), maxDropIn); write && !errors.Is(absent, fs.ErrNotExist) && !bytes.HasPrefix(there, []byte(systemd.Mark)) {
-			err = errors.Join(err, fmt.Errorf("%s: evictd protect-node has not written this file, and does not replace it; want it removed or renamed", node.Path(file)))
+		if there, absent := input.ReadFileSoon(node.Entry(file), maxDropIn); write && !errors.Is(absent, fs.ErrNotExist) && !bytes.HasPrefix(there, []byte(systemd.Mark)) {
+			err = errors.Join(err, fmt.Errorf("%s: evictd protect-node has not written this file, and does not replace it; want it removed or renamed", node.Entry(file)))
 		}
 	}
 	if err != nil || !write {
@@ -61,7 +61,7 @@ func protectNode(ctx context.Context, c *config.Config, out io.Writer, write boo
 	}
 	for _, u := range plan {
 		file, text := u.DropIn()
-		at := node.Path(file)
+		at := node.Entry(file)
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
 		if err == nil {
 			err = os.WriteFile(at+".new", []byte(text), 0o644)
@@ -78,7 +78,7 @@ func protectNode(ctx context.Context, c *config.Config, out io.Writer, write boo
 
 // removeDropIns removes all drop-ins of evictd, and directories that are then empty.
 func removeDropIns(ctx context.Context, node nodefs.FS) error {
-	files, _ := filepath.Glob(node.Path(systemd.Path("*")))
+	files, _ := filepath.Glob(node.Entry(systemd.Path("*")))
 	for _, file := range files {
 		if text, _ := input.ReadFileSoon(file, maxDropIn); !bytes.HasPrefix(text, []byte(systemd.Mark)) {
 			continue

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/shared/crisocket"
 )
 
 // Environment variables of a kubelet.
@@ -113,7 +114,7 @@ func knowsItsRuntime(c host.Config) error {
 	if c.Source == sourceSummary {
 		return nil
 	}
-	socket := strings.TrimPrefix(cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint), "unix://")
+	socket := crisocket.Path(cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint))
 	if _, err := os.Stat(socket); err != nil {
 		return fmt.Errorf("%s: runtimeEndpoint: %w, want the kubelet's containerRuntimeEndpoint", EnvConfig, err)
 	}

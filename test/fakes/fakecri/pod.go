@@ -23,6 +23,8 @@ type Pod struct {
 	IP string
 	// NotReady: the sandbox is down. SandboxGone: it was removed.
 	NotReady, SandboxGone bool
+	// SandboxImage is in the sandbox's verbose status, unless it is "".
+	SandboxImage string
 	// CreatedAt, unless set, is a millisecond after the previous object's.
 	CreatedAt  time.Time
 	Containers []Container

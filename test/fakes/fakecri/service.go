@@ -85,7 +85,11 @@ func (s *Server) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandboxS
 		if sb.spec.IP == "" {
 			network = runtimeapi.NamespaceMode_NODE
 		}
-		return &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
+		info := map[string]string{}
+		if req.GetVerbose() && sb.spec.SandboxImage != "" {
+			info["info"] = `{"image": "` + sb.spec.SandboxImage + `"}`
+		}
+		return &runtimeapi.PodSandboxStatusResponse{Info: info, Status: &runtimeapi.PodSandboxStatus{
 			Id: sb.pod.GetId(), Metadata: sb.pod.GetMetadata(), State: sb.pod.GetState(), CreatedAt: sb.pod.GetCreatedAt(),
 			Network: &runtimeapi.PodSandboxNetworkStatus{Ip: sb.spec.IP},
 			Linux:   &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: network}}},

@@ -14,7 +14,6 @@ require (
 )
 
 require (
-	github.com/cyphar/filepath-securejoin v0.6.1 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect

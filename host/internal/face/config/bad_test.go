@@ -79,8 +79,8 @@ func TestBadFiles(t *testing.T) {
 		"a number too large":           {"evictionMaxPodGracePeriod: 2147483648\n", []string{`evictionMaxPodGracePeriod: 2147483648: want a whole number of seconds, at most 2147483647`}},
 		"a relative path":              {"pluginDir: plugins\n", []string{`pluginDir: "plugins": want an absolute path such as "/usr/libexec/evictd/plugins"`}},
 		"an empty path":                {"runDir: \"\"\n", []string{`runDir: "": want an absolute path such as "/run/evictd"`}},
-		"a socket without scheme, told once": {"runtimeEndpoint: /run/containerd/containerd.sock\n", []string{
-			`runtimeEndpoint: "/run/containerd/containerd.sock": want a socket such as "unix:///run/containerd/containerd.sock"`,
+		"a socket of another scheme, told once": {"runtimeEndpoint: tcp:///run/containerd/containerd.sock\n", []string{
+			`runtimeEndpoint: "tcp:///run/containerd/containerd.sock": want a socket such as "unix:///run/containerd/containerd.sock"`,
 		}},
 		"a socket path that the kernel refuses": {"imageEndpoint: unix:///" + strings.Repeat("x", 107) + "\n", []string{
 			`imageEndpoint: "unix:///` + strings.Repeat("x", 71) + `...: want a socket such as "unix:///run/containerd/containerd.sock"`,

@@ -32,6 +32,7 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // RecordsDir returns the directory of decision records in a state directory.
@@ -90,9 +91,8 @@ type Config struct {
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
 	// Compatibility is the Kubernetes version whose kubelet decides the same way; see Kubernetes.
 	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37" default:"auto" reload:"no"`
-	// KubeletVersion is the version of the node's kubelet, such as v1.36.3, empty if unknown. It is
-	// not in the file.
-	KubeletVersion string `json:"-"`
+	// OfKubelet is not in the file.
+	OfKubelet `json:"-"`
 	// FeatureGates holds the kubelet's gates, as given; see Feature.
 	FeatureGates map[string]bool `json:"featureGates" kubelet:"featureGates" is:"gates" reload:"no" flag:"the kubelet's feature gates, such as PodLevelResources=false"`
 
@@ -110,6 +110,14 @@ type Config struct {
 	Assign map[eviction.Signal]map[string]string `json:"assign" is:"assignment"`
 	// RequirePins prevents custom plugins without Plugin.SHA256 from running.
 	RequirePins bool `json:"requirePins"`
+}
+
+// OfKubelet holds facts about the node's kubelet.
+type OfKubelet struct {
+	// KubeletVersion is its version, such as v1.36.3, empty if unknown.
+	KubeletVersion string
+	// UnknownKeys names the keys of its files that no kubelet knows, each with its file.
+	UnknownKeys []string
 }
 
 // Summary configures the source of the kubelet's stats summary, with what it does not contain.
@@ -188,6 +196,9 @@ func (c *Config) MetricsElsewhere() bool {
 	at, err := netip.ParseAddrPort(c.MetricsBindAddress)
 	return c.MetricsBindAddress != "" && (err != nil || !at.Addr().IsLoopback())
 }
+
+// Node returns the node's file tree.
+func (c *Config) Node() nodefs.FS { return nodefs.FS{Root: c.RootDir} }
 
 // ID returns an id that is equal for equal configurations and reveals nothing else.
 func (c *Config) ID() string {

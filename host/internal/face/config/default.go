@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/shared/crisocket"
 )
 
 // Default returns the configuration without a file or flags, for programs that fill one in
@@ -58,7 +59,8 @@ func mergeHard(c *Config) {
 
 // complete sets defaults that depend on other fields or the machine.
 func complete(c *Config, hostname func() (string, error)) error {
-	c.ImageEndpoint = cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint)
+	c.RuntimeEndpoint = crisocket.Endpoint(c.RuntimeEndpoint)
+	c.ImageEndpoint = crisocket.Endpoint(cmp.Or(c.ImageEndpoint, c.RuntimeEndpoint))
 	each(nil, reflect.ValueOf(c).Elem(), func(_ []string, f field, at reflect.Value) {
 		switch value := at.Addr().Interface().(type) {
 		case *metav1.Duration:

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // maxDropIns bounds the files below a drop-in directory.
@@ -14,6 +15,8 @@ const maxDropIns = 256
 
 // kubeletFiles holds the --config and --config-dir of a kubelet. Either may be "".
 type kubeletFiles struct {
+	// node is below whose root links are followed as on the node; the zero value follows them from this process's.
+	node      nodefs.FS
 	file, dir string
 	// flag is the name of file in errors; dir is the same with -dir appended.
 	flag string
@@ -32,10 +35,11 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 	doc = object{}
 	var merged tree // with drop-ins
 	for _, file := range files {
-		data, err := input.ReadFileSoon(file, maxFileBytes)
+		data, err := input.ReadFileSoon(k.node.Own(file), maxFileBytes)
 		if err != nil {
 			return nil, nil, nil, k.unread(file, err)
 		}
+		given := data
 		if k.configz && file == k.file {
 			data = unwrap(data)
 		}
@@ -43,6 +47,9 @@ func (k kubeletFiles) lay(c *Config) (doc object, ls layers, errs []error, err e
 		in, found := decodeKubelet(&alone, l, data, file != k.file)
 		for _, err := range found {
 			errs = append(errs, l.named(err))
+		}
+		if bytes.Equal(given, data) { // a newer kubelet's own response has keys that it knows
+			c.UnknownKeys = append(c.UnknownKeys, unknownKeys(l, in)...)
 		}
 		ls = append(ls, l)
 		switch {
@@ -81,7 +88,7 @@ func (k kubeletFiles) list() ([]string, error) {
 	if k.dir == "" {
 		return files, nil
 	}
-	dropIns, err := input.FilesSoon(k.dir, ".conf", maxDropIns)
+	dropIns, err := input.FilesSoon(k.node.Own(k.dir), ".conf", maxDropIns)
 	if err != nil {
 		return nil, k.unread(k.dir, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/shared/crisocket"
 )
 
 // maxErrors bounds the errors reported for an invalid file.
@@ -177,8 +178,8 @@ func kubeletValue(f field, value json.RawMessage, dir string) json.RawMessage {
 		return value
 	case text == "":
 		return nil
-	case strings.HasSuffix(f.name, "Endpoint") && strings.HasPrefix(text, "/"): // a path means a socket
-		text = "unix://" + text
+	case strings.HasSuffix(f.name, "Endpoint"):
+		text = crisocket.Endpoint(text)
 	case f.name == "cgroupRoot" && !strings.HasPrefix(text, "/"): // cgroups are named from the root
 		text = "/" + text
 	case f.name == "staticPodPath" && !filepath.IsAbs(text): // relative to the file

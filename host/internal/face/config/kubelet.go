@@ -2,8 +2,10 @@ package config
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +18,8 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
+	"github.com/evictd/evictd/host/internal/ground/typo"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // Kubelet holds the parts of a kubelet's configuration that a program beside it must know. They do
@@ -28,15 +32,15 @@ type Kubelet struct {
 }
 
 // LoadKubelet reads the file of a kubelet, or a response of its /configz, and the drop-ins in dir,
-// either of which may be "". The error joins all problems, one per line.
-func LoadKubelet(file, dir string) (Kubelet, error) {
+// either of which may be "". Links below the root of node are followed as on the node. The error joins all problems, one per line.
+func LoadKubelet(node nodefs.FS, file, dir string) (Kubelet, error) {
 	c := blank()
 	for _, f := range kubeletFields() {
 		if f.kubelets != "" {
 			f.parse(f.in(reflect.ValueOf(&c).Elem()), f.kubelets)
 		}
 	}
-	doc, ls, errs, err := kubeletFiles{file: file, dir: dir, configz: true}.lay(&c)
+	doc, ls, errs, err := kubeletFiles{node: node, file: file, dir: dir, configz: true}.lay(&c)
 	if err != nil {
 		return Kubelet{}, err
 	}
@@ -54,6 +58,9 @@ func LoadKubelet(file, dir string) (Kubelet, error) {
 // evictd the kubelet's. A text says where something of the node is: another one is to be fixed where
 // it has an effect. Thresholds are left out: beside.Compare has them by signal.
 func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
+	for _, text := range k.Config.UnknownKeys {
+		all = append(all, beside.Finding{Signal: "unknown key", About: beside.Setting, Text: text, Fix: true})
+	}
 	gates := k.Config
 	gates.Compatibility, gates.KubeletVersion = c.Compatibility, c.KubeletVersion
 	sameGates := !slices.ContainsFunc(features, func(name string) bool { return c.Feature(name) != gates.Feature(name) })
@@ -64,11 +71,11 @@ func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
 		value := f.in(reflect.ValueOf(&k.Config).Elem()).Interface()
 		ours, theirs := shown(f.in(reflect.ValueOf(c).Elem()).Interface()), shown(value)
 		inherited := f.name == "imageEndpoint" && c.ImageEndpoint == c.RuntimeEndpoint && k.Config.ImageEndpoint == k.Config.RuntimeEndpoint
-		if ours == theirs || place(ours, c.RootDir) == place(theirs, "/") || f.beside == "detected" && (ours == "" || theirs == "") || inherited {
+		if ours == theirs || place(c.Node(), ours, c.RootDir) == place(c.Node(), theirs, "/") || f.beside == "detected" && (ours == "" || theirs == "") || inherited {
 			continue
 		}
 		if path, isSocket := strings.CutPrefix(theirs, "unix://"); isSocket {
-			value = "unix://" + filepath.Join(c.RootDir, path)
+			value = "unix://" + strings.TrimSuffix(c.RootDir, "/") + path
 		}
 		finding := beside.Finding{Signal: f.kubelet, About: beside.Setting, Text: fmt.Sprintf("evictd has %s, the kubelet %s", cmp.Or(ours, "none"), cmp.Or(theirs, "none"))}
 		line, _ := json.Marshal(value) // a field's value always has one
@@ -87,15 +94,46 @@ func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
 	return all
 }
 
+// knownKeys holds the keys of a KubeletConfiguration of Kubernetes 1.37 or before, separated by spaces.
+//
+//go:embed kubeletkeys.txt
+var knownKeys string
+
+// maxUnknown bounds the unknown keys that are named of a file.
+const maxUnknown = 10
+
+// unknownKeys returns what is wrong with keys of a kubelet's file that no kubelet knows. It logs and
+// ignores them in its --config. Of a drop-in it takes a key in another case, which evictd does not.
+func unknownKeys(l *layer, doc object) (all []string) {
+	known := strings.Fields(knownKeys)
+	for _, key := range slices.Sorted(maps.Keys(doc)) {
+		if slices.Contains(known, key) || len(all) == maxUnknown {
+			continue
+		}
+		want := "a key of KubeletConfiguration"
+		if near := typo.Nearest(key, known); near != "" {
+			want = strconv.Quote(near)
+		} else if validSignal(key) {
+			want = "it in evictionHard or evictionSoft"
+		}
+		err := l.named(invalid(steps([]string{key}), "is not used here: Kubernetes up to %s has no such key; want %s", Kubernetes137, want))
+		all = append(all, printable.Clip(err).Error())
+	}
+	return all
+}
+
 // shown formats a value without the brackets of lists and mappings.
 func shown(value any) string { return strings.Trim(strings.TrimPrefix(text(value), "map["), "[]") }
 
-// place returns the place on the node that a text names. evictd sees sockets from rootDir.
-func place(text, rootDir string) string {
+// place returns the place on the node that a text names. Sockets are seen from below.
+func place(node nodefs.FS, text, below string) string {
 	if path, isSocket := strings.CutPrefix(text, "unix://"); isSocket {
-		text = strings.TrimPrefix(path, strings.TrimSuffix(rootDir, "/"))
+		text = strings.TrimPrefix(path, strings.TrimSuffix(below, "/"))
 	}
-	return strings.Replace(text, "/var/run/", "/run/", 1) // a link everywhere
+	if !filepath.IsAbs(text) {
+		return text
+	}
+	return node.Real(strings.Replace(text, "/var/run/", "/run/", 1)) // a link everywhere
 }
 
 // unwrap extracts the configuration from a response of /configz. Before about v1.30 it lacks

@@ -2,7 +2,9 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/cost"
 )
@@ -97,6 +100,7 @@ func TestWhatAKubeletsFileSays(t *testing.T) {
 			}
 			want := defaults(t)
 			c.want(&want)
+			got.UnknownKeys = nil // see TestAKeyThatNoKubeletKnowsIsSaid
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("config (-want +got):\n%s", diff)
 			}
@@ -365,4 +369,56 @@ func FuzzKubelet(f *testing.F) {
 			t.Fatalf("accepted, and yet: %v", err)
 		}
 	})
+}
+
+// A kubelet's file with imagefs.available outside of evictionHard, or EvictionHard, had no effect, and check was silent.
+func TestAKeyThatNoKubeletKnowsIsSaid(t *testing.T) {
+	const none = "is not used here: Kubernetes up to 1.37 has no such key; want "
+	for line, want := range map[string]string{
+		"imagefs.available: 5%":                     `"imagefs.available": ` + none + "it in evictionHard or evictionSoft",
+		"EvictionHard: {memory.available: 1Gi}":     "EvictionHard: " + none + `"evictionHard"`,
+		"evictionHards: {memory.available: 1Gi}":    "evictionHards: " + none + `"evictionHard"`,
+		"eviction: {hard: {memory.available: 1Gi}}": "eviction: " + none + "a key of KubeletConfiguration",
+		"MaxPods: null":                             "MaxPods: " + none + `"maxPods"`,
+		"\"a\\eb\": 1":                              `"a\x1bb": ` + none + "a key of KubeletConfiguration",
+		"evictionHard: {memory.available: 1Gi}":     "",
+		"defaultPodSysctls: []":                     "",
+	} {
+		file := writeKubelet(t, line+"\n")
+		dir := writeDropIns(t, map[string]string{"a.conf": line + "\n"})
+		for _, c := range []struct{ file, dir, at string }{{file, "", file + ": "}, {"", dir, dir + "/a.conf: "}} {
+			both := []string{c.at + want}
+			if want == "" {
+				both = nil
+			}
+			k, err := LoadKubelet(nodefs.FS{}, c.file, c.dir)
+			if err != nil || !slices.Equal(k.Config.UnknownKeys, both) {
+				t.Errorf("%s: beside it %q (%v), want %q", line, k.Config.UnknownKeys, err, both)
+			}
+			fix := 0
+			for _, f := range k.Beside(new(Default())) {
+				if f.Signal == "unknown key" && f.Fix && f.Text == c.at+want {
+					fix++
+				}
+			}
+			if fix != len(both) {
+				t.Errorf("%s: %d lines to fix, want %d", line, fix, len(both))
+			}
+			own, err := parse(t, "--kubelet-config", c.file, "--kubelet-config-dir", c.dir)
+			if said := len(both) == 1 && slices.Contains(own.Warnings(), both[0]); err != nil || said != (want != "") {
+				t.Errorf("%s: as evictd's own %q (%v), want %q", line, own.Warnings(), err, both)
+			}
+		}
+	}
+	many := ""
+	for i := range 1000 {
+		many += fmt.Sprintf("made-up-%d: 1\n", i)
+	}
+	if k, err := LoadKubelet(nodefs.FS{}, writeKubelet(t, many), ""); err != nil || len(k.Config.UnknownKeys) != maxUnknown {
+		t.Errorf("%d keys are named of 1000 (%v), want %d", len(k.Config.UnknownKeys), err, maxUnknown)
+	}
+	configz := write(t, `{"kubeletconfig": {"aNewKey": 1}}`)
+	if k, err := LoadKubelet(nodefs.FS{}, configz, ""); err != nil || k.Config.UnknownKeys != nil {
+		t.Errorf("%q of a kubelet's own response (%v)", k.Config.UnknownKeys, err)
+	}
 }

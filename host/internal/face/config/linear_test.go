@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -74,10 +75,13 @@ var large = map[string]func(t testing.TB, n int) []string{
 }
 
 func manyDropIns(t testing.TB, n int, line func(file, key int) string) []string {
-	files := map[string]string{}
+	files, keys := map[string]string{}, 2000
+	if _, test := t.(*testing.T); test && os.Getenv("EVICTD_NIGHTLY") == "" {
+		keys = 400
+	}
 	for file := range n {
 		var b strings.Builder
-		for key := range 2000 {
+		for key := range keys {
 			b.WriteString(line(file, key))
 		}
 		files[fmt.Sprintf("%d.conf", file)] = b.String()

@@ -13,7 +13,7 @@ import (
 
 // Warnings returns settings that are valid, as in the kubelet, but probably unintended.
 func (c *Config) Warnings() []string {
-	var warnings []string
+	warnings := slices.Clone(c.UnknownKeys)
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 
 	thresholdWarnings(c, warn)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/face/config"
@@ -26,7 +27,7 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 	if c.BesideKubelet == "" && c.BesideKubeletDir == "" {
 		return nil, nil
 	}
-	kubelet, err := config.LoadKubelet(c.BesideKubelet, c.BesideKubeletDir)
+	kubelet, err := config.LoadKubelet(c.Node(), c.BesideKubelet, c.BesideKubeletDir)
 	thresholds, wrong := c.Thresholds()
 	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
@@ -37,7 +38,8 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 		OwnConditions: writes && c.NodeConditions != config.NodeConditionsNone, OwnTaints: writes && c.NodeConditions == config.NodeConditionsTaints,
 	}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}
-	for _, o := range fallback.New(parts.NodeFacts(c, "")).Observe(ctx, signals) {
+	reader := fallback.New(parts.NodeFacts(c, ""))
+	for _, o := range reader.Observe(ctx, signals) {
 		if o.State == eviction.Observed {
 			node.Capacity[o.Signal] = o.Capacity
 		}
@@ -46,9 +48,23 @@ func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir stri
 		node.Falls = falls(c.StateDir)
 	}
 	findings := append(beside.Compare(thresholds, kubelet.Thresholds, node), kubelet.Beside(c)...)
+	findings = append(findings, unlimited(c, kubelet, reader.Observe(ctx, []eviction.Signal{eviction.AllocatableMemoryAvailable})[0])...)
 	settings := beside.Right(thresholds, kubelet.Thresholds, node)
 	settings.CgroupsPerQOS = !kubelet.Config.CgroupsPerQOS && c.Source == config.SourceNative
 	return &Beside{Findings: findings, Settings: settings}, nil
+}
+
+// unlimited finds a cgroup of all pods without the limit with which the kubelet keeps reserved memory from
+// them. It sets the limit only when it starts, and a reload of systemd may remove it.
+func unlimited(c *config.Config, k config.Kubelet, o eviction.Observation) []beside.Finding {
+	lost := o.State == eviction.Absent && o.Err != "" && c.Source == config.SourceNative
+	if !lost || k.Reserved.Memory.IsZero() || !k.Config.CgroupsPerQOS || !slices.Contains(k.Config.EnforceNodeAllocatable, "pods") {
+		return nil
+	}
+	return []beside.Finding{{
+		Signal: string(o.Signal), About: beside.Allocatable, Fix: true,
+		Text: fmt.Sprintf("the kubelet reserves %s of memory, and the cgroup of all pods has no limit: its thresholds have no effect, and pods may take what is reserved; want a restart of the kubelet, which sets the limit", &k.Reserved.Memory),
+	}}
 }
 
 // tryBeside compares both configurations.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,13 +32,37 @@ func tryRunDir(_ context.Context, n *node, f *Findings) {
 	}
 }
 
-func tryStateDir(_ context.Context, n *node, f *Findings) {
+// handover is the time in which a former evictd with another run directory may end.
+const handover = 3 * time.Second
+
+// tryStateDir also finds another evictd on this node, by the lock of its records.
+func tryStateDir(ctx context.Context, n *node, f *Findings) {
 	if n.c.StateDir == "" {
 		return
 	}
 	if err := writable(config.RecordsDir(n.c.StateDir)); err != nil {
 		f.add(Error, "stateDir: %q: %v: no record of a decision is kept; want a directory that evictd can write to, or \"\" to keep none", n.c.StateDir, err)
 	}
+	if n.Holder == nil || otherEvictd(n.c, n.Holder) == "" {
+		return
+	}
+	wait, cancel := context.WithTimeout(ctx, handover)
+	defer cancel()
+	<-wait.Done()
+	if other := otherEvictd(n.c, n.Holder); other != "" {
+		f.add(Error, "stateDir: %q: is in use by another evictd, with runDir %q: both decide on the pods of this node; want one evictd on a node", n.c.StateDir, other)
+	}
+}
+
+// otherEvictd returns the run directory of an evictd that writes records in the stateDir of c, empty if
+// there is none. holder is that of Options.
+func otherEvictd(c *config.Config, holder func(stateDir string) string) string {
+	own, _ := rundir.ID(c.RunDir)
+	id, dir, _ := strings.Cut(holder(c.StateDir), " ")
+	if id == own {
+		return ""
+	}
+	return dir
 }
 
 // writable returns why no file can be created in dir, or dir itself if it does not exist.

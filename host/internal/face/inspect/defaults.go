@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // A distribution is a kubelet's configuration in places of its own, which is there if one of them is.
@@ -47,12 +47,12 @@ func defaults(c *config.Config, of func() (eviction.Layout, error)) (f Findings)
 		f.add(Advice, "no threshold of %s is in force: no pod of this node is evicted when they run short; want %s, or 0%% if that is meant", list(own), wanted(own))
 	}
 	if c.BesideKubelet+c.BesideKubeletDir != "" {
-		if _, err := config.LoadKubelet(c.BesideKubelet, c.BesideKubeletDir); err == nil {
+		if _, err := config.LoadKubelet(c.Node(), c.BesideKubelet, c.BesideKubeletDir); err == nil {
 			return f // both are compared
 		}
 	}
 	for _, d := range distributions {
-		where, hard, soft := d.thresholds(c.RootDir)
+		where, hard, soft := d.thresholds(c.Node())
 		if lacks := lacking(hard, soft, separate); where != "" && len(lacks) > 0 {
 			f.add(Advice, "the kubelet of %s (%s) has no threshold of %s: without evictd no pod of this node is evicted when they run short; want for it %s", d.name, where, list(lacks), wanted(lacks))
 		}
@@ -62,25 +62,25 @@ func defaults(c *config.Config, of func() (eviction.Layout, error)) (f Findings)
 
 // thresholds returns where the hard and soft thresholds of a distribution's kubelet are, by signal. where is
 // empty if it is not there.
-func (d distribution) thresholds(root string) (where string, hard, soft map[string]string) {
+func (d distribution) thresholds(node nodefs.FS) (where string, hard, soft map[string]string) {
 	var file, dir string
-	if path := filepath.Join(root, d.file); d.file != "" && is(path) {
+	if path := node.Path(d.file); d.file != "" && is(path) {
 		where, file = d.file, path
 	}
-	if path := filepath.Join(root, d.dir); d.dir != "" && is(path) {
+	if path := node.Path(d.dir); d.dir != "" && is(path) {
 		where, dir = d.dir, path
 	}
-	k, err := config.LoadKubelet(file, dir)
+	k, err := config.LoadKubelet(node, file, dir)
 	if err != nil { // what is wrong there is the kubelet's
 		return "", nil, nil
 	}
 	hard, soft = k.Config.EvictionHard, k.Config.EvictionSoft
-	text, _ := input.ReadFileSoon(filepath.Join(root, d.flags), maxFlags) // most have none
+	text, _ := input.ReadFileSoon(node.Path(d.flags), maxFlags) // most have none
 	flags := hardFlag.FindAllStringSubmatch(string(text), -1)
 	switch {
 	case len(flags) > 0: // as in the kubelet the last one counts
 		return d.flags, signalsOf(flags[len(flags)-1][1]), soft
-	case where == "" && d.home != "" && is(filepath.Join(root, d.home)):
+	case where == "" && d.home != "" && is(node.Path(d.home)):
 		return d.home, signalsOf(d.without), soft
 	}
 	return where, hard, soft

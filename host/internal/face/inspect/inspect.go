@@ -87,6 +87,9 @@ type Options struct {
 	// Falls returns the fastest falls of signals that are on record in a state directory. It may be
 	// nil.
 	Falls func(stateDir string) map[eviction.Signal]int64
+	// Holder returns the owner, see rundir.ID, that writes records in a state directory, empty if there is
+	// none. It may be nil.
+	Holder func(stateDir string) string
 
 	// Listed returns the pods that a daemon has listed (podsource/kubernetes.Source), nil if it lists
 	// none. Without it the inspection lists them.
@@ -133,6 +136,11 @@ var probes = []probe{
 	{"thresholds", 0, false, deadline, tryThresholds},
 	{"default thresholds", 0, false, deadline, func(_ context.Context, n *node, f *Findings) { *f = defaults(n.c, n.layout) }},
 	{"kubelet's directories", watchOften, false, deadline, tryPodDirs},
+	{"directories of no pod", 0, false, deadline, func(ctx context.Context, n *node, f *Findings) {
+		if n.hasThreshold(onFilesystem(eviction.NodeFs)) && n.c.Source == config.SourceNative && n.running != nil {
+			*f = orphans(ctx, n.c, n.runtime())
+		}
+	}},
 	{Filesystems, watchOften, false, deadline, tryFilesystems},
 	{"cgroups", 0, false, deadline, tryCgroups},
 	{"plugins", 0, false, deadline, tryPluginFiles},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -47,10 +46,10 @@ type node struct {
 }
 
 func newNode(ctx context.Context, o Options) *node {
-	n := &node{Options: o, c: o.Config, fs: nodefs.FS{Root: o.Config.RootDir}}
+	n := &node{Options: o, c: o.Config, fs: o.Config.Node()}
 	n.thresholds, _ = n.c.Thresholds() // an invalid configuration is not inspected
-	n.running, _ = criclient.Dial(n.c.RuntimeEndpoint)
-	n.images, _ = criclient.Dial(n.c.ImageEndpoint)
+	n.running, _ = criclient.Dial(n.fs, n.c.RuntimeEndpoint)
+	n.images, _ = criclient.Dial(n.fs, n.c.ImageEndpoint)
 	n.layout = sync.OnceValues(func() (l eviction.Layout, err error) {
 		l, n.imageDirs, err = criclient.Layout(ctx, runtimeapi.NewImageServiceClient(n.images), n.fs, n.c.KubeletRootDir)
 		return l, err
@@ -131,7 +130,7 @@ func isDir(path string) error {
 }
 
 // kubeletDir returns the kubelet's root directory as seen by this process.
-func (n *node) kubeletDir() string { return filepath.Join(n.c.RootDir, n.c.KubeletRootDir) }
+func (n *node) kubeletDir() string { return n.fs.Path(n.c.KubeletRootDir) }
 
 // tryProtection finds services on the path of an eviction that may lose their pages on a node that
 // thrashes.

@@ -36,7 +36,7 @@ func podDirs(c *config.Config, p pods.Pod) (dirs [2]string) {
 		dirs[0] = filepath.Join(parts.PodsDir(c), p.Row.UID)
 	}
 	if ofKubelet {
-		dirs[1] = filepath.Join(c.RootDir, c.PodLogsDir, p.Row.Namespace+"_"+p.Row.Name+"_"+p.Row.UID)
+		dirs[1] = c.Node().Path(filepath.Join(c.PodLogsDir, p.Row.Namespace+"_"+p.Row.Name+"_"+p.Row.UID))
 	}
 	return dirs
 }

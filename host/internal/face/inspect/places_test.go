@@ -223,6 +223,7 @@ func TestInMounts(t *testing.T) {
 	t.Run("unmounted", testFilesystemsThatAreOthersNow)
 	t.Run("read-only", testFilesystemsThatAreReadOnly)
 	t.Run("logs", testLogsWithoutASignal)
+	t.Run("of no pod", testDirectoriesOfNoPod)
 }
 
 func mount(t *testing.T, source, target, kind string, flags uintptr) {

@@ -25,6 +25,7 @@ import (
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	podrunning "github.com/evictd/evictd/host/internal/node/podsource/running"
+	"github.com/evictd/evictd/shared/crisocket"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -61,11 +62,11 @@ func failure[T any](_ T, err error) error { return err }
 func tryRuntime(ctx context.Context, n *node, f *Findings) {
 	endpoint := fmt.Sprintf("runtimeEndpoint: %q", n.c.RuntimeEndpoint)
 	if n.c.ImageEndpoint != n.c.RuntimeEndpoint {
-		if err := checkSocket(ctx, n.c.ImageEndpoint); err != nil {
+		if err := checkSocket(ctx, n.fs, n.c.ImageEndpoint); err != nil {
 			f.add(Error, "imageEndpoint: %q: %v", n.c.ImageEndpoint, err)
 		}
 	}
-	if err := checkSocket(ctx, n.c.RuntimeEndpoint); err != nil {
+	if err := checkSocket(ctx, n.fs, n.c.RuntimeEndpoint); err != nil {
 		f.add(Error, "%s: %v", endpoint, err)
 		return
 	}
@@ -89,10 +90,10 @@ func tryRuntime(ctx context.Context, n *node, f *Findings) {
 
 const wantSocket = "want the socket of a running container runtime, such as unix:///run/containerd/containerd.sock"
 
-func checkSocket(ctx context.Context, endpoint string) error {
+func checkSocket(ctx context.Context, node nodefs.FS, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	path := strings.TrimPrefix(endpoint, "unix://")
+	path := node.Own(crisocket.Path(endpoint))
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

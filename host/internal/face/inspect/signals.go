@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/wake"
@@ -19,6 +21,8 @@ import (
 	"github.com/evictd/evictd/host/internal/face/expected"
 	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/host/internal/face/parts"
+	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/ground/quantity"
 	"github.com/evictd/evictd/host/internal/node/fallback"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
@@ -51,11 +55,15 @@ func tryCapacity(ctx context.Context, n *node, f *Findings) {
 		f.limited(o)
 		f.aboveCapacity(n.thresholds, o)
 	}
-	f.limited(reader.Observe(ctx, []eviction.Signal{eviction.AllocatableMemoryAvailable})[0])
+	allocatable := reader.Observe(ctx, []eviction.Signal{eviction.AllocatableMemoryAvailable})[0]
+	f.limited(allocatable)
+	f.aboveCapacity(n.thresholds, allocatable)
 }
 
-// tryThresholds reports the thresholds that are met now, as far as the host can read their signals.
+// tryThresholds reports slips of a unit, and the thresholds that are met now, as far as the host can read
+// their signals.
 func tryThresholds(ctx context.Context, n *node, f *Findings) {
+	f.slips(n.c)
 	if n.c.Source != config.SourceNative {
 		return
 	}
@@ -82,10 +90,44 @@ func (f *Findings) limited(o eviction.Observation) {
 
 func (f *Findings) aboveCapacity(thresholds []policy.Threshold, o eviction.Observation) {
 	for _, t := range thresholds {
-		field := map[bool]string{true: "evictionHard", false: "evictionSoft"}[t.Hard()]
+		if t.Signal != o.Signal || o.State != eviction.Observed {
+			continue
+		}
+		field, of, key := map[bool]string{true: "evictionHard", false: "evictionSoft"}[t.Hard()], "this node", t.Signal
+		if t.Signal == eviction.AllocatableMemoryAvailable { // follows from the other; the kubelet does not check its value
+			of, key = "all pods", eviction.MemoryAvailable
+		}
 		value := t.Value.Of(o.Capacity)
-		if t.Signal == o.Signal && o.State == eviction.Observed && value.CmpInt64(o.Capacity) > 0 {
+		left := *resource.NewQuantity(o.Capacity, value.Format)
+		left.Sub(value)
+		switch {
+		case left.Sign() < 0 && key == t.Signal:
 			f.add(Fatal, "%s[%q]: %q: is above the capacity of this node, %s: every pod would be evicted; want less", field, t.Signal, t.Value, amount(t.Signal, o.Capacity))
+		case t.MinReclaim != nil && left.Cmp(t.MinReclaim.Of(o.Capacity)) <= 0 && left.Sign() > 0:
+			f.add(Warning, "evictionMinimumReclaim[%q]: %q: with %s of %s it is not below the capacity of %s, %s: once the threshold is met it stays met, and pod after pod goes; want less than %s", key, t.MinReclaim, t.Value, field, of, amount(t.Signal, o.Capacity), amount(t.Signal, left.Value()))
+		}
+	}
+}
+
+// slips reports amounts without the unit that is probably meant, or with one of bytes for what is counted.
+// "1" stands for a threshold that is never met.
+func (f *Findings) slips(c *config.Config) {
+	for _, of := range []struct {
+		field   string
+		amounts map[string]string
+	}{{"evictionHard", c.EvictionHard}, {"evictionSoft", c.EvictionSoft}, {"evictionMinimumReclaim", c.EvictionMinimumReclaim}} {
+		for _, s := range slices.Sorted(maps.Keys(of.amounts)) {
+			text := of.amounts[s]
+			q, err := quantity.Parse(text) // a percentage is an error
+			b, builtin := eviction.Builtin(eviction.Signal(s))
+			bytes := b.Format == eviction.FormatBinarySI
+			switch {
+			case err != nil || !builtin || q.Sign() <= 0 || q.CmpInt64(1) == 0:
+			case bytes && q.CmpInt64(1<<20) < 0:
+				f.add(Advice, "%s[%q]: %q: is less than 1 MiB, hardly what is meant; want a unit as in \"100Mi\", or a percentage", of.field, s, text)
+			case !bytes && (q.CmpInt64(1) < 0 || q.Format == resource.BinarySI):
+				f.add(Advice, "%s[%q]: %q: is not a number of processes or inodes; want one without a unit as in \"1000\", or a percentage", of.field, s, text)
+			}
 		}
 	}
 }
@@ -125,6 +167,9 @@ func tryPluginFiles(_ context.Context, n *node, f *Findings) {
 	if isDir(n.c.PluginDir) != nil { // another probe reports that
 		return
 	}
+	if others := plugindir.Others(n.c.PluginDir); len(others) > 0 {
+		f.add(Warning, "pluginDir: %q: not started: %s; want names of the form %s, with .sock for a socket", n.c.PluginDir, printable.ClipText(strings.Join(others, ", ")), plugindir.NameForm)
+	}
 	refused, warnings := supervisor.Check(supervisor.Options{Dir: n.c.PluginDir, Settings: parts.PluginSettings(n.c), Assign: n.c.Assign})
 	missing, unknown := expected.Check(n.c)
 	f.addAll(Error, append(refused, missing...)...)
@@ -149,7 +194,7 @@ func tryPlugins(ctx context.Context, n *node, f *Findings) {
 		}
 	})
 	f.addAll(Error, slices.DeleteFunc(errs, func(err error) bool { // tryCgroups reports that
-		return err != nil && strings.Contains(err.Error(), nodefs.MissingController("memory").Error())
+		return err != nil && strings.Contains(err.Error(), nodefs.MissingController{Name: "memory"}.Error())
 	})...)
 }
 

@@ -20,7 +20,6 @@ import (
 	podcri "github.com/evictd/evictd/host/internal/node/podsource/cri"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
@@ -50,7 +49,7 @@ func PluginSettings(c *config.Config) map[string]supervisor.Settings {
 	for name, p := range c.Plugins {
 		paths := slices.Clone(p.WritablePaths)
 		for i, path := range paths {
-			paths[i] = filepath.Join(c.RootDir, path)
+			paths[i] = c.Node().Path(path)
 		}
 		all[name] = supervisor.Settings{
 			Config: p.Config, Place: p.Place, WritablePaths: paths, AutoMTLS: p.AutoMTLS,
@@ -89,7 +88,7 @@ func Manifests(c *config.Config, wanted *pods.Wanted) *podcri.Manifests {
 	rules.Wanted = wanted
 	m := podcri.NewManifests(c.PodManifestDir, rules)
 	if c.StaticPodPath != "" { // a path on the node, as in the kubelet
-		m.WithStatic(filepath.Join(c.RootDir, c.StaticPodPath), c.NodeName)
+		m.WithStatic(c.Node(), c.StaticPodPath, c.NodeName)
 	}
 	return m
 }
@@ -99,13 +98,15 @@ func API(c *config.Config, version string, log *slog.Logger) (*kubeapi.Client, e
 	return kubeapi.New(kubeapi.Options{Kubeconfig: c.Kubeconfig, NodeName: c.NodeName, UserAgent: "evictd/" + version, Log: log})
 }
 
-// PodsDir returns the kubelet's directory with a directory per pod, named by uid.
-func PodsDir(c *config.Config) string { return filepath.Join(c.RootDir, c.KubeletRootDir, "pods") }
+// PodsDir returns the path at which this process finds the kubelet's directory with a directory per pod, named by uid.
+func PodsDir(c *config.Config) string {
+	return c.Node().Path(filepath.Join(c.KubeletRootDir, "pods"))
+}
 
 // Cgroups returns the location of the node's cgroups. runtime may be nil: then it is not asked for
 // its cgroup driver.
 func Cgroups(c *config.Config, runtime *grpc.ClientConn) cgroups.Node {
-	node := cgroups.Node{FS: nodefs.FS{Root: c.RootDir}, Root: c.CgroupRoot}
+	node := cgroups.Node{FS: c.Node(), Root: c.CgroupRoot}
 	if runtime != nil {
 		client := runtimeapi.NewRuntimeServiceClient(runtime)
 		node.Ask = func(ctx context.Context) (string, error) { return criclient.CgroupDriver(ctx, client) }

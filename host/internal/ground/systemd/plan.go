@@ -78,7 +78,7 @@ func Plan(ctx context.Context, fs nodefs.FS, endpoint string) ([]Unit, error) {
 	case h.Version != nodefs.V2:
 		return nil, fmt.Errorf("%s: memory has cgroup v1 on this node, without memory.min; want cgroup v2", h.Path("/"))
 	}
-	runtime, err := runtimeService(ctx, fs, strings.TrimPrefix(endpoint, "unix://"))
+	runtime, err := runtimeService(ctx, fs, fs.Own(crisocket.Path(endpoint)))
 	if err != nil {
 		return nil, err
 	}

@@ -34,10 +34,10 @@ const (
 	driverTimeout = time.Second
 )
 
-// Dial returns a connection to the container runtime at endpoint. The first call connects, and
+// Dial returns a connection to the container runtime at an endpoint of the node. The first call connects, and
 // later ones reconnect. An error means that the endpoint is invalid.
-func Dial(endpoint string) (*grpc.ClientConn, error) {
-	return crisocket.Dial(endpoint, maxMessageBytes)
+func Dial(node nodefs.FS, endpoint string) (*grpc.ClientConn, error) {
+	return crisocket.Dial(node, endpoint, maxMessageBytes)
 }
 
 // Probe asks the runtime for its name and version, to detect a wrong endpoint at the start instead

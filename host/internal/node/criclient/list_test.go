@@ -53,7 +53,7 @@ func TestAListThatIsTooLargeIsReplacedByTheOtherAndTheCgroups(t *testing.T) {
 				alive[uid] = append(added.ContainerIDs, added.SandboxID)
 				want = append(want, uid+c.wantPods)
 			}
-			conn, err := Dial(s.Endpoint())
+			conn, err := Dial(nodefs.FS{}, s.Endpoint())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestAListIsStaleOnlyIfItIsNotNew(t *testing.T) {
 // explain --now printed the same sentence twice, each inside two errors of gRPC.
 func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "c.sock")
-	conn, err := Dial("unix://" + socket)
+	conn, err := Dial(nodefs.FS{}, "unix://"+socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	s := fakecri.Start(t)
-	back, err := Dial(s.Endpoint())
+	back, err := Dial(nodefs.FS{}, s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestARuntimeThatIsAwayIsReportedOnceAndPlainly(t *testing.T) {
 func TestListsOfBeforeTheCrossingAreUsedOnce(t *testing.T) {
 	s := fakecri.Start(t)
 	s.Add(fakecri.Pod{UID: "old", Containers: []fakecri.Container{{ID: "c-old", Name: "c"}}})
-	conn, err := Dial(s.Endpoint())
+	conn, err := Dial(nodefs.FS{}, s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -59,7 +60,7 @@ func TestOfListsTheAnnotationsOfAuthorsAreNotDecoded(t *testing.T) {
 		}
 		return reply
 	}})
-	conn, err := Dial(s.Endpoint())
+	conn, err := Dial(nodefs.FS{}, s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func New(facts eviction.NodeFacts) *Reader {
 		s, err := n.tasks.read()
 		return figures.PIDs(o, s, err)
 	}
-	disk := source{hang.NewSlot(), "the filesystem of " + n.fs.Path(facts.KubeletRootDir), n.disk}
+	disk := source{hang.NewSlot(), "the filesystem of " + facts.KubeletRootDir, n.disk}
 	podMemory := meter{hang.NewSlot(), n.podMemory}
 	return &Reader{node: n, fs: n.fs, sources: map[eviction.Signal]source{
 		eviction.MemoryAvailable:            {hang.NewSlot(), "the node's memory", memory(n.total)},

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -68,14 +68,24 @@ func Names(dir string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// pluginName reports whether a file of that name may be a plugin: temporary and backup files of
-// dpkg or rpm are not.
-func pluginName(name string) bool {
-	switch filepath.Ext(name) {
-	case ".tmp", ".dpkg-new", ".dpkg-tmp", ".dpkg-old", ".dpkg-dist", ".rpmnew", ".rpmsave", ".rpmorig":
-		return false
+// NameForm is the form of a plugin's name. Copies, backups and temporary files have another, such as memory.bak, disk~ and
+// rpm's "disk;65a1b2c3".
+const NameForm = "[a-z0-9-]+"
+
+var pluginFile = regexp.MustCompile("^" + NameForm + "(" + regexp.QuoteMeta(socketSuffix) + ")?$")
+
+// pluginName reports whether a file of that name may be a plugin.
+func pluginName(name string) bool { return pluginFile.MatchString(name) }
+
+// Others returns the files of a plugin directory that are no plugins by their names, but for hidden ones.
+func Others(dir string) (names []string) {
+	entries, _ := os.ReadDir(dir) // Names has said so
+	for _, e := range entries {
+		if !pluginName(e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
 	}
-	return !strings.HasPrefix(name, ".") && !strings.Contains(name, ";") // rpm's "disk;65a1b2c3"
+	return names
 }
 
 // A File is a file of the plugin directory.

@@ -22,6 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/node/rundir"
 )
 
 const (
@@ -31,6 +33,8 @@ const (
 	// maxFile and maxDocument bound a record in bytes, in the file and unpacked.
 	maxFile     = 4 << 20
 	maxDocument = 64 << 20
+	// maxOwner bounds the name of an owner in bytes.
+	maxOwner = 8 << 10
 	// headSize is the usual size of a head in bytes, which a reader can unpack without the rest.
 	headSize = 2 << 10
 	// block is the usual unit of disk space in bytes.
@@ -44,6 +48,8 @@ type Options struct {
 	// MaxBytes bounds the disk space of the records, MaxAge their age.
 	MaxBytes int64
 	MaxAge   time.Duration
+	// Owner is returned by Holder while the store is open.
+	Owner string
 }
 
 // A Store writes records. It belongs to one goroutine.
@@ -84,6 +90,9 @@ func (s *Store) Open() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return errors.Join(fmt.Errorf("%s: in use by another evictd: %w", lock.Name(), err), lock.Close())
 	}
+	if lock.Truncate(0) == nil { // for Holder alone: a full disk must not prevent records
+		_, _ = lock.WriteAt([]byte(s.Owner), 0)
+	}
 	_ = os.Remove(filepath.Join(s.Dir, asideName)) // else the next write fails
 	files, err := s.stored()
 	if err != nil {
@@ -94,6 +103,22 @@ func (s *Store) Open() error {
 		s.latest = slices.MaxFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) }).ModTime()
 	}
 	return nil
+}
+
+// Holder returns the owner of the store below a state directory, empty if it is not open or not known.
+func Holder(stateDir string) string {
+	file := filepath.Join(config.RecordsDir(stateDir), lockName)
+	if !rundir.Locked(file) {
+		return ""
+	}
+	lock, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer lock.Close()
+	text := make([]byte, maxOwner)
+	n, _ := lock.ReadAt(text, 0) // it is shorter
+	return string(text[:n])
 }
 
 // Append writes a record and returns when it is on disk. A failed write leaves nothing behind. A

@@ -8,12 +8,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/crisocket"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // maxReplyBytes is the maximum size of a reply, as in the kubelet.
@@ -29,19 +29,18 @@ type Client struct {
 	conns []*grpc.ClientConn
 }
 
-// Dial returns a client of the runtime at two endpoints, each an absolute path with or without
-// unix://. An empty image endpoint means the runtime endpoint; equal endpoints share a connection.
-// An error means that an endpoint can never work.
-func Dial(runtimeEndpoint, imageEndpoint string) (*Client, error) {
-	runtimeEndpoint, imageEndpoint = withScheme(runtimeEndpoint), withScheme(cmp.Or(imageEndpoint, runtimeEndpoint))
-	runtime, err := crisocket.Dial(runtimeEndpoint, maxReplyBytes)
+// Dial returns a client of the runtime at two endpoints. An empty image endpoint means the runtime endpoint; equal endpoints
+// share a connection. An error means that an endpoint can never work.
+func Dial(node nodefs.FS, runtimeEndpoint, imageEndpoint string) (*Client, error) {
+	runtimeEndpoint, imageEndpoint = crisocket.Endpoint(runtimeEndpoint), crisocket.Endpoint(cmp.Or(imageEndpoint, runtimeEndpoint))
+	runtime, err := crisocket.Dial(node, runtimeEndpoint, maxReplyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("runtime endpoint: %w", err)
 	}
 	c := &Client{conns: []*grpc.ClientConn{runtime}}
 	images := runtime
 	if imageEndpoint != runtimeEndpoint {
-		images, err = crisocket.Dial(imageEndpoint, maxReplyBytes)
+		images, err = crisocket.Dial(node, imageEndpoint, maxReplyBytes)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("image endpoint: %w", err), c.Close())
 		}
@@ -58,11 +57,4 @@ func (c *Client) Close() error {
 		errs = append(errs, conn.Close())
 	}
 	return errors.Join(errs...)
-}
-
-func withScheme(endpoint string) string {
-	if filepath.IsAbs(endpoint) {
-		return "unix://" + endpoint
-	}
-	return endpoint
 }

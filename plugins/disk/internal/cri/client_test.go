@@ -11,12 +11,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
 func dial(t *testing.T, runtime, image string) *cri.Client {
 	t.Helper()
-	c, err := cri.Dial(runtime, image)
+	c, err := cri.Dial(nodefs.FS{}, runtime, image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestEndpointsThatCanNeverWork(t *testing.T) {
 		"images elsewhere": {"/run/a.sock", "b.sock", `image endpoint: container runtime endpoint "b.sock"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := cri.Dial(c.runtime, c.image)
+			_, err := cri.Dial(nodefs.FS{}, c.runtime, c.image)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}

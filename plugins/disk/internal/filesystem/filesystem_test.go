@@ -88,7 +88,7 @@ func TestEverythingOnOneFilesystem(t *testing.T) {
 	if report != (eviction.LayoutReport{}) || f.Layout() != eviction.LayoutShared {
 		t.Errorf("layout %v, %+v, want shared", f.Layout(), report)
 	}
-	room, err := nodefs.FS{}.Statfs(f.kubelet.path)
+	room, err := f.kubelet.node.Statfs(f.kubelet.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,5 +411,26 @@ func BenchmarkObserve(b *testing.B) {
 		if _, _, err := f.Observe(b.Context(), diskSignals); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A layer whose snapshotter has a disk of its own counted on the images' filesystem: its pod went, and nothing came back.
+func TestAPartOnAFilesystemWithoutASignalCountsNowhere(t *testing.T) {
+	c := Contents{Device: 1, Same: [3]uint64{0, 1, 4}}
+	for _, of := range []struct {
+		device      uint64
+		usual, want bool
+	}{
+		{1, false, true}, {1, true, true}, // there, whatever is usual
+		{2, true, false}, {2, false, false}, // on a disk without a signal, or of another
+		{4, true, true}, {4, false, false}, // a subvolume of it
+		{0, true, true}, {0, false, false}, // not known
+	} {
+		if got := c.Holds(of.device, of.usual); got != of.want {
+			t.Errorf("device %d, usually %v: %v, want %v", of.device, of.usual, got, of.want)
+		}
+	}
+	if !(&Contents{}).Holds(2, true) {
+		t.Error("without a device of its own the usual filesystem counts")
 	}
 }

@@ -153,15 +153,14 @@ type Contents struct {
 	eviction.Unit
 	figures.Parts
 
-	// Used is all that is in use there, in that unit; 0 if it is not known.
-	Used int64
-	// Device is the filesystem's, Others are those of the other signals, 0 if not known.
+	// Used is all that is in use there, in that unit, of Capacity; 0 if it is not known.
+	Used, Capacity int64
+	// Device is the filesystem's. Same are the other devices of its signals: subvolumes of btrfs. 0 if not known.
 	Device uint64
-	Others [3]uint64
+	Same   [3]uint64
 }
 
-// Holds reports whether a part of a pod on a device, 0 if not known, is on the signal's filesystem. It
-// returns usual for a device without a signal.
+// Holds reports whether a part of a pod on a device is on the signal's filesystem. usual is the answer if the device is 0, not known.
 func (c *Contents) Holds(device uint64, usual bool) bool {
 	switch {
 	case device == 0 || c.Device == 0:
@@ -169,7 +168,7 @@ func (c *Contents) Holds(device uint64, usual bool) bool {
 	case device == c.Device:
 		return true
 	default:
-		return usual && !slices.Contains(c.Others[:], device)
+		return usual && slices.Contains(c.Same[:], device)
 	}
 }
 
@@ -192,14 +191,14 @@ func (f *Filesystems) Contents(signal eviction.Signal) (Contents, bool) {
 	b, _ := eviction.Builtin(signal)
 	c := Contents{Signal: signal, Unit: b.Unit, Parts: parts}
 	for i, other := range []*sample{f.seen.node, f.seen.image, f.seen.container} {
-		if of != nil && other != nil && !other.on(of, true) {
-			c.Others[i] = other.at.dev
+		if of != nil && other != nil && other.on(of, false) {
+			c.Same[i] = other.at.dev
 		}
 	}
 	if of != nil {
-		c.Device, c.Used = of.at.dev, of.room.CapacityBytes-of.room.FreeBytes
+		c.Device, c.Capacity, c.Used = of.at.dev, of.room.CapacityBytes, of.room.CapacityBytes-of.room.FreeBytes
 		if c.Unit == eviction.UnitInodes {
-			c.Used = of.room.Inodes - of.room.InodesFree
+			c.Capacity, c.Used = of.room.Inodes, of.room.Inodes-of.room.InodesFree
 		}
 	}
 	return c, f.layout != 0
@@ -242,10 +241,10 @@ func (f *Filesystems) Watcher(ctx context.Context) func([]eviction.Signal) []evi
 	}
 }
 
-// place is a directory and the filesystem it is on.
+// place is a directory of the node and the filesystem it is on.
 type place struct {
-	dir  string // the node's path
-	path string // this process's path
+	node nodefs.FS
+	dir  string
 
 	// slot must be held to read; it guards at, the last location of the directory.
 	slot hang.Slot
@@ -253,7 +252,7 @@ type place struct {
 }
 
 func newPlace(root nodefs.FS, dir string) *place {
-	return &place{dir: dir, path: root.Path(dir), slot: hang.NewSlot()}
+	return &place{node: root, dir: dir, slot: hang.NewSlot()}
 }
 
 // sample is the result of reading a place once.
@@ -280,7 +279,7 @@ type look struct {
 func (l look) wait() *sample {
 	s, err := l.sample.Wait()
 	if err != nil {
-		return &sample{err: fmt.Errorf("the filesystem of %s does not answer", l.of.path)}
+		return &sample{err: fmt.Errorf("the filesystem of %s does not answer", l.of.dir)}
 	}
 	return s
 }
@@ -288,13 +287,14 @@ func (l look) wait() *sample {
 // read takes a sample. The caller holds slot.
 func (p *place) read() *sample {
 	s := &sample{time: time.Now(), bootNanos: nodefs.BootNanos()}
-	dev, err := nodefs.FS{}.Device(p.path)
+	path := p.node.Path(p.dir)
+	dev, err := nodefs.FS{}.Device(path)
 	if err != nil {
 		s.err = err
 		return s
 	}
-	if !p.at.holds(p.path, dev) {
-		p.at = locate(p.path, dev)
+	if !p.at.holds(path, dev) {
+		p.at = locate(path, dev)
 	}
 	s.at = p.at
 	s.room, s.err = nodefs.FS{}.Statfs(p.at.mountpoint)
@@ -305,7 +305,7 @@ func (p *place) read() *sample {
 func (p *place) glance(ctx context.Context, hanging *hang.Left) *sample {
 	ctx, cancel := context.WithTimeout(ctx, watchWait)
 	defer cancel()
-	s, err := hang.DoAs(hanging, p.path, ctx.Done(), func() (*sample, error) {
+	s, err := hang.DoAs(hanging, p.dir, ctx.Done(), func() (*sample, error) {
 		p.slot <- struct{}{}
 		defer func() { <-p.slot }()
 		return p.read(), nil

@@ -56,13 +56,7 @@ func New(o Options) *Collector {
 		o.Now = time.Now
 	}
 	if o.Statfs == nil {
-		o.Statfs = func(path string) (nodefs.FilesystemSample, error) {
-			path, err := within(o.Root, path)
-			if err != nil {
-				return nodefs.FilesystemSample{}, err
-			}
-			return nodefs.FS{}.Statfs(path)
-		}
+		o.Statfs = o.Root.Statfs
 	}
 	c := &Collector{
 		Options: o, turn: make(chan struct{}, 1),

@@ -17,6 +17,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -382,7 +383,7 @@ func TestADeadlineEndsIt(t *testing.T) {
 
 func TestARuntimeThatRestartsInBetween(t *testing.T) {
 	s := fakecri.Start(t)
-	client, err := cri.Dial(s.Endpoint(), "")
+	client, err := cri.Dial(nodefs.FS{}, s.Endpoint(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

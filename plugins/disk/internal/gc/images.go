@@ -20,6 +20,8 @@ type images struct {
 	records map[string]imageRecord
 	// volumes are the images that each container mounts; they never change.
 	volumes map[string][]string
+	// sandboxes are the images of sandboxes that run, by ID, "" if not known; they never change.
+	sandboxes map[string]string
 }
 
 // imageRecord holds the times by which image GC orders images.

@@ -267,6 +267,31 @@ func TestImagesStayWhenTheSandboxImageIsNotKnown(t *testing.T) {
 	}
 }
 
+// Image GC removed the image of all sandboxes that ran, since some other image was pinned: no pod could start without a registry.
+func TestImagesOfRunningSandboxesStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod  fakecri.Pod
+		want string
+	}{
+		"by name":           {fakecri.Pod{UID: "p", SandboxImage: "example.org/pause:1"}, "pause pinned"},
+		"by ID":             {fakecri.Pod{UID: "p", SandboxImage: "sha256:pause"}, "pause pinned"},
+		"one that has gone": {fakecri.Pod{UID: "p", SandboxImage: "example.org/pause:1", NotReady: true}, "pinned"},
+		"another one's":     {fakecri.Pod{UID: "p", SandboxImage: "example.org/pause:2"}, "pinned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := aged(t, gc.Settings{})
+			n.addImages("a")
+			n.AddImage(&runtimeapi.Image{Id: "sha256:pause", RepoTags: []string{"example.org/pause:1"}})
+			n.AddImage(&runtimeapi.Image{Id: "sha256:pinned", Pinned: true})
+			n.SetSandboxImage("")
+			n.Add(c.pod)
+			if _, err := n.collectImages(t); err != nil || n.leftImages() != c.want {
+				t.Errorf("error %v, left %q, want %q", err, n.leftImages(), c.want)
+			}
+		})
+	}
+}
+
 // The kubelet collects images as well.
 func TestWhatOthersRemovedDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -109,22 +109,25 @@ func (g *imageGC) imageVolumes(ctx context.Context, container string) ([]string,
 	return names, nil
 }
 
-// errNoSandboxImage means that the runtime neither names its sandbox image nor pins any image.
+// errNoSandboxImage means that neither the runtime nor a sandbox names the sandboxes' image, and no image is pinned.
 // Image GC would remove that image, and without it no pod can start.
-var errNoSandboxImage = errors.New("no image is removed: the runtime neither names its sandbox image (config.sandboxImage in its verbose status) nor pins any image, so the sandbox image cannot be told from unused ones")
+var errNoSandboxImage = errors.New("no image is removed: the runtime neither names its sandbox image (config.sandboxImage in its verbose status, image in that of sandboxes) nor pins any image, so the sandbox image cannot be told from unused ones")
 
-// sandboxImages returns the images from which the runtime makes sandboxes. containerd 2 pins
+// sandboxImages returns the images from which the runtime makes sandboxes, and those of sandboxes that run. containerd 2 pins
 // them, containerd 1 and CRI-O name one in their verbose status; the runtime itself resolves
-// the name best.
+// the name best. Another image that is pinned says nothing of theirs.
 func (g *imageGC) sandboxImages(ctx context.Context, seen imageScan) (map[string]bool, error) {
 	reply, err := ask(ctx, g.step, g.client.Runtime.Status, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the sandbox image: %w", err)
 	}
-	out := map[string]bool{}
+	out, err := g.imagesOfSandboxes(ctx, seen.index)
+	if err != nil {
+		return nil, err
+	}
 	name := parseSandboxImage(reply.GetInfo()["config"])
 	if name == "" {
-		if len(seen.images) > 0 && !slices.ContainsFunc(seen.images, (*runtimeapi.Image).GetPinned) {
+		if len(seen.images) > 0 && len(out) == 0 && !slices.ContainsFunc(seen.images, (*runtimeapi.Image).GetPinned) {
 			return nil, errNoSandboxImage
 		}
 		return out, nil
@@ -136,6 +139,44 @@ func (g *imageGC) sandboxImages(ctx context.Context, seen imageScan) (map[string
 	}
 	seen.index.addTo(out, image.GetImage().GetId())
 	return out, nil
+}
+
+// imagesOfSandboxes returns the images of the sandboxes that run, as far as their verbose status names them. It asks once per sandbox.
+func (g *imageGC) imagesOfSandboxes(ctx context.Context, ix imageIndex) (map[string]bool, error) {
+	ready := &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}}
+	list, err := ask(ctx, g.step, g.client.Runtime.ListPodSandbox, &runtimeapi.ListPodSandboxRequest{Filter: ready})
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	out, names := map[string]bool{}, map[string]string{}
+	for _, s := range list.GetItems() {
+		name, known := g.sandboxes[s.GetId()]
+		if !known {
+			reply, err := ask(ctx, g.step, g.client.Runtime.PodSandboxStatus, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: s.GetId(), Verbose: true})
+			if gone(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("ask for the image of sandbox %s: %w", s.GetId(), err)
+			}
+			name = parseImage(reply.GetInfo()["info"])
+		}
+		names[s.GetId()] = name
+		ix.addTo(out, name)
+	}
+	g.sandboxes = names
+	return out, nil
+}
+
+// parseImage returns the image in a sandbox's verbose status, "" if it has none.
+func parseImage(info string) string {
+	var i struct {
+		Image string `json:"image"`
+	}
+	if json.Unmarshal([]byte(info), &i) != nil {
+		return ""
+	}
+	return i.Image
 }
 
 // parseSandboxImage returns the sandbox image from the configuration in a verbose status, "" if

@@ -47,7 +47,7 @@ func (g *containerGC) removeLogs(path, uid string) (eviction.Reclaimed, error) {
 
 // openLogDir opens the directory of a log with these parts.
 func openLogDir(root nodefs.FS, podLogsDir string, parts []string) (*os.File, error) {
-	dir, err := open(root, podLogsDir)
+	dir, err := os.Open(root.Path(podLogsDir))
 	for _, part := range parts[:2] {
 		if err != nil {
 			break
@@ -78,7 +78,7 @@ func (g *containerGC) removeLogDirs(ctx context.Context) {
 	if !g.pods.complete {
 		return
 	}
-	dir, err := open(g.root, g.podLogsDir)
+	dir, err := os.Open(g.root.Path(g.podLogsDir))
 	if err != nil {
 		g.fail(fmt.Errorf("read log directory: %w", err))
 		return
@@ -143,11 +143,7 @@ func inName(r rune) bool {
 // removeLinks removes the symlinks for log shippers whose log is gone. A log is also missing for a
 // moment during rotation, so the container must have exited or be gone.
 func (g *containerGC) removeLinks(ctx context.Context) {
-	path, err := within(g.root, g.settings.ContainerLogsDir)
-	var root *os.Root
-	if err == nil {
-		root, err = os.OpenRoot(path)
-	}
+	root, err := os.OpenRoot(g.root.Path(g.settings.ContainerLogsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return // a node without log shippers
 	}
@@ -191,10 +187,7 @@ func (g *containerGC) dangles(root *os.Root, link string) bool {
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return false
 	}
-	path, err := within(g.root, filepath.Join(g.settings.ContainerLogsDir, link))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
+	_, err = os.Stat(g.root.Path(filepath.Join(g.settings.ContainerLogsDir, link)))
 	return errors.Is(err, fs.ErrNotExist)
 }
 

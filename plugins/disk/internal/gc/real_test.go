@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/cri"
 	"github.com/evictd/evictd/plugins/disk/internal/gc"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/stack"
 )
@@ -94,7 +95,7 @@ func newField(t *testing.T, programs string) *field {
 			t.Error(err)
 		}
 	})
-	client, err := cri.Dial(s.Socket, "unix://"+s.Socket)
+	client, err := cri.Dial(nodefs.FS{}, s.Socket, "unix://"+s.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -106,11 +105,7 @@ func (s *step) awaitRoom(ctx context.Context, want eviction.Reclaimed, longest t
 func enough(n int64) int64 { return n/100*roomPercent + n%100*roomPercent/100 }
 
 func (s *step) freeOn(name string) (device uint64, free eviction.Reclaimed, err error) {
-	path, err := within(s.root, name)
-	if err != nil {
-		return 0, free, err
-	}
-	if device, err = (nodefs.FS{}).Device(path); err != nil {
+	if device, err = s.root.Device(name); err != nil {
 		return 0, free, err
 	}
 	room, err := s.statfs(name)

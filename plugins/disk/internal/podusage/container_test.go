@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/plugins/disk/internal/podusage"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/harness/stack"
 )
 
@@ -92,7 +93,7 @@ func aRealPod(t *testing.T, s *stack.Stack) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := cri.Dial(s.Socket, "")
+	client, err := cri.Dial(nodefs.FS{}, s.Socket, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func (p *pod) addLogs(dir string) {
 
 // addFiles adds all files below a directory of the node and returns the symlinks.
 func (p *pod) addFiles(used *walk.Usage, dir string, seen map[inode]bool, levels int) (links []string) {
-	_ = eachEntry(p.call.meter.places.fs.Path(dir), func(fd int, e fs.DirEntry) error {
+	_ = eachEntry(p.call.meter.places.fs.Entry(dir), func(fd int, e fs.DirEntry) error {
 		switch at := path.Join(dir, e.Name()); {
 		case !e.IsDir():
 			if e.Type() == fs.ModeSymlink {
@@ -96,10 +96,8 @@ func (p *pod) addFiles(used *walk.Usage, dir string, seen map[inode]bool, levels
 
 // addLinked adds the file that a link names on the node, and its rotated ones beside it.
 func (p *pod) addLinked(link string, seen map[inode]bool) {
-	name, err := p.call.meter.places.fs.Resolve(link)
-	if err != nil {
-		return
-	}
+	node := p.call.meter.places.fs
+	name := node.Path(node.Real(link))
 	var used walk.Usage
 	_ = eachEntry(path.Dir(name), func(fd int, e fs.DirEntry) error {
 		if rest, is := strings.CutPrefix(e.Name(), path.Base(name)); !is || !e.Type().IsRegular() || rest != "" && rest[0] != '.' {

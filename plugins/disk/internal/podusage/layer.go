@@ -2,9 +2,11 @@ package podusage
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
@@ -15,7 +17,7 @@ import (
 // fill a disk, and another pod would be evicted for it.
 //
 // It trusts only the device in a process's mounts, since the pod can mount anything there. The
-// directory comes from the node's own mounts.
+// directory comes from the node's own mounts, if it is not that of another container.
 func (p *pod) findLayers() {
 	m := p.call.meter
 	for i := range p.cgroups {
@@ -24,17 +26,42 @@ func (p *pod) findLayers() {
 			continue
 		}
 		g.root = readRootDevice(m.places.fs.Path(path.Join("/proc", strconv.Itoa(g.pids[0]), "mountinfo")))
-		dir, ok := p.call.mounts.upperDir(g.root)
+		of, ok := p.call.mounts.layer(g.root)
 		if parent := p.startedBy(g.pids); !ok && parent > 0 {
 			p.call.mounts.add(strconv.Itoa(parent))
-			dir, ok = p.call.mounts.upperDir(g.root)
+			of, ok = p.call.mounts.layer(g.root)
 		}
 		if !ok {
 			continue
 		}
-		g.layer = &task{tree: m.trees.at(m.places.fs.Path(dir), false, p.call.began)}
+		if of.upper == "" || !strings.Contains(g.name, of.container) { // its process has entered it
+			g.root = 0
+			continue
+		}
+		g.layer = &task{tree: m.trees.at(of.upper, false, p.call.began)}
 		p.tasks = append(p.tasks, g.layer)
 	}
+}
+
+// oneOwner drops the layers that several containers have as their root: all but one have entered it.
+func oneOwner(pods []*pod) {
+	owners := map[*tree]int{}
+	each := func(do func(p *pod, g *cgroup)) {
+		for _, p := range pods {
+			for i := range p.cgroups {
+				if g := &p.cgroups[i]; g.layer != nil {
+					do(p, g)
+				}
+			}
+		}
+	}
+	each(func(_ *pod, g *cgroup) { owners[g.layer.tree]++ })
+	each(func(p *pod, g *cgroup) {
+		if owners[g.layer.tree] > 1 {
+			p.tasks = slices.DeleteFunc(p.tasks, func(t *task) bool { return t == g.layer })
+			g.layer = nil
+		}
+	})
 }
 
 // layer returns the usage of a container's writable layer: the runtime's figure or the counted
@@ -60,10 +87,24 @@ func (p *pod) layer(c container) use {
 	return use{eviction.Some(max(counted.Bytes, c.layer.bytes.Value)), eviction.Some(max(counted.Inodes, c.layer.inodes.Value))}
 }
 
-// reject makes a pod unknown whose layer has a figure that cannot be. For limits the rest counts.
+// reject makes a pod unknown whose layer has a figure that cannot be: it is more than the filesystem has. For limits the rest
+// counts.
 func (p *pod) reject(c container) {
-	if !p.call.detailed {
-		p.errs = append(p.errs, c.impossible)
+	if p.call.detailed {
+		return
+	}
+	p.errs = append(p.errs, c.impossible)
+	for i := range p.call.signals {
+		s := &p.call.signals[i]
+		figure := c.layer.bytes.Value
+		if s.Unit == eviction.UnitInodes {
+			figure = c.layer.inodes.Value
+		}
+		if whole := (eviction.Whole{Name: "the filesystem of " + string(s.Signal), Size: s.Capacity}); s.Capacity > 0 && (part{kind: rootfs, device: c.store.device}).on(s) {
+			if err := whole.Check(figure); err != nil {
+				p.errs = append(p.errs, fmt.Errorf("layer of container %s: %w", c.name, err))
+			}
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/test/fakes/fakecri"
@@ -88,7 +91,7 @@ func TestADirectoryThatOnlyThePodNamesIsNotWalked(t *testing.T) {
 	if second, want := got.Containers[1], n.du("/layers/2/fs"); second.RootfsUsedBytes.Value != want.Bytes || second.RootfsInodesUsed.Value != want.Inodes {
 		t.Errorf("%+v, want %+v as the node says, whatever the pod says", second, want)
 	}
-	if n.meter.trees.byDir[n.path("/etc")] != nil {
+	if n.meter.trees.byDir["/etc"] != nil {
 		t.Error("a directory that a pod has chosen was looked at")
 	}
 }
@@ -114,6 +117,154 @@ func TestTheRuntimeMayKeepItsMountsToItself(t *testing.T) {
 	n.text("/proc/900/mountinfo", overlayLine(101, "/run/c/rootfs", "/layers/1/fs"))
 	if got, want := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row), n.du("/layers/1/fs"); got.Containers[0].RootfsUsedBytes.Value != want.Bytes {
 		t.Errorf("%+v, want %+v as the runtime's mounts say", got.Containers[0], want)
+	}
+}
+
+// What a process has as its root is not what its container writes: a pod whose process had entered the node's root, an overlay,
+// or the container of another pod, was charged with all of it.
+func TestALayerThatAProcessHasEnteredIsNotItsContainers(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for name, c := range map[string]struct {
+		point string // in the node's mounts
+		also  bool   // its own container has it as its root too
+	}{
+		"the node's root":                           {"/", false},
+		"an overlay of the node":                    {"/opt/live", false},
+		"a container, by the ID in its mount":       {"/run/containerd/io.containerd.runtime.v2.task/k8s.io/" + id + "/rootfs", false},
+		"a container, that has processes as well":   {"/var/lib/containers/storage/overlay/f00/merged", true},
+		"the node's root, mounted somewhere, too":   {"/", true},
+		"an overlay of the node that another shows": {"/opt/live", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			shell := eviction.Pod{UID: "shell", Namespace: "ns", Name: "p", QoSClass: eviction.Burstable}
+			added := n.runtime.Add(fakecri.Pod{UID: "shell", Containers: []fakecri.Container{{Name: "c", LayerBytes: 10, LayerInodes: 1}}})
+			rows := []eviction.Pod{shell}
+			n.write("/layers/1/fs/file", 300_000)
+			n.withHiddenProcess("shell", added.ContainerIDs[0], 101, "/layers/1/fs")
+			n.text("/proc/1/mountinfo", overlayLine(101, c.point, "/layers/1/fs"))
+			if c.also {
+				other := n.runtime.Add(fakecri.Pod{UID: "other", Containers: []fakecri.Container{{Name: "c", LayerBytes: 20, LayerInodes: 2}}})
+				n.withHiddenProcess("other", other.ContainerIDs[0], 102, "/layers/1/fs")
+				n.text("/proc/102/mountinfo", overlayLine(101, "/", "/layers/1/fs"))
+				rows = append(rows, eviction.Pod{UID: "other", Namespace: "ns", Name: "p", QoSClass: eviction.Burstable})
+			}
+			n.start(Walk{})
+			got, err := n.measure(t.Context(), request(eviction.DetailContainers, eviction.NodeFsAvailable, rows...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, row := range rows {
+				if is := got[row.UID].Containers[0].RootfsUsedBytes; is != eviction.Some(int64(10*(i+1))) {
+					t.Errorf("%s has %+v, want the runtime's figure", row.UID, is)
+				}
+			}
+		})
+	}
+}
+
+// On random nodes, with processes that have entered the node's root, an overlay of the node or another container, no byte is
+// charged to two pods, and none to a pod whose container cannot write it.
+func TestNoByteOfALayerIsChargedToAnotherPod(t *testing.T) {
+	rounds := 40
+	if os.Getenv("EVICTD_NIGHTLY") != "" {
+		rounds = 1000
+	}
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	entered := 0
+	for round := range rounds {
+		n := newNode(t)
+		n.write("/layers/root/fs/file", 900_000)
+		n.write("/layers/live/fs/file", 800_000)
+		mounts := overlayLine(1, "/", "/layers/root/fs") + overlayLine(2, "/opt/live", "/layers/live/fs")
+		var rows []eviction.Pod
+		var ids []string
+		for i := range 2 + random.IntN(4) {
+			uid := fmt.Sprint("u", i)
+			added := n.runtime.Add(fakecri.Pod{UID: uid, Containers: []fakecri.Container{{Name: "c", LayerBytes: uint64(i + 1), LayerInodes: 1}}})
+			upper, point := fmt.Sprintf("l%d/diff", i), fmt.Sprintf("/storage/overlay/l%d/merged", i)
+			n.write("/storage/overlay/"+upper+"/file", 100_000*(i+1))
+			if random.IntN(2) == 0 {
+				upper = "/storage/overlay/" + upper
+			}
+			mounts += overlayLine(10+i, point, upper)
+			ids = append(ids, added.ContainerIDs[0])
+			rows = append(rows, eviction.Pod{UID: uid, Namespace: "ns", Name: "p", QoSClass: eviction.Burstable})
+		}
+		roots := make([]int, len(rows)) // the device of each container's first process
+		for i, row := range rows {
+			roots[i] = 10 + i
+			if random.IntN(3) == 0 && i > 0 { // the first is entered, and stays at home
+				roots[i] = []int{1, 2, 10}[random.IntN(3)]
+				entered++
+			}
+			n.withHiddenProcess(row.UID, ids[i], 100+i, "/layers/any")
+			n.text(fmt.Sprintf("/proc/%d/mountinfo", 100+i), overlayLine(roots[i], "/", "/layers/any"))
+		}
+		n.text("/proc/1/mountinfo", mounts)
+		n.start(Walk{})
+		got, err := n.measure(t.Context(), request(eviction.DetailContainers, eviction.NodeFsAvailable, rows...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range rows {
+			is := got[row.UID].Containers[0].RootfsUsedBytes
+			shared := roots[i] == 10 && len(slices.DeleteFunc(slices.Clone(roots), func(r int) bool { return r != 10 })) > 1
+			want := eviction.Some(int64(i + 1)) // the figure of the runtime
+			if roots[i] == 10+i && !shared {
+				want = eviction.Some(n.du(fmt.Sprintf("/storage/overlay/l%d/diff", i)).Bytes)
+			}
+			if is != want {
+				t.Fatalf("seed %d, round %d: roots %v: %s is charged %+v, want %+v", seed, round, roots, row.UID, is, want)
+			}
+		}
+	}
+	t.Logf("%d processes have entered something", entered)
+}
+
+// CRI-O names its directories relative to that of all layers if the options are longer than a page: the writer counted 4 KiB.
+func TestARelativeUpperDirectoryIsFound(t *testing.T) {
+	n := newNode(t)
+	row := eviction.Pod{UID: "u", Namespace: "ns", Name: "p", QoSClass: eviction.Burstable}
+	added := n.runtime.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", LayerBytes: 4096, LayerInodes: 1}, {Name: "by descriptor", LayerBytes: 5, LayerInodes: 1}}})
+	n.write("/storage/overlay/ab12/diff/file", 300_000)
+	n.withHiddenProcess("u", added.ContainerIDs[0], 101, "ab12/diff")
+	n.withHiddenProcess("u", added.ContainerIDs[1], 102, "/proc/self/fd/7/diff")
+	n.text("/proc/1/mountinfo", overlayLine(101, "/storage/overlay/ab12/merged", "ab12/diff")+overlayLine(102, "/storage/overlay/cd34/merged", "/proc/self/fd/7/diff"))
+	n.start(Walk{})
+	got := n.one(eviction.DetailContainers, eviction.NodeFsAvailable, row)
+	if want := n.du("/storage/overlay/ab12/diff"); got.Containers[0].RootfsUsedBytes != eviction.Some(want.Bytes) {
+		t.Errorf("%+v, want %+v", got.Containers[0], want)
+	}
+	if got.Containers[1].RootfsUsedBytes != eviction.Some(5) {
+		t.Errorf("%+v, want the runtime's figure: the descriptor is of the process that mounted it", got.Containers[1])
+	}
+}
+
+// A layer of 1 TiB on a disk of 64 MiB was taken for all that was in use: its pod went beside the one that had filled the disk.
+func TestALayerLargerThanTheFilesystemIsUnknown(t *testing.T) {
+	n := newNode(t)
+	n.start(Walk{})
+	contents := n.meter.contents
+	n.meter.contents = func(s eviction.Signal) (filesystem.Contents, bool) {
+		c, ok := contents(s)
+		c.Capacity, c.Used = 64<<20, 40<<20
+		if c.Unit == eviction.UnitInodes {
+			c.Capacity, c.Used = 1000, 900
+		}
+		return c, ok
+	}
+	n.runtime.Add(fakecri.Pod{UID: "odd", Containers: []fakecri.Container{{Name: "c", LayerBytes: 1 << 40, LayerInodes: 1}}})
+	n.runtime.Add(fakecri.Pod{UID: "full", Containers: []fakecri.Container{{Name: "c", LayerBytes: 64 << 20, LayerInodes: 1}}})
+	for uid, want := range map[string]eviction.MeasurementState{"odd": eviction.MeasurementUnknown, "full": eviction.Measured} {
+		row := eviction.Pod{UID: uid, Namespace: "ns", Name: "pod-" + uid, QoSClass: eviction.Burstable}
+		if got := n.one(eviction.DetailPod, eviction.NodeFsAvailable, row); got.State != want {
+			t.Errorf("%+v, want state %d", got, want)
+		}
+		if got := n.one(eviction.DetailPod, eviction.NodeFsInodesFree, row); got.State != eviction.Measured {
+			t.Errorf("%+v, want its inodes: they are possible", got)
+		}
 	}
 }
 

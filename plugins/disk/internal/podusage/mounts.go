@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -18,8 +19,15 @@ const (
 	maxNodeMountsBytes = 32 << 20
 )
 
-// overlays maps the device of an overlay filesystem to its upper directory, as the node names it.
-type overlays map[uint64]string
+// overlays are the overlay filesystems that are mounted for containers, by device.
+type overlays map[uint64]overlay
+
+// An overlay has the upper directory, as the node names it, to which a container writes, "" if none does: it is the node's root.
+type overlay struct {
+	upper string
+	// container is the ID in the mount point, "" if there is none.
+	container string
+}
 
 // nodeMounts are the overlays that the node has mounted, as seen by processes outside of pods:
 // PID 1, this process and the runtimes', which may have a private mount namespace. It is safe
@@ -49,27 +57,48 @@ func (m *nodeMounts) add(process string) {
 		return
 	}
 	m.read[space] = true
-	eachMount(path.Join(dir, "mountinfo"), maxNodeMountsBytes, m.overlays.add)
+	eachMount(path.Join(dir, "mountinfo"), maxNodeMountsBytes, func(mount nodefs.Mount) { m.overlays.add(mount, process == "1") })
 }
 
-// upperDir returns the directory to which an overlay writes.
-func (m *nodeMounts) upperDir(device uint64) (dir string, ok bool) {
+// layer returns the overlay of a device.
+func (m *nodeMounts) layer(device uint64) (of overlay, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir, ok = m.overlays[device]
-	return dir, ok
+	of, ok = m.overlays[device]
+	return of, ok
 }
 
-func (o overlays) add(m nodefs.Mount) {
-	if m.Kind != "overlay" {
+// add adds a mount of the node if it is an overlay where a runtime mounts that of a container: containerd at <container>/rootfs,
+// CRI-O and Docker at <layer>/merged. The root of a process is no sign: it may be the node's own, or that of another container.
+func (o overlays) add(m nodefs.Mount, ofNode bool) {
+	own, known := o[m.Device]
+	base, dir := path.Base(m.Point), path.Dir(m.Point)
+	switch {
+	case m.Kind != "overlay" || known && own.upper == "":
+		return
+	case ofNode && m.Point == "/":
+		o[m.Device] = overlay{}
+		return
+	case base == "rootfs" && containerID.MatchString(path.Base(dir)):
+		own.container = path.Base(dir)
+	case base != "rootfs" && base != "merged":
 		return
 	}
 	for option := range strings.SplitSeq(m.Options, ",") {
-		if dir, is := strings.CutPrefix(option, "upperdir="); is && path.IsAbs(dir) {
-			o[m.Device] = nodefs.Unescape(dir)
+		upper, is := strings.CutPrefix(option, "upperdir=")
+		if upper = nodefs.Unescape(upper); !is || strings.HasPrefix(upper, "/proc/") { // a descriptor of the process that has mounted it
+			continue
 		}
+		if !path.IsAbs(upper) { // from the directory of all layers: with their whole paths the options were too long
+			upper = path.Join(path.Dir(dir), upper)
+		}
+		own.upper = upper
+		o[m.Device] = own
 	}
 }
+
+// containerID matches the ID of a container of containerd or CRI-O.
+var containerID = regexp.MustCompile("^[0-9a-f]{64}$")
 
 // readRootDevice returns the device of a process's root, as in stat's st_dev, and 0 if it is
 // gone. It does not access the root itself, which the pod may have changed to one whose server

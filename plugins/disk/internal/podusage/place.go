@@ -66,7 +66,7 @@ func (p places) logs(row *eviction.Pod) string {
 
 // exists reports whether dir exists and is a directory.
 func (p places) exists(dir string) (bool, error) {
-	switch stat, err := os.Lstat(p.fs.Path(dir)); {
+	switch stat, err := os.Lstat(p.fs.Entry(dir)); {
 	case err == nil:
 		return stat.IsDir(), nil
 	case errors.Is(err, fs.ErrNotExist):

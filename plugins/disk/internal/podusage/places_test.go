@@ -170,9 +170,9 @@ func TestALayerCountsOnTheFilesystemThatTheRuntimeNames(t *testing.T) {
 	}
 	n.meter.contents = func(s eviction.Signal) (filesystem.Contents, bool) {
 		b, _ := eviction.Builtin(s)
-		c := filesystem.Contents{Signal: s, Unit: b.Unit, Parts: figures.PartsOf(s, eviction.LayoutImageFs), Device: device(here), Others: [3]uint64{device(other)}}
+		c := filesystem.Contents{Signal: s, Unit: b.Unit, Parts: figures.PartsOf(s, eviction.LayoutImageFs), Device: device(here)}
 		if b.Filesystem == eviction.ImageFs {
-			c.Device, c.Others[0] = c.Others[0], c.Device
+			c.Device = device(other)
 		}
 		return c, true
 	}

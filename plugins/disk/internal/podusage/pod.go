@@ -91,6 +91,7 @@ func (c *call) newPods(ctx context.Context, rows []eviction.Pod) []*pod {
 		})
 	}
 	wait.Wait()
+	oneOwner(pods)
 	return pods
 }
 
@@ -123,17 +124,17 @@ func (p *pod) findVolumes() {
 		if dir == "" || !c.detailed && !v.row.CountsForRanking {
 			continue
 		}
-		except = append(except, c.meter.places.fs.Path(dir))
+		except = append(except, dir)
 		var used walk.Usage
 		if used, v.quota = c.projects.Usage(dir); v.quota {
 			v.look = look{figure: figure{used, c.began}, ok: true}
 		} else {
-			v.task = &task{tree: c.meter.trees.at(c.meter.places.fs.Path(dir), mounted(v.row), c.began)}
+			v.task = &task{tree: c.meter.trees.at(dir, mounted(v.row), c.began)}
 			p.tasks = append(p.tasks, v.task)
 		}
 		p.volumes = append(p.volumes, v)
 	}
-	p.rest = &task{tree: c.meter.trees.at(c.meter.places.fs.Path(c.meter.places.pod(row)), false, c.began)}
+	p.rest = &task{tree: c.meter.trees.at(c.meter.places.pod(row), false, c.began)}
 	p.rest.tree.set(func() { p.rest.tree.except = except })
 	p.tasks = append(p.tasks, p.rest)
 }
@@ -176,7 +177,7 @@ func (p *pod) measurement(ctx context.Context) eviction.Measurement {
 	p.addVolumes()
 	if c.looks == everything { // also the file that containers see as /etc/hosts
 		places := c.meter.places
-		used, err := file(places.fs.Path(path.Join(places.pod(p.row), "etc-hosts")))
+		used, err := file(places.fs.Entry(path.Join(places.pod(p.row), "etc-hosts")))
 		p.errs = append(p.errs, err)
 		p.others = sum(p.others, used)
 	}
@@ -212,7 +213,7 @@ func (p *pod) addContainers() {
 	dir := places.logs(p.row)
 	running, unlisted := p.running()
 	if looks.Logs {
-		own, dirs, err := files(places.fs.Path(dir))
+		own, dirs, err := files(places.fs.Entry(dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.errs = append(p.errs, err)
 		}
@@ -230,7 +231,7 @@ func (p *pod) addContainers() {
 			p.add(rootfs, c.store.device, layer.usage())
 		}
 		if looks.Logs && plain(c.name) {
-			used, _, err := files(places.fs.Path(path.Join(dir, c.name)))
+			used, _, err := files(places.fs.Entry(path.Join(dir, c.name)))
 			switch {
 			case err == nil:
 				of.LogsUsedBytes, of.LogsInodesUsed = eviction.Some(used.Bytes), eviction.Some(used.Inodes)

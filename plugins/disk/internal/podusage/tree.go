@@ -11,6 +11,7 @@ import (
 
 	"github.com/evictd/evictd/plugins/disk/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -62,7 +63,7 @@ func openWalk(dir string, o walk.Options) (walker, error) {
 	return w, nil
 }
 
-// A tree is a directory and what is remembered of it between two calls.
+// A tree is a directory of the node and what is remembered of it between two calls.
 type tree struct {
 	dir string
 	// slot must be held to use walk. A walk that hangs in the filesystem keeps it and so keeps
@@ -144,7 +145,8 @@ func (t *tree) step(ctx, stop context.Context, c *call, open func(string, walk.O
 // walkOn walks a chunk. The caller holds the slot.
 func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Options) (walker, error)) answer {
 	if t.walk == nil {
-		w, err := open(t.dir, t.options())
+		node := c.meter.places.fs
+		w, err := open(node.Entry(t.dir), t.options(node))
 		if errors.Is(err, fs.ErrNotExist) {
 			t.set(func() { t.complete, t.partial = figure{}, figure{} })
 			return answer{ok: true}
@@ -181,7 +183,7 @@ func (t *tree) walkOn(ctx context.Context, c *call, open func(string, walk.Optio
 }
 
 // options returns those of a walk. A directory that is gone is not met.
-func (t *tree) options() walk.Options {
+func (t *tree) options(node nodefs.FS) walk.Options {
 	o := walkOptions
 	t.set(func() {
 		if t.except != nil {
@@ -189,7 +191,7 @@ func (t *tree) options() walk.Options {
 		}
 		for _, dir := range t.except {
 			var stat unix.Stat_t
-			if unix.Lstat(dir, &stat) == nil {
+			if unix.Lstat(node.Entry(dir), &stat) == nil {
 				o.Except[stat.Ino] = true
 			}
 		}

@@ -18,7 +18,7 @@ func (p *Projects) Usage(dir string) (walk.Usage, bool) {
 	if !ok {
 		return walk.Usage{}, false
 	}
-	fd, err := unix.Open(p.node.Path(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(p.node.Entry(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return walk.Usage{}, false
 	}

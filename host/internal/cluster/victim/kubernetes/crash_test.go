@@ -138,7 +138,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	restored := k.Restore(load(l))
 	s := victim.NewSet(victim.Options{
 		Killer: k, Recorder: silent{}, Journal: k, Metrics: metrics.New("test", ""), Log: slog.New(slog.NewTextHandler(&l.w.log, nil)),
-		Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }, Restored: restored,
+		Moment: func() policy.Moment { return policy.Moment{Time: time.Now()} }, Restored: restored, SaveOwed: func([]policy.Owed) error { return nil },
 	})
 	done := make(chan struct{})
 	go func() {

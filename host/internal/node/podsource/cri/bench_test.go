@@ -7,6 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/node/criclient"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -21,7 +22,7 @@ func BenchmarkActive(b *testing.B) {
 				s.Add(fakecri.Pod{UID: uid, Namespace: "default", Name: uid, Containers: []fakecri.Container{{Name: "c"}}})
 				put(b, dir, uid+".yaml", podYAML(uid, uid, "spec: {containers: [{name: c, resources: {requests: {memory: 1Gi}}}]}"))
 			}
-			conn, err := criclient.Dial(s.Endpoint())
+			conn, err := criclient.Dial(nodefs.FS{}, s.Endpoint())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -135,7 +136,7 @@ func TestBothListsAreAskedForAtTheSameTimeAndNotForEver(t *testing.T) {
 
 func TestARuntimeThatIsAwaySaysWhatToDoAndMayComeBack(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "c.sock")
-	conn, err := criclient.Dial("unix://" + socket)
+	conn, err := criclient.Dial(nodefs.FS{}, "unix://"+socket)
 	if err != nil {
 		t.Fatal(err)
 	}

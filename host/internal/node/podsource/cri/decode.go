@@ -42,8 +42,30 @@ func decode(data []byte, isJSON, static bool) (pod *v1.Pod, warning, err error) 
 		return nil, nil, err
 	}
 	warnings = append(append(warnings, strict...), negative(pod)...)
+	warnings = append(warnings, setPriority(pod, static)...)
 	pods.SetDefaults(pod)
 	return pod, printable.ClipAll(warnings, maxWarnings), nil
+}
+
+// systemClasses are the classes that each cluster has, with their numbers (pkg/apis/scheduling/types.go).
+var systemClasses = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+// setPriority sets the number of a system class where pod has none, as the API server does on admission.
+// The numbers of other classes are known to a cluster only. A static pod does not need one: no priority
+// makes it evictable.
+func setPriority(pod *v1.Pod, static bool) []error {
+	class := pod.Spec.PriorityClassName
+	if class == "" || pod.Spec.Priority != nil {
+		return nil
+	}
+	if number, system := systemClasses[class]; system {
+		pod.Spec.Priority = &number
+		return nil
+	}
+	if static {
+		return nil
+	}
+	return []error{fmt.Errorf("spec.priorityClassName: %q has no number here, so the pod has priority 0; want the number of the class in spec.priority", printable.Shown(class))}
 }
 
 // negative returns errors for negative amounts, which the API server would refuse.

@@ -19,6 +19,7 @@ import (
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/node/podsource/pruned"
 	"github.com/evictd/evictd/shared/hang"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 const (
@@ -50,6 +51,8 @@ type Manifests struct {
 
 // A place locates manifests.
 type place struct {
+	// root is the node's, if path is a path of the node.
+	root nodefs.FS
 	// path is a directory, or for static pods possibly a single file.
 	path string
 	// node is the kubelet's node name if the manifests are static pods, otherwise empty.
@@ -65,8 +68,8 @@ func NewManifests(dir string, rules pods.Rules) *Manifests {
 // WithStatic adds the static pods that the kubelet of a node of this name reads from a directory,
 // or a single file, which need not exist yet. Every file of the directory counts unless its name
 // begins with a dot.
-func (m *Manifests) WithStatic(path, node string) *Manifests {
-	m.static, m.joined.static.path = place{path, node}, path
+func (m *Manifests) WithStatic(root nodefs.FS, path, node string) *Manifests {
+	m.static, m.joined.static.path = place{root, path, node}, path
 	return m
 }
 
@@ -158,7 +161,7 @@ func (m *Manifests) look(late <-chan struct{}, p place, known map[string]*manife
 
 func (m *Manifests) readSoon(late <-chan struct{}, p place, name string, former *manifestFile) *manifestFile {
 	path := filepath.Join(p.path, name)
-	f, err := hang.DoAs(&m.left, path, late, func() (*manifestFile, error) { return m.read(path, p.node, former), nil })
+	f, err := hang.DoAs(&m.left, path, late, func() (*manifestFile, error) { return m.read(p.root.Path(path), p.node, former), nil })
 	if err != nil {
 		return failed(path, former, err)
 	}
@@ -194,18 +197,18 @@ func (p place) problem(err error, known int) error {
 // hangs.
 func (p place) entries(known map[string]*manifestFile) (unchanged map[string]bool, err error) {
 	if p.node != "" {
-		if info, err := os.Stat(p.path); err == nil && info.Mode().IsRegular() {
-			return map[string]bool{"": known[""].isIn(p.path)}, nil
+		if info, err := os.Stat(p.root.Path(p.path)); err == nil && info.Mode().IsRegular() {
+			return map[string]bool{"": known[""].isIn(p.root.Path(p.path))}, nil
 		}
 	}
-	found, err := input.ReadDir(p.path, maxManifests)
+	found, err := input.ReadDir(p.root.Path(p.path), maxManifests)
 	if err != nil {
 		return nil, err
 	}
 	unchanged = make(map[string]bool, len(found))
 	for _, f := range found {
 		if p.holds(f) {
-			unchanged[f.Name()] = f.Type().IsRegular() && known[f.Name()].isIn(filepath.Join(p.path, f.Name()))
+			unchanged[f.Name()] = f.Type().IsRegular() && known[f.Name()].isIn(p.root.Path(filepath.Join(p.path, f.Name())))
 		}
 	}
 	return unchanged, nil

@@ -13,7 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
+	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/cost"
 )
@@ -47,28 +49,29 @@ func TestOneBadManifestDoesNotCostTheOthers(t *testing.T) {
 		want          string
 		used          bool
 	}{
-		"no YAML":               {"bad.yaml", "a: [", "did not find expected node content", false},
-		"no JSON":               {"bad.json", "{", "unexpected end of JSON input", false},
-		"empty":                 {"bad.yaml", "# nothing\n---\n", "is empty, want a v1.Pod", false},
-		"another kind":          {"bad.yaml", "apiVersion: apps/v1\nkind: Deployment\n", `is apiVersion "apps/v1", kind "Deployment", want apiVersion "v1", kind "Pod"`, false},
-		"a list":                {"bad.json", `[1]`, "is of type array, want a v1.Pod", false},
-		"no uid":                {"bad.yaml", podYAML("", "x"), "metadata.uid is missing", false},
-		"no name":               {"bad.yaml", podYAML("u", ""), "metadata.name is missing", false},
-		"a uid with a slash":    {"bad.yaml", podYAML("../../etc", "x"), `metadata.uid "../../etc" has characters`, false},
-		"a huge uid":            {"bad.yaml", podYAML(strings.Repeat("u", 300), "x"), "has 300 bytes, want at most 253", false},
-		"a wrong type":          {"bad.yaml", podYAML("u", "x", "spec: {priority: high}"), "bad.yaml: spec.priority: is of type string, want int32", false},
-		"a wrong quantity":      {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}"), "quantities must match", false},
-		"an endless quantity":   {"bad.yaml", podYAML("u", "x", `spec: {containers: [{name: c, resources: {requests: {memory: "1E-99999999"}}}]}`), `spec.containers[0].resources.requests.memory: "1E-99999999": exponent "E-99999999" is too large`, false},
-		"an endless size limit": {"bad.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u","name":"x"},"spec":{"volumes":[{"emptyDir":{"sizeLimit":1E-99999999}}]}}`, `exponent "E-99999999" is too large`, false},
-		"two documents":         {"bad.yaml", podYAML("u", "x") + "\n---\n" + podYAML("v", "y"), "more than one YAML document", false},
-		"too large":             {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "is larger than 1 MiB", false},
-		"a negative request":    {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: -5Gi}}}]}"), "spec.containers[0].resources.requests.memory: -5Gi is negative (used all the same)", true},
-		"a negative grace":      {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriodSeconds: -1}"), "spec.terminationGracePeriodSeconds: -1 is negative (used all the same)", true},
-		"an unknown field":      {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriod: 3}"), `unknown field "spec.terminationGracePeriod" (used all the same)`, true},
-		"a key given twice":     {"bad.yaml", podYAML("u", "x", "spec: {nodeName: a, nodeName: b}"), `spec.nodeName: given twice, again on line 4 (used all the same)`, true},
-		"the uid of another":    {"zzz.yml", podYAML("good", "x"), "good.yaml, for another pod: the one that runs under this uid decides; want one file for each pod", false},
-		"the uid of one before": {"aaa.yml", podYAML("good", "x"), "aaa.yml, for another pod: the one that runs under this uid decides; want one file for each pod", true},
-		"the same pod again":    {"zzz.yml", podYAML("good", "good"), "good.yaml, which is used; want one file for each pod", false},
+		"no YAML":                {"bad.yaml", "a: [", "did not find expected node content", false},
+		"no JSON":                {"bad.json", "{", "unexpected end of JSON input", false},
+		"empty":                  {"bad.yaml", "# nothing\n---\n", "is empty, want a v1.Pod", false},
+		"another kind":           {"bad.yaml", "apiVersion: apps/v1\nkind: Deployment\n", `is apiVersion "apps/v1", kind "Deployment", want apiVersion "v1", kind "Pod"`, false},
+		"a list":                 {"bad.json", `[1]`, "is of type array, want a v1.Pod", false},
+		"no uid":                 {"bad.yaml", podYAML("", "x"), "metadata.uid is missing", false},
+		"no name":                {"bad.yaml", podYAML("u", ""), "metadata.name is missing", false},
+		"a uid with a slash":     {"bad.yaml", podYAML("../../etc", "x"), `metadata.uid "../../etc" has characters`, false},
+		"a huge uid":             {"bad.yaml", podYAML(strings.Repeat("u", 300), "x"), "has 300 bytes, want at most 253", false},
+		"a wrong type":           {"bad.yaml", podYAML("u", "x", "spec: {priority: high}"), "bad.yaml: spec.priority: is of type string, want int32", false},
+		"a wrong quantity":       {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: lots}}}]}"), "quantities must match", false},
+		"an endless quantity":    {"bad.yaml", podYAML("u", "x", `spec: {containers: [{name: c, resources: {requests: {memory: "1E-99999999"}}}]}`), `spec.containers[0].resources.requests.memory: "1E-99999999": exponent "E-99999999" is too large`, false},
+		"an endless size limit":  {"bad.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"u","name":"x"},"spec":{"volumes":[{"emptyDir":{"sizeLimit":1E-99999999}}]}}`, `exponent "E-99999999" is too large`, false},
+		"two documents":          {"bad.yaml", podYAML("u", "x") + "\n---\n" + podYAML("v", "y"), "more than one YAML document", false},
+		"too large":              {"bad.yaml", podYAML("u", "x") + strings.Repeat("# padding\n", maxManifestBytes/10), "is larger than 1 MiB", false},
+		"a negative request":     {"bad.yaml", podYAML("u", "x", "spec: {containers: [{name: c, resources: {requests: {memory: -5Gi}}}]}"), "spec.containers[0].resources.requests.memory: -5Gi is negative (used all the same)", true},
+		"a negative grace":       {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriodSeconds: -1}"), "spec.terminationGracePeriodSeconds: -1 is negative (used all the same)", true},
+		"an unknown field":       {"bad.yaml", podYAML("u", "x", "spec: {terminationGracePeriod: 3}"), `unknown field "spec.terminationGracePeriod" (used all the same)`, true},
+		"a class without number": {"bad.yaml", podYAML("u", "x", "spec: {priorityClassName: gold}"), `spec.priorityClassName: "gold" has no number here, so the pod has priority 0; want the number of the class in spec.priority (used all the same)`, true},
+		"a key given twice":      {"bad.yaml", podYAML("u", "x", "spec: {nodeName: a, nodeName: b}"), `spec.nodeName: given twice, again on line 4 (used all the same)`, true},
+		"the uid of another":     {"zzz.yml", podYAML("good", "x"), "good.yaml, for another pod: the one that runs under this uid decides; want one file for each pod", false},
+		"the uid of one before":  {"aaa.yml", podYAML("good", "x"), "aaa.yml, for another pod: the one that runs under this uid decides; want one file for each pod", true},
+		"the same pod again":     {"zzz.yml", podYAML("good", "good"), "good.yaml, which is used; want one file for each pod", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -229,4 +232,31 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("accepted %q %q", row.UID, row.Name)
 		}
 	})
+}
+
+// A pod of the class system-node-critical whose manifest had no number counted as priority 0, and went first.
+func TestAPodOfASystemClassWithoutANumberIsCritical(t *testing.T) {
+	for spec, want := range map[string]int32{
+		"priorityClassName: system-node-critical":                 2_000_001_000,
+		"priorityClassName: system-cluster-critical":              2_000_000_000,
+		"priorityClassName: system-node-critical, priority: null": 2_000_001_000,
+		"priorityClassName: system-node-critical, priority: 5":    5,
+		"priorityClassName: system-cluster-critical, priority: 0": 0,
+		`priorityClassName: ""`:                                   0,
+		"priority: 7":                                             7,
+	} {
+		dir := t.TempDir()
+		put(t, dir, "p.yaml", podYAML("u", "p", "spec: {"+spec+"}"))
+		got, problems := NewManifests(dir, defaultRules).list()
+		if len(problems) > 0 || got["u"].row.Priority != want || policy.Evictable(got["u"].api) != (want < 2_000_000_000) {
+			t.Errorf("%s: priority %d, problems %v, want %d", spec, got["u"].row.Priority, problems, want)
+		}
+	}
+	// The class of a static pod that is not known makes it no more evictable.
+	dir := t.TempDir()
+	put(t, dir, "s.yaml", podYAML("s", "s", "spec: {priorityClassName: gold}"))
+	m := NewManifests(t.TempDir(), defaultRules).WithStatic(nodefs.FS{}, dir, "node")
+	if got, problems := m.list(); len(problems) > 0 || policy.Evictable(got["s"].api) {
+		t.Errorf("static: %v, problems %v", got, problems)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -37,7 +38,7 @@ type kubeletNode struct {
 func newKubeletNode(t *testing.T) *kubeletNode {
 	t.Helper()
 	n := &kubeletNode{Server: fakecri.New(), dir: t.TempDir(), static: t.TempDir()}
-	n.source = New(criclient.NewLister(n.Client(), nil), NewManifests(n.dir, defaultRules).WithStatic(n.static, "Node-1"))
+	n.source = New(criclient.NewLister(n.Client(), nil), NewManifests(n.dir, defaultRules).WithStatic(nodefs.FS{}, n.static, "Node-1"))
 	return n
 }
 
@@ -189,7 +190,7 @@ func TestAStaticPodThatLosesItsSandboxStaysStatic(t *testing.T) {
 func TestStaticPodsOfASingleFile(t *testing.T) {
 	n := newKubeletNode(t)
 	file := filepath.Join(n.static, "only")
-	source := New(criclient.NewLister(n.Client(), nil), NewManifests(n.dir, defaultRules).WithStatic(file, "node-1"))
+	source := New(criclient.NewLister(n.Client(), nil), NewManifests(n.dir, defaultRules).WithStatic(nodefs.FS{}, file, "node-1"))
 	const without = ": directory of static pods does not exist: no static pod is known by its manifest (staticPodPath)"
 	wantProblems(t, "not there", source.Problems(), file+without)
 	put(t, n.static, "only", staticYAML("etcd", "spec: {priority: 5}"))

@@ -51,8 +51,8 @@ type Options struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	// Lister lists what is left of pods; nil means one of its own.
 	Lister *criclient.Lister
-	// PodsDir contains a directory for each pod, by uid.
-	PodsDir string
+	// PodsDir returns the path of the directory that has one for each pod, by uid.
+	PodsDir func() string
 	// Processes kills what is left of a container after its grace period, in parallel to the
 	// runtime. It may be nil.
 	Processes *processes.Killer
@@ -310,7 +310,7 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 // CleanedUp implements victim.Killer: the pod's volumes have been removed by the program that
 // created them. A disk access that hangs is abandoned.
 func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
-	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.PodsDir, v.UID, "volumes")) }, nil)
+	return hang.Do(ctx.Done(), func() (bool, error) { return noVolumes(filepath.Join(k.PodsDir(), v.UID, "volumes")) }, nil)
 }
 
 // exited reports whether a container is known to have exited. If a container exits by itself while

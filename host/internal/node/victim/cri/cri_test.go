@@ -359,7 +359,7 @@ func TestTheCallerMayGiveUp(t *testing.T) {
 func TestARuntimeThatDiesInTheMiddleOfAKillAndComesBack(t *testing.T) {
 	s := fakecri.Start(t)
 	added := s.Add(fakecri.Pod{UID: "u", Containers: []fakecri.Container{{Name: "c", DiesAfter: time.Millisecond}}})
-	conn, err := criclient.Dial(s.Endpoint())
+	conn, err := criclient.Dial(nodefs.FS{}, s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ func TestAVictimIsCleanedUpWhenItsVolumesAreGone(t *testing.T) {
 	dir := t.TempDir()
 	v := victim.Victim{Kill: victim.Kill{UID: "uid-1"}}
 	volume := filepath.Join(dir, "uid-1", "volumes", "kubernetes.io~empty-dir", "data")
-	k := New(Options{PodsDir: dir})
+	k := New(Options{PodsDir: func() string { return dir }})
 	want := func(is bool) {
 		t.Helper()
 		if got, err := k.CleanedUp(t.Context(), v); got != is || err != nil {

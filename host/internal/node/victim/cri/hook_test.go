@@ -20,6 +20,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/node/criclient"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
 
@@ -335,7 +336,7 @@ func TestARuntimeThatKeepsAHookRunningDelaysNoKill(t *testing.T) {
 	defer close(reached)
 	target := run(s, part{name: "main", hook: execHook("hang")})
 	s.Inject(fakecri.ExecSync, fakecri.Fault{Deaf: reached})
-	conn, err := criclient.Dial(s.Endpoint())
+	conn, err := criclient.Dial(nodefs.FS{}, s.Endpoint())
 	if err != nil {
 		t.Fatal(err)
 	}
