@@ -12,14 +12,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/dirtree"
 )
 
@@ -245,21 +244,7 @@ func ID(dir string) (id, owner string) {
 }
 
 // InUse reports whether an evictd in this pid namespace has locked the run directory.
-func InUse(dir string) bool { return Locked(filepath.Join(dir, lockName)) }
-
-// Locked reports whether a process in this pid namespace has locked a file. It does not
-// try the lock, which could make a starting evictd fail.
-func Locked(file string) bool {
-	info, err := os.Lstat(file)
-	if err != nil {
-		return false
-	}
-	stat, _ := info.Sys().(*syscall.Stat_t)
-	locks, err := os.ReadFile("/proc/locks") //nolint:forbidigo // the kernel's
-	return err == nil && slices.ContainsFunc(strings.Split(string(locks), "\n"), func(line string) bool {
-		return strings.Contains(line, "FLOCK") && strings.Contains(line, fmt.Sprintf(":%d ", stat.Ino))
-	})
-}
+func InUse(dir string) bool { return input.Locked(filepath.Join(dir, lockName)) }
 
 // holder names the process that wrote its pid into the lock file.
 func holder(lock *os.File) string {

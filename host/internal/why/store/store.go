@@ -23,7 +23,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/node/rundir"
+	"github.com/evictd/evictd/host/internal/ground/input"
 )
 
 const (
@@ -108,14 +108,14 @@ func (s *Store) Open() error {
 // Holder returns the owner of the store below a state directory, empty if it is not open or not known.
 func Holder(stateDir string) string {
 	file := filepath.Join(config.RecordsDir(stateDir), lockName)
-	if !rundir.Locked(file) {
+	if !input.Locked(file) {
 		return ""
 	}
 	lock, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}
-	defer lock.Close()
+	defer lock.Close() //nolint:errcheck // only read
 	text := make([]byte, maxOwner)
 	n, _ := lock.ReadAt(text, 0) // it is shorter
 	return string(text[:n])
