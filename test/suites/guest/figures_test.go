@@ -26,7 +26,7 @@ const (
 	// A hog starts distanceMiB above the threshold and goes beyondMiB below it.
 	distanceMiB, beyondMiB = 60, 30
 	hogMiBPerSecond        = 40
-	rounds                 = 3
+	rounds, stoppedRounds  = 3, 20
 )
 
 // A reaction holds the times from a crossing, in milliseconds. term is 0 for a hog that got its
@@ -186,12 +186,9 @@ func (n *node) crossed(t *testing.T, by, stop string) (r reaction) {
 
 // stopped is a story of a runtime that does not answer as the hog crosses, as one that is paged out.
 func (n *node) stopped(t *testing.T) {
-	rounds, most := 2, n.endedMS+2000 // beside a runtime that answers, and two lists that do not come
-	if os.Getenv("EVICTD_NIGHTLY") != "" {
-		rounds = 20
-	}
+	most := n.endedMS + 2000 // beside a runtime that answers, and two lists that do not come
 	awaitUp(t, "memory")
-	for i := range rounds {
+	for i := range stoppedRounds {
 		if r := n.crossed(t, "evictd", sh(t, "systemctl show -P MainPID containerd")); r.ended > most {
 			t.Errorf("round %d: the hog ended %.0f ms after the crossing, want at most %.0f", i, r.ended, most)
 		}
