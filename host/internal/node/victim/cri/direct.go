@@ -108,7 +108,8 @@ func (k *Killer) killProcesses(ctx context.Context, v victim.Victim, id string) 
 	_, killed := k.killed.Load(v.UID)
 	none := errors.Is(err, nodefs.ErrGone) || err == nil && done.Processes == 0
 	switch {
-	case none && id == "" && !killed:
+	case none && id == "" && (killed || k.Lister.Ended(ctx, v.UID)): // it has ended
+	case none && id == "":
 		k.Log.Warn("no process of the pod found to kill, the container runtime has not stopped it", append(about, "cgroup", done.Cgroup, "error", err)...)
 	case errors.Is(err, nodefs.ErrGone): // it has ended, or was already reported
 	case err != nil:

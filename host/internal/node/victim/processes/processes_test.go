@@ -263,8 +263,8 @@ func TestMoreProcessesThanAreHeldAreKilled(t *testing.T) {
 func TestProcessesThatAreBegunFasterThanKilledAreAnError(t *testing.T) {
 	g := group{list: func() ([]int, error) { return pids(sleeper(t)), nil }, kill: func() error { return errors.ErrUnsupported }, most: mostHeld}
 	list, last := g.list, []int(nil)
-	again := false
-	g.list = func() ([]int, error) { // each is listed twice, when it is found and when it is held
+	again := true
+	g.list = func() ([]int, error) { // each is listed twice, when it is found and when it is held, after a first look
 		if again = !again; again {
 			last, _ = list()
 		}
