@@ -26,7 +26,8 @@ func systemdNode(t *testing.T) (root string, protectNode func(args ...string) (r
 	}
 	testos.Put(t, filepath.Join(root, fmt.Sprintf("proc/%d/cgroup", os.Getpid())), "0::/system.slice/containerd.service\n", 0o755)
 	calls := filepath.Join(n.dir, "calls")
-	testos.Put(t, filepath.Join(n.dir, "bin/systemctl"), "#!/bin/sh\necho \"$@\" >> "+calls+"\n[ ! -e "+n.dir+"/broken ] || { echo no bus >&2; exit 1; }\n", 0o755)
+	testos.Put(t, filepath.Join(n.dir, "bin/systemctl"), "#!/bin/sh\n[ ! -e "+n.dir+"/broken ] || { echo no bus >&2; exit 1; }\n[ \"$1\" != show ] || exec sh "+n.dir+"/show\necho \"$@\" >> "+calls+"\n", 0o755)
+	testos.Put(t, filepath.Join(n.dir, "show"), "", 0o644)
 	t.Setenv("PATH", filepath.Join(n.dir, "bin")+":"+os.Getenv("PATH"))
 	return root, func(args ...string) (result, string) {
 		t.Helper()
@@ -137,6 +138,22 @@ func TestProtectNodeSaysWhatPreventsIt(t *testing.T) {
 	}
 	if got, _ := protectNode("--write"); got.Code != exitFailure || !strings.HasSuffix(got.Errors, "no such file or directory: want a node that systemd has booted\n") {
 		t.Errorf("without systemd: %+v", got)
+	}
+}
+
+// With systemd 257 memory.min was 0 after --write, and as before after --remove.
+func TestProtectNodeWaitsUntilTheKernelHasIt(t *testing.T) {
+	root, protectNode := systemdNode(t)
+	const cgroup = "/system.slice/containerd.service"
+	file := filepath.Join(root, "sys/fs/cgroup", cgroup, "memory.min")
+	before := testos.ReadFile(t, file)
+	// The second look is that of a moment later.
+	testos.Put(t, filepath.Join(root, "../show"), "printf 'MemoryMin=125829120\\nControlGroup="+cgroup+"\\n'\n[ ! -e "+root+"/looked ] || echo 125829120 >"+file+"\ntouch "+root+"/looked\n", 0o644)
+	if got, _ := protectNode("--write"); got.Code != 0 {
+		t.Errorf("%+v", got)
+	}
+	if now := string(testos.ReadFile(t, file)); now != "125829120\n" || now == string(before) {
+		t.Errorf("memory.min was %q and is %q at the end of --write", before, now)
 	}
 }
 
