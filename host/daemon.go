@@ -37,7 +37,6 @@ import (
 	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/criclient"
-	"github.com/evictd/evictd/host/internal/node/fallback"
 	"github.com/evictd/evictd/host/internal/node/podsource/listing"
 	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/host/internal/node/summary"
@@ -146,7 +145,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 		return err
 	}
 	o.Now, o.After, o.BootNanos = time.Now, time.After, nodefs.BootNanos
-	reader := fallback.New(d.facts(c))
+	reader := d.reader(c)
 	o.Fallback, o.Holder, o.CheckSampleTimes = reader, reader.LargestHolder, true
 	if c.Source == config.SourceSummary {
 		o.SourceStands = summaryStands

@@ -22,7 +22,6 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/face/parts"
-	"github.com/evictd/evictd/host/internal/node/fallback"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/shared/eviction"
@@ -126,7 +125,7 @@ func (e *Embedded) open() error {
 	o.Now, o.After, o.Explain, o.Simulated = e.given.Clock.Now, e.given.Clock.After, e.given.Explain, e.given.Simulated
 	o.Reclaim, o.SkipStepsBecause = e.given.Reclaim, e.given.SkipStepsBecause
 	if !e.given.Simulated {
-		o.Fallback = fallback.New(e.facts(e.config()))
+		o.Fallback = e.reader(e.config())
 	}
 	if from.summary != nil {
 		o.SourceStands = observe.Forever

@@ -49,6 +49,7 @@ type Manager struct {
 	pods       pods.Source
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
+	readers    []*fallback.Reader
 	// records is nil if no records are kept.
 	records *recorder.Keeper
 	loop    *loop.Loop
@@ -164,7 +165,7 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 			Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration, Owner: owner}),
 		}
 		if from.sampled { // figures of other sources are recorded in passes only
-			reader := fallback.New(m.facts(c))
+			reader := m.reader(c)
 			records.Samplers = samplers(reader, c)
 			records.Usage = podUsage(reader, func(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) })
 		}
@@ -208,6 +209,13 @@ func (m *Manager) config() *Config { return m.current.Load() }
 // facts returns the node facts that plugins receive.
 func (m *Manager) facts(c *Config) eviction.NodeFacts {
 	return parts.NodeFacts(c, m.cgroups.Driver())
+}
+
+// reader returns a new reader of the node, which follows the configuration.
+func (m *Manager) reader(c *Config) *fallback.Reader {
+	r := fallback.New(m.facts(c))
+	m.readers = append(m.readers, r)
+	return r
 }
 
 // tasks are the parts of an owner that run with its Manager.
@@ -328,6 +336,9 @@ func (m *Manager) reload(ctx context.Context, change func(now Config) Config) er
 	m.supervisor.Reassign(c.Assignment())
 	if err := m.loop.Apply(settings(&c, thresholds)); err != nil { // not cancelled half way when ctx ends
 		return err
+	}
+	for _, r := range m.readers {
+		r.SetMemoryFigure(c.Memory())
 	}
 	m.metrics.Pods.Show(int(c.PodMetrics))
 	m.current.Store(&c)

@@ -114,6 +114,7 @@ type sizes struct {
 }
 
 func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c headroomConfig) error {
+	facts.MemoryFigure = eviction.LowerMemory // a figure of its own
 	n, err := newNode(facts)
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (t *thrasher) observe(b *nodefs.Buffer) (o eviction.Observation, stirred bo
 		return o, false
 	}
 	next := look{at: t.sinceBoot(), refaults: counters.Refaults, scans: counters.DirectScans, reclaimable: m.AvailableBytes, stalled: t.stalled(b)}
-	if m.Capped {
+	if m.HasMemAvailable {
 		next.reclaimable = m.MemAvailableBytes
 	}
 	next.protected = t.protectedCache(next)

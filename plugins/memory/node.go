@@ -50,7 +50,7 @@ func newNode(facts eviction.NodeFacts) (*node, error) {
 		hierarchy:   hierarchy,
 		naming:      naming,
 		machine:     fs.MachineMemory(nodefs.MemoryRules{ExcludeHugePages: facts.ExcludeHugePages}),
-		total:       hierarchy.NodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: facts.ExcludeHugePages}),
+		total:       hierarchy.NodeMemory(nodefs.MemoryRules{MemAvailable: true, Figure: facts.MemoryFigure, ExcludeHugePages: facts.ExcludeHugePages}),
 		allocatable: hierarchy.AllPodsMemory(naming),
 		pods:        hierarchy.PodMemory(naming),
 	}, nil

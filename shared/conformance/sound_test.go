@@ -114,7 +114,7 @@ func soundObserve(_ context.Context, req eviction.ObserveRequest) (eviction.Obse
 		if signal == customSignal || signal == eviction.MemoryAvailable {
 			o := eviction.Observation{Signal: signal, State: eviction.Observed, Available: 7, Capacity: 9, Time: time.Now()}
 			if signal == eviction.MemoryAvailable {
-				m, err := nodefs.FS{Root: "/"}.ReadNodeMemory(nodefs.MemoryRules{Capped: true})
+				m, err := nodefs.FS{Root: "/"}.ReadNodeMemory(nodefs.MemoryRules{MemAvailable: true})
 				if err != nil {
 					return reply, err
 				}
@@ -142,7 +142,7 @@ func soundWatch(ctx context.Context, req eviction.WatchRequest, wake func(evicti
 			return ctx.Err()
 		case <-tick.C:
 		}
-		m, err := nodefs.FS{Root: "/"}.ReadNodeMemory(nodefs.MemoryRules{Capped: true})
+		m, err := nodefs.FS{Root: "/"}.ReadNodeMemory(nodefs.MemoryRules{MemAvailable: true})
 		if err != nil {
 			return err
 		}

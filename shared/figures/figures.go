@@ -46,7 +46,7 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 		if m.HugePagesBytes > 0 {
 			o.Components = append(o.Components, eviction.Component{Name: HugePages, Value: m.HugePagesBytes})
 		}
-		if m.Capped {
+		if m.HasMemAvailable {
 			o.Components = append(o.Components, eviction.Component{Name: "mem_available", Value: m.MemAvailableBytes})
 		}
 	}

@@ -17,10 +17,10 @@ func TestAnObservationIsAFigureOrWhyThereIsNone(t *testing.T) {
 	memory := nodefs.MemorySample{MemoryUse: nodefs.MemoryUse{UsageBytes: 5, InactiveFileBytes: 1}, Limited: true, LimitBytes: 8, CapacityBytes: 8, AvailableBytes: 4}
 	unlimited := nodefs.MemorySample{MemoryUse: memory.MemoryUse}
 	capped := memory
-	capped.AvailableBytes, capped.MemAvailableBytes, capped.Capped = 2, 2, true
+	capped.AvailableBytes, capped.MemAvailableBytes, capped.HasMemAvailable = 2, 2, true
 	huge := memory
 	huge.AvailableBytes, huge.CapacityBytes, huge.HugePagesBytes = 1, 5, 3
-	impossible := nodefs.MemorySample{Limited: true, LimitBytes: 8, CapacityBytes: 8, AvailableBytes: 2, MemAvailableBytes: 2, Capped: true, ImpossibleBytes: 99}
+	impossible := nodefs.MemorySample{Limited: true, LimitBytes: 8, CapacityBytes: 8, AvailableBytes: 2, MemAvailableBytes: 2, HasMemAvailable: true, ImpossibleBytes: 99}
 	above := memory
 	above.LimitOf = "/tenant"
 	btrfs := nodefs.FilesystemSample{CapacityBytes: 100, FreeBytes: 20, AvailableBytes: 30, InodesErr: errors.New("bad")}

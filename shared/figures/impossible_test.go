@@ -118,7 +118,7 @@ func (n *fakeNode) open() {
 	if err := cmp.Or(memoryErr, pidsErr, namingErr); err != nil {
 		n.Fatal(err)
 	}
-	rules := nodefs.MemoryRules{Capped: true, ExcludeHugePages: true}
+	rules := nodefs.MemoryRules{MemAvailable: true, ExcludeHugePages: true}
 	n.machine, n.node, n.allocatable = fs.MachineMemory(rules), memory.NodeMemory(rules), memory.AllPodsMemory(naming)
 	n.tasks, n.podMemory, n.podTasks = fs.PIDs(naming), memory.PodMemory(naming), pids.PodTasks(naming)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/evictd/evictd/shared/eviction"
 )
 
 // MemorySample is a memory figure with everything that it was computed from.
@@ -18,13 +20,13 @@ type MemorySample struct {
 	// CapacityBytes is the limit, without the pools of huge pages. The kubelet adds the available
 	// amount and the working set, with the same result.
 	CapacityBytes int64
-	// AvailableBytes is the capacity minus the working set, at most MemAvailableBytes if Capped. The
-	// kubelet computes it unsigned and casts, so it is negative while the usage exceeds the
+	// AvailableBytes is the capacity minus the working set, MemAvailableBytes, or the lower of both, by MemoryRules. The
+	// kubelet computes its figure unsigned and casts, so it is negative while the usage exceeds the
 	// limit; here it is then zero.
 	AvailableBytes int64
-	// MemAvailableBytes is MemAvailable from /proc/meminfo, 0 unless Capped.
+	// MemAvailableBytes is MemAvailable from /proc/meminfo, 0 unless HasMemAvailable.
 	MemAvailableBytes int64
-	Capped            bool
+	HasMemAvailable   bool
 	// LimitOf is the cgroup with the limit if that is an ancestor or "/".
 	LimitOf string
 	// ImpossibleBytes is not 0 if the node's use cannot be: then MemAvailableBytes alone is available.
@@ -52,6 +54,7 @@ type gaugeFiles[T any] interface {
 type memoryFiles struct {
 	machine *Gauge[Machine]
 	node    bool // the machine's memory is a limit
+	figure  eviction.MemoryFigure
 	limits  limits[MemoryUse]
 }
 
@@ -59,9 +62,9 @@ type memoryFiles struct {
 // memory that belongs to no cgroup as available: pools of huge pages (until v1.36), the cache of ZFS
 // and much of the kernel's own.
 type MemoryRules struct {
-	// Capped: available is at most the kernel's MemAvailable, which is usually larger: the kubelet
-	// counts active page cache as used.
-	Capped bool
+	// MemAvailable: the kernel's MemAvailable is read, and available is what Figure says.
+	MemAvailable bool
+	Figure       eviction.MemoryFigure
 	// ExcludeHugePages: the pools of huge pages, in use or not, are neither available nor part of the
 	// capacity, as in the kubelet since v1.37 (pkg/kubelet/server/stats/summary.go:adjustForHugePages).
 	ExcludeHugePages bool
@@ -87,7 +90,7 @@ func (h Hierarchy) NodeMemory(rules MemoryRules) *MemoryGauge {
 			use, err = h.OpenMemory("/")
 			all = limits[MemoryUse]{{cgroup: "/", use: use}}
 		}
-		return &memoryFiles{machine: machine, node: true, limits: all}, err
+		return &memoryFiles{machine: machine, node: true, figure: rules.Figure, limits: all}, err
 	}}
 }
 
@@ -185,7 +188,7 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	switch {
 	case err != nil:
 		return MemorySample{}, err
-	case wrong != nil && (!m.capped || s.of != ""):
+	case wrong != nil && (!m.hasAvailable || s.of != ""):
 		return MemorySample{}, fmt.Errorf("cgroup %s: %w", f.limits[0].cgroup, wrong)
 	}
 	hugePages := m.HugePagesBytes
@@ -194,8 +197,13 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	}
 	out := sample(s.use, s.max, hugePages, s.limited)
 	out.LimitOf = s.of
-	if m.capped {
-		out.AvailableBytes, out.MemAvailableBytes, out.Capped = min(out.AvailableBytes, m.availableBytes), m.availableBytes, true
+	if out.MemAvailableBytes, out.HasMemAvailable = m.availableBytes, m.hasAvailable; m.hasAvailable {
+		switch {
+		case f.figure == eviction.MemAvailable && s.of == "":
+			out.AvailableBytes = m.availableBytes
+		case f.figure != eviction.KubeletMemory || wrong != nil:
+			out.AvailableBytes = min(out.AvailableBytes, m.availableBytes)
+		}
 	}
 	if wrong != nil {
 		out.ImpossibleBytes = max(use.UsageBytes, use.InactiveFileBytes)

@@ -147,7 +147,7 @@ func TestANodeInAContainerHasTheMemoryOfTheContainer(t *testing.T) {
 	} {
 		onBothVersions(t, name, func(t *testing.T, n limitedNode) {
 			n.memory("/", c.limit, c.use)
-			got := read(t, hierarchy(t, FS{Root: n.root}).NodeMemory(MemoryRules{Capped: true}))
+			got := read(t, hierarchy(t, FS{Root: n.root}).NodeMemory(MemoryRules{MemAvailable: true}))
 			if got.AvailableBytes != c.want || got.CapacityBytes != c.capacity || got.LimitOf != c.of {
 				t.Errorf("read %+v, want %d of %d, a limit of %q", got, c.want, c.capacity, c.of)
 			}

@@ -14,7 +14,7 @@ type Machine struct {
 	HugePagesBytes int64
 
 	availableBytes int64
-	capped         bool // by availableBytes
+	hasAvailable   bool
 }
 
 // Whole returns the memory that a cgroup has a part of.
@@ -33,9 +33,9 @@ func (f *meminfo) read(b *Buffer) (m Machine, err error) {
 		return m, err
 	}
 	m.TotalBytes, err = parseMemTotal(content)
-	if err == nil && f.rules.Capped {
-		m.availableBytes, m.capped, err = parseMeminfo(content, keyMemAvailable)
-		m.capped = m.capped && m.Whole().Check(m.availableBytes) == nil
+	if err == nil && f.rules.MemAvailable {
+		m.availableBytes, m.hasAvailable, err = parseMeminfo(content, keyMemAvailable)
+		m.hasAvailable = m.hasAvailable && m.Whole().Check(m.availableBytes) == nil
 	}
 	if err == nil && f.rules.ExcludeHugePages { // the sum of all sizes, as in /sys/kernel/mm/hugepages
 		m.HugePagesBytes, _, err = parseMeminfo(content, keyHugetlb)

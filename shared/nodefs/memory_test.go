@@ -3,11 +3,13 @@ package nodefs
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
 )
 
@@ -122,12 +124,12 @@ func TestNodeMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := hierarchy(t, node(name))
-			got, err := h.FS.ReadNodeMemory(MemoryRules{Capped: true})
+			got, err := h.FS.ReadNodeMemory(MemoryRules{MemAvailable: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			workingSet := want.UsageBytes - want.InactiveFileBytes
-			if got != (MemorySample{MemoryUse: want, Limited: true, LimitBytes: memTotal, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet, MemAvailableBytes: 24307448 << 10, Capped: true}) {
+			if got != (MemorySample{MemoryUse: want, Limited: true, LimitBytes: memTotal, CapacityBytes: memTotal, AvailableBytes: memTotal - workingSet, MemAvailableBytes: 24307448 << 10, HasMemAvailable: true}) {
 				t.Errorf("read %+v, want use %+v of %d", got, want, int64(memTotal))
 			}
 			if got.WorkingSetBytes() != workingSet || got.AvailableBytes+got.WorkingSetBytes() != got.CapacityBytes {
@@ -170,12 +172,41 @@ func TestWhatNoCgroupUsesIsNotAvailable(t *testing.T) {
 				for file, text := range files {
 					write(t, root, file, text)
 				}
-				got, err := hierarchy(t, FS{Root: root}).NodeMemory(MemoryRules{Capped: c.capped, ExcludeHugePages: c.excluded != 0}).Read(&Buffer{})
+				got, err := hierarchy(t, FS{Root: root}).NodeMemory(MemoryRules{MemAvailable: c.capped, ExcludeHugePages: c.excluded != 0}).Read(&Buffer{})
 				checkParsed(t, got.AvailableBytes, err, c.want, c.wantErr)
 				if want := cmp.Or(c.excluded, 64*gib); err == nil && got.CapacityBytes != want {
 					t.Errorf("a capacity of %d, want %d", got.CapacityBytes, want)
 				}
 			})
+		}
+	}
+}
+
+// MemAvailable was the lower figure on stock kernels, and pods went 190 MiB earlier than under their kubelet.
+func TestMemoryAvailableIsTheFigureThatWasChosen(t *testing.T) {
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		memAvailable, usage, limit        int64 // GiB, the limit of a container
+		lower, kubelet, memAvailableWants int64
+	}{
+		"the kernel counts less":             {2, 20, 0, 2, 44, 2},
+		"the kernel counts more":             {50, 20, 0, 44, 44, 50},
+		"more is used than the machine has":  {2, 99, 0, 2, 2, 2},
+		"a container has less left":          {50, 20, 30, 10, 10, 10},
+		"a container on a machine with less": {2, 20, 30, 2, 10, 2},
+	} {
+		root := t.TempDir()
+		write(t, root, "proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemAvailable: %d kB\n", 64*gib>>10, c.memAvailable*gib>>10))
+		write(t, root, "sys/fs/cgroup/memory/memory.usage_in_bytes", fmt.Sprintln(c.usage*gib))
+		write(t, root, "sys/fs/cgroup/memory/memory.stat", "total_inactive_file 0\n")
+		if c.limit > 0 {
+			write(t, root, "sys/fs/cgroup/memory/memory.limit_in_bytes", fmt.Sprintln(c.limit*gib))
+		}
+		for figure, want := range map[eviction.MemoryFigure]int64{eviction.LowerMemory: c.lower, eviction.KubeletMemory: c.kubelet, eviction.MemAvailable: c.memAvailableWants} {
+			got := read(t, hierarchy(t, FS{Root: root}).NodeMemory(MemoryRules{MemAvailable: true, Figure: figure}))
+			if got.AvailableBytes != want*gib || got.MemAvailableBytes != c.memAvailable*gib {
+				t.Errorf("%s, figure %d: %d available, MemAvailable %d; want %d GiB", name, figure, got.AvailableBytes, got.MemAvailableBytes, want)
+			}
 		}
 	}
 }
@@ -265,7 +296,7 @@ func TestUnreadableFigureNamesItsFile(t *testing.T) {
 func TestReadingAllocatesNothing(t *testing.T) {
 	for _, name := range []string{"node-v1", "node-v2"} {
 		h := hierarchy(t, node(name))
-		total, pods := h.NodeMemory(MemoryRules{Capped: true}), h.CgroupMemory("/kubepods")
+		total, pods := h.NodeMemory(MemoryRules{MemAvailable: true}), h.CgroupMemory("/kubepods")
 		pod, err := h.OpenMemory("/kubepods/burstable/pod" + podUID)
 		if err != nil {
 			t.Fatal(err)

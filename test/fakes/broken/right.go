@@ -67,7 +67,7 @@ func (r *right) Observe(_ context.Context, req eviction.ObserveRequest) (evictio
 		switch signal {
 		case eviction.MemoryAvailable:
 			var m nodefs.MemorySample
-			m, err = fs.ReadNodeMemory(nodefs.MemoryRules{Capped: true})
+			m, err = fs.ReadNodeMemory(nodefs.MemoryRules{MemAvailable: true})
 			o.Available, o.Capacity = m.AvailableBytes, m.CapacityBytes
 		case eviction.PIDAvailable:
 			var naming *nodefs.Naming

@@ -71,6 +71,7 @@ type Config struct {
 	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
 	DryRun             bool            `json:"dryRun" flag:"decide and log, kill no pod"`
 	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd"`
+	MemoryFigure       string          `json:"memoryFigure" oneof:"auto lower kubelet memAvailable" default:"auto"`
 	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s"`
 	RequiredSignals    []string        `json:"requiredSignals" is:"signals"`
 	PodMetrics         int32           `json:"podMetrics" is:"top"`
@@ -190,6 +191,18 @@ const (
 	SourceNative  = "native"
 	SourceSummary = registry.Summary
 )
+
+// Memory returns what memory.available is: with memoryFigure auto the kubelet's figure where evictd acts at the kubelet's
+// pace, in its place.
+func (c *Config) Memory() eviction.MemoryFigure {
+	switch {
+	case c.MemoryFigure == "memAvailable":
+		return eviction.MemAvailable
+	case c.MemoryFigure == "kubelet", c.MemoryFigure == "auto" && c.Pacing == PacingKubelet:
+		return eviction.KubeletMemory
+	}
+	return eviction.LowerMemory
+}
 
 // MetricsElsewhere reports whether other machines can reach MetricsBindAddress.
 func (c *Config) MetricsElsewhere() bool {

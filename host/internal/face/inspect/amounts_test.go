@@ -76,6 +76,32 @@ func TestAMinimumReclaimAboveTheCapacityIsSaid(t *testing.T) {
 	}
 }
 
+// A node lost pods 100 to 190 MiB earlier than under its kubelet, and check was silent.
+func TestAThresholdThatIsMetEarlierThanAKubeletsIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		figure, pacing, memAvailable, value string
+		want                                []string
+	}{
+		"earlier": {"auto", "evictd", "6291456", "3Gi", []string{
+			`advice memory.available<3Gi is met 2047Mi earlier than a kubelet's: memory.available is MemAvailable, 6144Mi, and in a kubelet 8191Mi; its 3Gi is 1024Mi here, or set memoryFigure to "kubelet"`,
+		}},
+		"never equal": {"lower", "kubelet", "6291456", "1Gi", []string{
+			`advice memory.available<1Gi is met 2047Mi earlier than a kubelet's: memory.available is MemAvailable, 6144Mi, and in a kubelet 8191Mi; its 1Gi is no value here, or set memoryFigure to "kubelet"`,
+		}},
+		"as a kubelet's":         {"kubelet", "evictd", "6291456", "3Gi", nil},
+		"in a kubelet's place":   {"auto", "kubelet", "6291456", "3Gi", nil},
+		"hardly different":       {"auto", "evictd", "8388000", "3Gi", nil},
+		"of the kernel's figure": {"memAvailable", "kubelet", "8388000", "3Gi", nil},
+	} {
+		cfg := of8Gi(t)
+		testos.Put(t, filepath.Join(cfg.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: "+c.memAvailable+" kB\n", 0o600)
+		cfg.EvictionHard, cfg.MemoryFigure, cfg.Pacing, cfg.EnforceNodeAllocatable = amounts{"memory.available": c.value}, c.figure, c.pacing, nil
+		if got := finds(t, cfg, "thresholds"); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
 // memory.available of "100", meant as Mi, was never met, and check was silent.
 func TestAnAmountThatHasLostItsUnitIsSaid(t *testing.T) {
 	const (

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/wake"
@@ -68,6 +69,7 @@ func tryThresholds(ctx context.Context, n *node, f *Findings) {
 		return
 	}
 	reader := fallback.New(parts.NodeFacts(n.c, ""))
+	f.figures(n, reader.Observe(ctx, []eviction.Signal{eviction.MemoryAvailable})[0])
 	for _, t := range n.thresholds {
 		if !reader.Reads(t.Signal) {
 			continue
@@ -78,6 +80,36 @@ func tryThresholds(ctx context.Context, n *node, f *Findings) {
 		}
 	}
 }
+
+// leastDifference is less than what the two figures of memory.available differ by on most nodes, in bytes.
+const leastDifference = 16 << 20
+
+// figures reports that thresholds of memory.available are met earlier or later than a kubelet's of the same value.
+func (f *Findings) figures(n *node, o eviction.Observation) {
+	row := decision.Observations(map[eviction.Signal]eviction.Observation{o.Signal: o})[0]
+	kubelet, memAvailable, ok := row.Memory()
+	earlier := kubelet - o.Available
+	if !ok || -leastDifference < earlier && earlier < leastDifference {
+		return
+	}
+	word := "earlier"
+	if earlier < 0 {
+		word = "later"
+	}
+	for _, t := range n.thresholds {
+		if t.Signal == o.Signal {
+			value := t.Amount(o.Capacity)
+			equal := "no value here"
+			if left := value.Value() - earlier; left > 0 {
+				equal = mib(left) + " here"
+			}
+			f.add(Advice, "%s is met %s %s than a kubelet's: memory.available is MemAvailable, %s, and in a kubelet %s; its %s is %s, or set memoryFigure to \"kubelet\"",
+				t, mib(max(earlier, -earlier)), word, mib(memAvailable), mib(kubelet), t.Value, equal)
+		}
+	}
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%dMi", bytes>>20) }
 
 // limited reports a cgroup above the signal's own whose limit is the closest.
 func (f *Findings) limited(o eviction.Observation) {

@@ -37,6 +37,7 @@ func NodeFacts(c *config.Config, cgroupDriver string) eviction.NodeFacts {
 		DryRun:          c.DryRun,
 
 		ExcludeHugePages: c.Feature(config.FeatureHugePages),
+		MemoryFigure:     c.Memory(),
 	}
 }
 

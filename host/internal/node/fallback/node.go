@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
@@ -14,15 +15,18 @@ import (
 type node struct {
 	fs                 nodefs.FS
 	facts              eviction.NodeFacts
+	figure             *atomic.Uint32 // an eviction.MemoryFigure
 	total, allocatable *kept[nodefs.MemorySample]
 	tasks              *kept[nodefs.PIDSample]
 }
 
 func newNode(facts eviction.NodeFacts) node {
-	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts}
+	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts, figure: &atomic.Uint32{}}
+	n.figure.Store(uint32(facts.MemoryFigure))
 	n.total = &kept[nodefs.MemorySample]{open: func() (*nodefs.MemoryGauge, error) {
 		h, err := n.fs.MemoryHierarchy()
-		return h.NodeMemory(nodefs.MemoryRules{Capped: true, ExcludeHugePages: facts.ExcludeHugePages}), err
+		figure := eviction.MemoryFigure(n.figure.Load())
+		return h.NodeMemory(nodefs.MemoryRules{MemAvailable: true, Figure: figure, ExcludeHugePages: facts.ExcludeHugePages}), err
 	}}
 	n.allocatable = &kept[nodefs.MemorySample]{open: func() (*nodefs.MemoryGauge, error) {
 		h, naming, err := n.cgroups(nodefs.FS.MemoryHierarchy)
@@ -60,10 +64,22 @@ func (k *kept[T]) read() (s T, err error) {
 		k.gauge = gauge
 	}
 	if s, err = k.gauge.Read(&k.buffer); err != nil {
-		k.gauge.Close()
-		k.gauge = nil
+		k.close()
 	}
 	return s, err
+}
+
+func (k *kept[T]) reopen() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gauge != nil {
+		k.close()
+	}
+}
+
+func (k *kept[T]) close() {
+	k.gauge.Close()
+	k.gauge = nil
 }
 
 func (n node) disk(o eviction.Observation) eviction.Observation {

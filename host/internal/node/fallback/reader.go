@@ -64,6 +64,13 @@ func New(facts eviction.NodeFacts) *Reader {
 	}}
 }
 
+// SetMemoryFigure sets what memory.available is.
+func (r *Reader) SetMemoryFigure(f eviction.MemoryFigure) {
+	if r.node.figure.Swap(uint32(f)) != uint32(f) {
+		r.node.total.reopen()
+	}
+}
+
 // Reads reports whether the Reader can read s.
 func (r *Reader) Reads(s eviction.Signal) bool {
 	_, reads := r.sources[s]

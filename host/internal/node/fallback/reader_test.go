@@ -88,8 +88,13 @@ func TestTheHostReadsWhatThePluginsWould(t *testing.T) {
 func TestTheHostCountsNoHugePagesAsAvailable(t *testing.T) {
 	facts := madeUp(t)
 	testos.Put(t, filepath.Join(facts.RootDir, "proc/meminfo"), "MemTotal: 8388608 kB\nMemAvailable: 1048576 kB\n", 0o644)
-	if o := observe(t, New(facts), eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available != 1<<30 || o.Capacity != 8<<30 {
+	r := New(facts)
+	if o := observe(t, r, eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available != 1<<30 || o.Capacity != 8<<30 {
 		t.Errorf("%+v, want 1Gi of 8Gi", o)
+	}
+	r.SetMemoryFigure(eviction.KubeletMemory)
+	if o := observe(t, r, eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available <= 1<<30 {
+		t.Errorf("%+v, want the kubelet's figure after a reload", o)
 	}
 }
 

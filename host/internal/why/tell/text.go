@@ -211,7 +211,7 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 	}
 	text, hard := p.String(), ", below it since "
 	if o := w.r.Observation(t.Signal); o != nil {
-		available := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity))
+		available := fmt.Sprintf(": %s of %s available", w.amount(o.Signal, o.Available), w.amount(o.Signal, o.Capacity)) + format.Figure(o)
 		for name, v := range o.Components {
 			if strings.HasPrefix(name, figures.LimitOf) && v == o.Capacity {
 				available += ", the " + name

@@ -43,7 +43,7 @@ var Group = check.Group{Name: "machine", RPC: "Observe", Needs: eviction.CanObse
 func capacities(node eviction.NodeFacts) map[eviction.Signal]int64 {
 	all := map[eviction.Signal]int64{}
 	fs := nodefs.FS{Root: "/"}
-	if m, err := fs.ReadNodeMemory(nodefs.MemoryRules{Capped: true}); err == nil && m.LimitOf == "" {
+	if m, err := fs.ReadNodeMemory(nodefs.MemoryRules{MemAvailable: true}); err == nil && m.LimitOf == "" {
 		all[eviction.MemoryAvailable] = m.CapacityBytes
 	}
 	if naming, err := fs.Naming(node.CgroupRoot, node.CgroupDriver); err == nil {

@@ -104,7 +104,7 @@ func crossedOnce(ctx context.Context, t *check.Target) error {
 // memoryAvailable returns memory.available in bytes as the plugin observes it, or as read from
 // this machine if the plugin does not observe.
 func memoryAvailable(ctx context.Context, t *check.Target) (int64, error) {
-	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory(nodefs.MemoryRules{Capped: true})
+	m, err := nodefs.FS{Root: "/"}.ReadNodeMemory(nodefs.MemoryRules{MemAvailable: true})
 	if err != nil {
 		return 0, check.NotApplicable("memory cannot be read here: " + err.Error())
 	}

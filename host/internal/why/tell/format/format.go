@@ -43,6 +43,19 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 	return Amount(nil, signal, n)
 }
 
+// Figure tells which figure of memory.available o has, and what the other one is; "" if o does not have both.
+func Figure(o *decision.Observation) string {
+	kubelet, memAvailable, ok := o.Memory()
+	switch {
+	case !ok || kubelet == memAvailable:
+		return ""
+	case o.Available == kubelet:
+		return fmt.Sprintf(" (the kubelet's figure; MemAvailable: %s)", Bytes(memAvailable))
+	default:
+		return fmt.Sprintf(" (MemAvailable; the kubelet's figure: %s)", Bytes(kubelet))
+	}
+}
+
 // Bytes formats n in bytes with at most two decimals.
 func Bytes(n int64) string { return ByteUnit(float64(n)).Text(float64(n), 2) }
 

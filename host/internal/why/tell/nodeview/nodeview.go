@@ -80,7 +80,7 @@ func (s *View) thresholds(now time.Time) [][]string {
 			o := &s.Signals[at]
 			row[1], row[6] = o.State, ago(now, o.Time)
 			if o.State == decision.StateObserved {
-				row[1], row[2] = format.Amount(t.Custom, o.Signal, o.Available), format.Amount(t.Custom, o.Signal, o.Capacity)
+				row[1], row[2] = format.Amount(t.Custom, o.Signal, o.Available)+format.Figure(&o.Observation), format.Amount(t.Custom, o.Signal, o.Capacity)
 			}
 		}
 		if t.Since != nil {
