@@ -36,9 +36,9 @@ func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.
 	return m.got
 }
 
-// earlyLasts is the time after which figures of before the listing of pods are not used: a runtime that
-// takes so long is rare, and a pod may have grown.
-const earlyLasts = 500 * time.Millisecond
+// earlyLasts is the time after which figures of before the listing of pods are not used, since a pod may have
+// grown. A runtime that is paged out takes half of it to list them: to measure again then costs more than they have grown.
+const earlyLasts = time.Second
 
 // measureEarly begins to measure the pods of the last listing if r asks for it. The function that it
 // returns waits for the figures, nil for none.
@@ -47,7 +47,7 @@ func (c *Chooser) measureEarly(ctx context.Context, pin *registry.Pin, r Request
 	if !r.Early || last == nil {
 		return func() *measured { return nil }
 	}
-	began, ready := time.Now(), make(chan *measured, 1)
+	ready := make(chan *measured, 1)
 	go func() {
 		of := candidates(*last, r.Ending)
 		m, ranking := c.measure(ctx, c.measuring(pin, &r, eviction.DetailPod), of, nil, pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanRank), r.ranking())
@@ -55,8 +55,8 @@ func (c *Chooser) measureEarly(ctx context.Context, pin *registry.Pin, r Request
 		ready <- m
 	}()
 	return func() *measured {
-		late := time.Since(began) > earlyLasts
-		if m := <-ready; !late {
+		listed := time.Now()
+		if m := <-ready; listed.Sub(m.done) <= earlyLasts {
 			return m
 		}
 		return nil
