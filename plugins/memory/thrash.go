@@ -124,10 +124,24 @@ func (l looks) fell(since look) int64 {
 	return least - most
 }
 
+// A fall by 1/fastPart of what is left in half of a window counts at once: at such a pace memory is used up in one or two windows.
+const fastPart = 8
+
 // judge judges the newest look by those before. ok is false as long as they are less than a window.
 func (r rule) judge(l looks) (v verdict, ok bool) {
-	a, ok := l.before(r.window)
-	b, half := l.before(r.window / 2)
+	if v, ok = r.over(l, r.window); ok && !v.thrashes() {
+		fast, _ := r.over(l, r.window/2)
+		if fast.falls && fast.fell >= l[len(l)-1].reclaimable/fastPart {
+			return fast, true
+		}
+	}
+	return v, ok
+}
+
+// over judges by a window of this length.
+func (r rule) over(l looks, window time.Duration) (v verdict, ok bool) {
+	a, ok := l.before(window)
+	b, half := l.before(window / 2)
 	if !half {
 		return v, false
 	}

@@ -120,6 +120,23 @@ func TestALargeNodeThrashesAtTheSamePace(t *testing.T) {
 	c.want("400 MiB/s of 4 GiB", c.second(100_000, 0, 400*mib), 4, 4)
 }
 
+// Refaults of a hog of 60 MiB/s began with 220 MiB left, and 85 were left when it was found.
+func TestAFastHogIsFoundInHalfOfAWindow(t *testing.T) {
+	c := newCourse(t)
+	c.next.reclaimable = 400 * mib
+	for range 3 {
+		c.want("no refault yet", c.second(0, 0, 60*mib), 0, 0)
+	}
+	c.want("60 MiB/s, 160 left", c.second(3000, 0, 60*mib), 1, 2)
+	c.want("60 MiB/s", c.second(3000, 0, 60*mib), 4, 4)
+	c = newCourse(t)
+	c.next.reclaimable = 400 * mib
+	for range 3 {
+		c.second(0, 0, 0)
+	}
+	c.want("20 MiB/s", c.second(3000, 0, 20*mib), 0, 0)
+}
+
 // Its disk may be as slow as that of a small one.
 func TestALargeNodeWithASlowDiskThrashes(t *testing.T) {
 	c := newCourse(t)
