@@ -9,8 +9,8 @@ import (
 	"unicode"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/reason"
 	"github.com/evictd/evictd/host/internal/why/store"
-	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
 )
@@ -148,7 +148,7 @@ func TestTheAdviceIsTheSameEverywhere(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "r.json")
 		testos.WriteFile(t, file, data, 0o600)
-		if why := tell.Why(r, 0, 0); !strings.HasSuffix(why, "; "+c.want) {
+		if why := reason.Why(r, 0, 0); !strings.HasSuffix(why, "; "+c.want) {
 			t.Errorf("a use %s: annotation %q, want %q", name, why, c.want)
 		}
 		if text := evictd(t, "explain", file).Out; !strings.Contains(text, "\n  advice        "+c.want) {

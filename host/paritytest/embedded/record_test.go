@@ -13,6 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host"
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/reason"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
@@ -127,7 +128,7 @@ func again(t *testing.T, file string, r *decision.Decision) map[string]int {
 			t.Errorf("%s: %s: %+v does not spare the pod, or 1Mi less does", file, r.ID, a)
 		}
 	}
-	if why := tell.Why(r, 0, 0); a.Text != "" && !strings.HasSuffix(why, "; "+a.Text) {
+	if why := reason.Why(r, 0, 0); a.Text != "" && !strings.HasSuffix(why, "; "+a.Text) {
 		t.Errorf("%s: %s: %q, want %q", file, r.ID, why, a.Text)
 	}
 	return counts

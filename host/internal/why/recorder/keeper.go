@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
-	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/reason"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -100,7 +100,7 @@ func (k *Keeper) Why(d *decision.Decision) string {
 	if was, sampled := before.Used[pod.UID]; sampled && pod.State == "" {
 		grown = pod.Usage - was
 	}
-	return tell.Why(d, grown, d.Time.Sub(since))
+	return reason.Why(d, grown, d.Time.Sub(since))
 }
 
 // Before adds the last minutes to a ranking of now: samples of signals, marks and pods' use. It may be called

@@ -80,7 +80,7 @@ func rankingTable(d *decision.Decision, most int) [][]string {
 		if i+1 < len(rows) {
 			key = deciding(d, signal, p, rows[i+1])
 		}
-		usage, request := usageText(d, signal, p.Candidate, p.Usage), format.AmountIn(d, signal, p.request)
+		usage, request := format.Usage(d, signal, p.Candidate, p.Usage), format.AmountIn(d, signal, p.request)
 		if p.State == decision.StateNoStats || p.State == decision.StateUnknown {
 			usage = p.State
 		}

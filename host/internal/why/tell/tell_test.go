@@ -10,6 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
+	"github.com/evictd/evictd/host/internal/why/reason"
 	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
@@ -70,7 +71,7 @@ func TestAVendorsFigureIsExplained(t *testing.T) {
 func TestTheDocumentationQuotesTheExample(t *testing.T) {
 	d := example()
 	document.Compare(t, "../../../../docs/night.md", map[string]string{"example": "```text\n" + string(Text(d)) + "```\n"})
-	why, owner := Why(d, d.Growth.Most[0].By, time.Duration(-d.Growth.SinceMS*1e6)), string(testos.ReadFile(t, "../../../../docs/explain.md"))
+	why, owner := reason.Why(d, d.Growth.Most[0].By, time.Duration(-d.Growth.SinceMS*1e6)), string(testos.ReadFile(t, "../../../../docs/explain.md"))
 	if message := strings.TrimSpace(d.Victim.Message); !strings.Contains(owner, why) || !strings.Contains(owner, message) || !strings.Contains(owner, d.ID) {
 		t.Errorf("docs/explain.md lacks %q, %q or %q", why, message, d.ID)
 	}

@@ -283,7 +283,7 @@ func (w *text) whyIt() {
 		}
 	}
 	if len(r.Order) > 0 && len(r.Candidates[r.Order[0]].Parts) > 0 {
-		w.line("it had", "%s", partsText(r, w.signal(), r.Candidates[r.Order[0]].Parts))
+		w.line("it had", "%s", format.Parts(r, w.signal(), r.Candidates[r.Order[0]].Parts))
 	}
 	w.inUse()
 	if left := len(r.Candidates) - len(r.Order); left > 0 && r.Ranker != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/why/reason"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -20,7 +21,7 @@ func TestTheOwnerSeesWhatFillsTheDisk(t *testing.T) {
 		Containers: []eviction.ContainerMeasurement{{LogsUsedBytes: eviction.Some(int64(2048)), RootfsUsedBytes: eviction.Some(int64(0))}, {LogsUsedBytes: eviction.Some(int64(2048)), LogsInodesUsed: eviction.Some(int64(3))}},
 	}
 	d.Candidates[1].Parts = decision.PartsOf(&pod, &m, eviction.NodeFsAvailable)
-	if got, want := Why(d, 0, 0), "uses 2.93Gi without a request (2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c); a request of 3000Mi would have spared it"; got != want {
+	if got, want := reason.Why(d, 0, 0), "uses 2.93Gi without a request (2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c); a request of 3000Mi would have spared it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if !strings.Contains(string(Text(d)), "\n  it had        2.93Gi in emptyDir s, 4Ki in logs, 1000 in configMap c\n") {
@@ -54,7 +55,7 @@ func TestTheOwnerOfAPodIsExplainedInOneLine(t *testing.T) {
 		if c.change != nil {
 			c.change(d)
 		}
-		if got := Why(d, c.grown, 252*time.Second); got != c.want {
+		if got := reason.Why(d, c.grown, 252*time.Second); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,6 +42,24 @@ func AmountIn(d *decision.Decision, signal eviction.Signal, n int64) string {
 		}
 	}
 	return Amount(nil, signal, n)
+}
+
+// Parts lists parts of a pod's use: "2.93Gi in emptyDir scratch, 4Ki in logs".
+func Parts(d *decision.Decision, signal eviction.Signal, parts []decision.Part) string {
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = AmountIn(d, signal, p.Used) + " in " + printable.Text(p.Name)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Usage returns an amount of a pod's use, which may be a lower bound.
+func Usage(d *decision.Decision, signal eviction.Signal, pod *decision.Candidate, amount int64) string {
+	text := AmountIn(d, signal, amount)
+	if pod.AtMost > 0 {
+		text = "at least " + text
+	}
+	return text
 }
 
 // Figure tells which figure of memory.available o has, and what the other one is; "" if o does not have both.
