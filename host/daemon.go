@@ -145,7 +145,7 @@ func (d *Daemon) open(ctx context.Context, given *Options) error {
 		return err
 	}
 	o.Now, o.After, o.BootNanos = time.Now, time.After, nodefs.BootNanos
-	reader := d.reader(c)
+	reader := d.readers.open(d.facts(c))
 	o.Fallback, o.Holder, o.CheckSampleTimes = reader, reader.LargestHolder, true
 	if c.Source == config.SourceSummary {
 		o.SourceStands = summaryStands

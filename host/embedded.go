@@ -125,7 +125,7 @@ func (e *Embedded) open() error {
 	o.Now, o.After, o.Explain, o.Simulated = e.given.Clock.Now, e.given.Clock.After, e.given.Explain, e.given.Simulated
 	o.Reclaim, o.SkipStepsBecause = e.given.Reclaim, e.given.SkipStepsBecause
 	if !e.given.Simulated {
-		o.Fallback = e.reader(e.config())
+		o.Fallback = e.readers.open(e.facts(e.config()))
 	}
 	if from.summary != nil {
 		o.SourceStands = observe.Forever

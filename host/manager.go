@@ -49,7 +49,7 @@ type Manager struct {
 	pods       pods.Source
 	supervisor *supervisor.Supervisor
 	cgroups    *cgroups.Watch
-	readers    []*fallback.Reader
+	readers    readers
 	// records is nil if no records are kept.
 	records *recorder.Keeper
 	loop    *loop.Loop
@@ -165,7 +165,7 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 			Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration, Owner: owner}),
 		}
 		if from.sampled { // figures of other sources are recorded in passes only
-			reader := m.reader(c)
+			reader := m.readers.open(m.facts(c))
 			records.Samplers = samplers(reader, c)
 			records.Usage = podUsage(reader, func(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) })
 		}
@@ -211,10 +211,12 @@ func (m *Manager) facts(c *Config) eviction.NodeFacts {
 	return parts.NodeFacts(c, m.cgroups.Driver())
 }
 
-// reader returns a new reader of the node, which follows the configuration.
-func (m *Manager) reader(c *Config) *fallback.Reader {
-	r := fallback.New(m.facts(c))
-	m.readers = append(m.readers, r)
+// readers are those of the node, which follow the configuration.
+type readers []*fallback.Reader
+
+func (all *readers) open(facts eviction.NodeFacts) *fallback.Reader {
+	r := fallback.New(facts)
+	*all = append(*all, r)
 	return r
 }
 

@@ -114,7 +114,7 @@ type sizes struct {
 }
 
 func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c headroomConfig) error {
-	facts.MemoryFigure = eviction.LowerMemory // a figure of its own
+	facts.MemoryFigure = "" // a figure of its own: the lower one
 	n, err := newNode(facts)
 	if err != nil {
 		return err

@@ -43,20 +43,6 @@ type NodeFacts struct {
 	// ExcludeHugePages: the node's huge pages, in use or not, are neither part of memory.available
 	// nor of its capacity, as in the kubelet since v1.37.
 	ExcludeHugePages bool
-	// MemoryFigure is what memory.available is.
-	MemoryFigure MemoryFigure
+	// MemoryFigure selects memory.available of the node: "kubelet", "memAvailable", or else the lower of both.
+	MemoryFigure string
 }
-
-// A MemoryFigure is a way to compute memory.available of a node. The kubelet's counts page cache in use as used, and as
-// available what the kernel uses itself and caches outside of cgroups, such as that of ZFS; the kernel's estimate is the
-// other way round.
-type MemoryFigure uint8
-
-const (
-	// LowerMemory is the lower of KubeletMemory and MemAvailable.
-	LowerMemory MemoryFigure = iota
-	// KubeletMemory is the capacity less the working set of the root cgroup.
-	KubeletMemory
-	// MemAvailable is the kernel's, of /proc/meminfo.
-	MemAvailable
-)

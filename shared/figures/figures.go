@@ -53,6 +53,14 @@ func Memory(o eviction.Observation, m nodefs.MemorySample, err error) eviction.O
 	return o
 }
 
+// BothMemory returns memory.available as a kubelet counts it and MemAvailable, by the components of an observation; false if it
+// does not have the components of both.
+func BothMemory(capacity int64, components map[string]int64) (kubelet, memAvailable int64, ok bool) {
+	used, ok := components["working_set"]
+	memAvailable, both := components["mem_available"]
+	return max(0, capacity-used), memAvailable, ok && both
+}
+
 // LimitOf begins the name of the component with the limit of another cgroup than the signal's own.
 const LimitOf = "limit of "
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 // MemorySample is a memory figure with everything that it was computed from.
@@ -54,9 +52,17 @@ type gaugeFiles[T any] interface {
 type memoryFiles struct {
 	machine *Gauge[Machine]
 	node    bool // the machine's memory is a limit
-	figure  eviction.MemoryFigure
+	figure  string
 	limits  limits[MemoryUse]
 }
+
+// The values of MemoryRules.Figure; with any other available is the lower of both.
+const (
+	// KubeletMemory is the capacity less the working set.
+	KubeletMemory = "kubelet"
+	// MemAvailable is the kernel's.
+	MemAvailable = "memAvailable"
+)
 
 // MemoryRules determine how much of the node's memory counts as available. The kubelet takes all
 // memory that belongs to no cgroup as available: pools of huge pages (until v1.36), the cache of ZFS
@@ -64,7 +70,7 @@ type memoryFiles struct {
 type MemoryRules struct {
 	// MemAvailable: the kernel's MemAvailable is read, and available is what Figure says.
 	MemAvailable bool
-	Figure       eviction.MemoryFigure
+	Figure       string
 	// ExcludeHugePages: the pools of huge pages, in use or not, are neither available nor part of the
 	// capacity, as in the kubelet since v1.37 (pkg/kubelet/server/stats/summary.go:adjustForHugePages).
 	ExcludeHugePages bool
@@ -199,9 +205,9 @@ func (f *memoryFiles) read(b *Buffer) (MemorySample, error) {
 	out.LimitOf = s.of
 	if out.MemAvailableBytes, out.HasMemAvailable = m.availableBytes, m.hasAvailable; m.hasAvailable {
 		switch {
-		case f.figure == eviction.MemAvailable && s.of == "":
+		case f.figure == MemAvailable && s.of == "":
 			out.AvailableBytes = m.availableBytes
-		case f.figure != eviction.KubeletMemory || wrong != nil:
+		case f.figure != KubeletMemory || wrong != nil:
 			out.AvailableBytes = min(out.AvailableBytes, m.availableBytes)
 		}
 	}

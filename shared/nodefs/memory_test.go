@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
 )
 
@@ -202,10 +201,10 @@ func TestMemoryAvailableIsTheFigureThatWasChosen(t *testing.T) {
 		if c.limit > 0 {
 			write(t, root, "sys/fs/cgroup/memory/memory.limit_in_bytes", fmt.Sprintln(c.limit*gib))
 		}
-		for figure, want := range map[eviction.MemoryFigure]int64{eviction.LowerMemory: c.lower, eviction.KubeletMemory: c.kubelet, eviction.MemAvailable: c.memAvailableWants} {
+		for figure, want := range map[string]int64{"lower": c.lower, KubeletMemory: c.kubelet, MemAvailable: c.memAvailableWants} {
 			got := read(t, hierarchy(t, FS{Root: root}).NodeMemory(MemoryRules{MemAvailable: true, Figure: figure}))
 			if got.AvailableBytes != want*gib || got.MemAvailableBytes != c.memAvailable*gib {
-				t.Errorf("%s, figure %d: %d available, MemAvailable %d; want %d GiB", name, figure, got.AvailableBytes, got.MemAvailableBytes, want)
+				t.Errorf("%s, figure %s: %d available, MemAvailable %d; want %d GiB", name, figure, got.AvailableBytes, got.MemAvailableBytes, want)
 			}
 		}
 	}

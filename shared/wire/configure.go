@@ -18,7 +18,7 @@ func encodeConfigureRequest(r eviction.ConfigureRequest) *pluginv1.ConfigureRequ
 			ImageEndpoint:    text(r.Node.ImageEndpoint),
 			DryRun:           r.Node.DryRun,
 			ExcludeHugePages: r.Node.ExcludeHugePages,
-			MemoryFigure:     memoryFigures.encode(r.Node.MemoryFigure),
+			MemoryFigure:     text(r.Node.MemoryFigure),
 		},
 		Config: r.Config,
 	}
@@ -38,7 +38,7 @@ func decodeConfigureRequest(w *pluginv1.ConfigureRequest) eviction.ConfigureRequ
 			ImageEndpoint:    n.GetImageEndpoint(),
 			DryRun:           n.GetDryRun(),
 			ExcludeHugePages: n.GetExcludeHugePages(),
-			MemoryFigure:     memoryFigures.decode(n.GetMemoryFigure(), eviction.LowerMemory),
+			MemoryFigure:     n.GetMemoryFigure(),
 		},
 		Config: w.GetConfig(),
 	}

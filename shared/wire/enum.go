@@ -49,10 +49,6 @@ var (
 		eviction.AllPods:    pluginv1.CandidateScope_CANDIDATE_SCOPE_ALL,
 		eviction.RankedPods: pluginv1.CandidateScope_CANDIDATE_SCOPE_RANKED,
 	}
-	memoryFigures = enum[eviction.MemoryFigure, pluginv1.MemoryFigure]{
-		eviction.KubeletMemory: pluginv1.MemoryFigure_MEMORY_FIGURE_KUBELET,
-		eviction.MemAvailable:  pluginv1.MemoryFigure_MEMORY_FIGURE_MEM_AVAILABLE,
-	}
 	metricTypes = enum[eviction.MetricType, pluginv1.MetricType]{
 		eviction.Gauge:   pluginv1.MetricType_METRIC_TYPE_GAUGE,
 		eviction.Counter: pluginv1.MetricType_METRIC_TYPE_COUNTER,

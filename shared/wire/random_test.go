@@ -95,8 +95,6 @@ func special(r *rand.Rand, v reflect.Value) bool {
 		x = one(r, eviction.AllPods, eviction.RankedPods)
 	case eviction.MetricType:
 		x = one(r, eviction.Gauge, eviction.Counter)
-	case eviction.MemoryFigure:
-		x = one(r, eviction.LowerMemory, eviction.KubeletMemory, eviction.MemAvailable)
 	case eviction.Layout:
 		x = one(r, eviction.LayoutShared, eviction.LayoutImageFs, eviction.LayoutContainerFs)
 	case eviction.PodState:

@@ -36,8 +36,7 @@ func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.
 	return m.got
 }
 
-// earlyLasts is the time after which figures of before the listing of pods are not used, since a pod may have
-// grown. A runtime that is paged out takes half of it to list them: to measure again then costs more than they have grown.
+// earlyLasts bounds the age of figures of before the listing of pods: a runtime that is paged out takes half of it.
 const earlyLasts = time.Second
 
 // measureEarly begins to measure the pods of the last listing if r asks for it. The function that it
@@ -55,8 +54,7 @@ func (c *Chooser) measureEarly(ctx context.Context, pin *registry.Pin, r Request
 		ready <- m
 	}()
 	return func() *measured {
-		listed := time.Now()
-		if m := <-ready; listed.Sub(m.done) <= earlyLasts {
+		if m := <-ready; time.Since(m.done) <= earlyLasts {
 			return m
 		}
 		return nil

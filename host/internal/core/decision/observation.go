@@ -55,13 +55,6 @@ func StateName(s eviction.ObservationState) string {
 	}
 }
 
-// Memory returns memory.available as a kubelet counts it and MemAvailable, false if s does not have the components of both.
-func (s *Observation) Memory() (kubelet, memAvailable int64, ok bool) {
-	used, ok := s.Components["working_set"]
-	memAvailable, both := s.Components["mem_available"]
-	return max(0, s.Capacity-used), memAvailable, ok && both && s.State == StateObserved
-}
-
 // Policy converts s to policy's input.
 func (s *Observation) Policy() eviction.Observation {
 	out := eviction.Observation{Signal: s.Signal, Available: s.Available, Capacity: s.Capacity, Time: s.Time}

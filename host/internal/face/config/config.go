@@ -192,16 +192,16 @@ const (
 	SourceSummary = registry.Summary
 )
 
-// Memory returns what memory.available is: with memoryFigure auto the kubelet's figure where evictd acts at the kubelet's
-// pace, in its place.
-func (c *Config) Memory() eviction.MemoryFigure {
+// Memory returns how memory.available is computed: with memoryFigure auto as by the kubelet where evictd acts at its pace,
+// in its place.
+func (c *Config) Memory() string {
 	switch {
-	case c.MemoryFigure == "memAvailable":
-		return eviction.MemAvailable
-	case c.MemoryFigure == "kubelet", c.MemoryFigure == "auto" && c.Pacing == PacingKubelet:
-		return eviction.KubeletMemory
+	case c.MemoryFigure != "auto":
+		return c.MemoryFigure
+	case c.Pacing == PacingKubelet:
+		return nodefs.KubeletMemory
 	}
-	return eviction.LowerMemory
+	return "lower"
 }
 
 // MetricsElsewhere reports whether other machines can reach MetricsBindAddress.

@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/wake"
@@ -86,8 +85,11 @@ const leastDifference = 16 << 20
 
 // figures reports that thresholds of memory.available are met earlier or later than a kubelet's of the same value.
 func (f *Findings) figures(n *node, o eviction.Observation) {
-	row := decision.Observations(map[eviction.Signal]eviction.Observation{o.Signal: o})[0]
-	kubelet, memAvailable, ok := row.Memory()
+	components := map[string]int64{}
+	for _, c := range o.Components {
+		components[c.Name] = c.Value
+	}
+	kubelet, memAvailable, ok := figures.BothMemory(o.Capacity, components)
 	earlier := kubelet - o.Available
 	if !ok || -leastDifference < earlier && earlier < leastDifference {
 		return

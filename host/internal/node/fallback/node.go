@@ -15,17 +15,17 @@ import (
 type node struct {
 	fs                 nodefs.FS
 	facts              eviction.NodeFacts
-	figure             *atomic.Uint32 // an eviction.MemoryFigure
+	figure             *atomic.Value // the string of eviction.NodeFacts
 	total, allocatable *kept[nodefs.MemorySample]
 	tasks              *kept[nodefs.PIDSample]
 }
 
 func newNode(facts eviction.NodeFacts) node {
-	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts, figure: &atomic.Uint32{}}
-	n.figure.Store(uint32(facts.MemoryFigure))
+	n := node{fs: nodefs.FS{Root: facts.RootDir}, facts: facts, figure: &atomic.Value{}}
+	n.figure.Store(facts.MemoryFigure)
 	n.total = &kept[nodefs.MemorySample]{open: func() (*nodefs.MemoryGauge, error) {
 		h, err := n.fs.MemoryHierarchy()
-		figure := eviction.MemoryFigure(n.figure.Load())
+		figure, _ := n.figure.Load().(string)
 		return h.NodeMemory(nodefs.MemoryRules{MemAvailable: true, Figure: figure, ExcludeHugePages: facts.ExcludeHugePages}), err
 	}}
 	n.allocatable = &kept[nodefs.MemorySample]{open: func() (*nodefs.MemoryGauge, error) {

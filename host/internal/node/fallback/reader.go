@@ -64,9 +64,9 @@ func New(facts eviction.NodeFacts) *Reader {
 	}}
 }
 
-// SetMemoryFigure sets what memory.available is.
-func (r *Reader) SetMemoryFigure(f eviction.MemoryFigure) {
-	if r.node.figure.Swap(uint32(f)) != uint32(f) {
+// SetMemoryFigure sets how memory.available is computed.
+func (r *Reader) SetMemoryFigure(figure string) {
+	if r.node.figure.Swap(figure) != figure {
 		r.node.total.reopen()
 	}
 }

@@ -92,7 +92,7 @@ func TestTheHostCountsNoHugePagesAsAvailable(t *testing.T) {
 	if o := observe(t, r, eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available != 1<<30 || o.Capacity != 8<<30 {
 		t.Errorf("%+v, want 1Gi of 8Gi", o)
 	}
-	r.SetMemoryFigure(eviction.KubeletMemory)
+	r.SetMemoryFigure(nodefs.KubeletMemory)
 	if o := observe(t, r, eviction.MemoryAvailable)[eviction.MemoryAvailable]; o.Available <= 1<<30 {
 		t.Errorf("%+v, want the kubelet's figure after a reload", o)
 	}

@@ -272,59 +272,6 @@ func (Layout) EnumDescriptor() ([]byte, []int) {
 	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{2}
 }
 
-// MemoryFigure is a way to compute memory.available of a node.
-type MemoryFigure int32
-
-const (
-	// The lower of the other two, also for a value that is not known.
-	MemoryFigure_MEMORY_FIGURE_UNSPECIFIED MemoryFigure = 0
-	// The capacity less the working set of the root cgroup.
-	MemoryFigure_MEMORY_FIGURE_KUBELET MemoryFigure = 1
-	// MemAvailable of /proc/meminfo.
-	MemoryFigure_MEMORY_FIGURE_MEM_AVAILABLE MemoryFigure = 2
-)
-
-// Enum value maps for MemoryFigure.
-var (
-	MemoryFigure_name = map[int32]string{
-		0: "MEMORY_FIGURE_UNSPECIFIED",
-		1: "MEMORY_FIGURE_KUBELET",
-		2: "MEMORY_FIGURE_MEM_AVAILABLE",
-	}
-	MemoryFigure_value = map[string]int32{
-		"MEMORY_FIGURE_UNSPECIFIED":   0,
-		"MEMORY_FIGURE_KUBELET":       1,
-		"MEMORY_FIGURE_MEM_AVAILABLE": 2,
-	}
-)
-
-func (x MemoryFigure) Enum() *MemoryFigure {
-	p := new(MemoryFigure)
-	*p = x
-	return p
-}
-
-func (x MemoryFigure) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (MemoryFigure) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[3].Descriptor()
-}
-
-func (MemoryFigure) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[3]
-}
-
-func (x MemoryFigure) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use MemoryFigure.Descriptor instead.
-func (MemoryFigure) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{3}
-}
-
 // View tells on which side of node-level reclaim a pass looks.
 type View int32
 
@@ -362,11 +309,11 @@ func (x View) String() string {
 }
 
 func (View) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[4].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[3].Descriptor()
 }
 
 func (View) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[4]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[3]
 }
 
 func (x View) Number() protoreflect.EnumNumber {
@@ -375,7 +322,7 @@ func (x View) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use View.Descriptor instead.
 func (View) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{3}
 }
 
 // ObservationState tells three kinds of observation apart.
@@ -420,11 +367,11 @@ func (x ObservationState) String() string {
 }
 
 func (ObservationState) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[5].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[4].Descriptor()
 }
 
 func (ObservationState) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[5]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[4]
 }
 
 func (x ObservationState) Number() protoreflect.EnumNumber {
@@ -433,7 +380,7 @@ func (x ObservationState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ObservationState.Descriptor instead.
 func (ObservationState) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 // Detail says how deep a measurement goes.
@@ -473,11 +420,11 @@ func (x Detail) String() string {
 }
 
 func (Detail) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[6].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[5].Descriptor()
 }
 
 func (Detail) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[6]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[5]
 }
 
 func (x Detail) Number() protoreflect.EnumNumber {
@@ -486,7 +433,7 @@ func (x Detail) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Detail.Descriptor instead.
 func (Detail) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 // MeasurementState tells three kinds of measurement apart.
@@ -532,11 +479,11 @@ func (x MeasurementState) String() string {
 }
 
 func (MeasurementState) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[7].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[6].Descriptor()
 }
 
 func (MeasurementState) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[7]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[6]
 }
 
 func (x MeasurementState) Number() protoreflect.EnumNumber {
@@ -545,7 +492,7 @@ func (x MeasurementState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MeasurementState.Descriptor instead.
 func (MeasurementState) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 // PodState is a state in a pod's life.
@@ -593,11 +540,11 @@ func (x PodState) String() string {
 }
 
 func (PodState) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[8].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[7].Descriptor()
 }
 
 func (PodState) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[8]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[7]
 }
 
 func (x PodState) Number() protoreflect.EnumNumber {
@@ -606,7 +553,7 @@ func (x PodState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodState.Descriptor instead.
 func (PodState) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 // MetricType tells gauges from counters.
@@ -646,11 +593,11 @@ func (x MetricType) String() string {
 }
 
 func (MetricType) Descriptor() protoreflect.EnumDescriptor {
-	return file_evictd_plugin_v1_plugin_proto_enumTypes[9].Descriptor()
+	return file_evictd_plugin_v1_plugin_proto_enumTypes[8].Descriptor()
 }
 
 func (MetricType) Type() protoreflect.EnumType {
-	return &file_evictd_plugin_v1_plugin_proto_enumTypes[9]
+	return &file_evictd_plugin_v1_plugin_proto_enumTypes[8]
 }
 
 func (x MetricType) Number() protoreflect.EnumNumber {
@@ -659,7 +606,7 @@ func (x MetricType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MetricType.Descriptor instead.
 func (MetricType) EnumDescriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 // DescribeRequest describes the host.
@@ -1237,8 +1184,10 @@ type NodeFacts struct {
 	// The node's huge pages, in use or not, are neither part of memory.available nor of
 	// its capacity.
 	ExcludeHugePages bool `protobuf:"varint,11,opt,name=exclude_huge_pages,json=excludeHugePages,proto3" json:"exclude_huge_pages,omitempty"`
-	// What memory.available is.
-	MemoryFigure  MemoryFigure `protobuf:"varint,13,opt,name=memory_figure,json=memoryFigure,proto3,enum=evictd.plugin.v1.MemoryFigure" json:"memory_figure,omitempty"`
+	// How memory.available of the node is computed: "kubelet", the capacity less the
+	// working set of the root cgroup; "memAvailable", MemAvailable of /proc/meminfo;
+	// anything else, the lower of both.
+	MemoryFigure  string `protobuf:"bytes,13,opt,name=memory_figure,json=memoryFigure,proto3" json:"memory_figure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1343,11 +1292,11 @@ func (x *NodeFacts) GetExcludeHugePages() bool {
 	return false
 }
 
-func (x *NodeFacts) GetMemoryFigure() MemoryFigure {
+func (x *NodeFacts) GetMemoryFigure() string {
 	if x != nil {
 		return x.MemoryFigure
 	}
-	return MemoryFigure_MEMORY_FIGURE_UNSPECIFIED
+	return ""
 }
 
 // ConfigureResponse is empty.
@@ -3573,7 +3522,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"enabled_by\x18\x03 \x01(\tR\tenabledBy\"[\n" +
 	"\x10ConfigureRequest\x12/\n" +
 	"\x04node\x18\x01 \x01(\v2\x1b.evictd.plugin.v1.NodeFactsR\x04node\x12\x16\n" +
-	"\x06config\x18\x02 \x01(\fR\x06config\"\xe7\x03\n" +
+	"\x06config\x18\x02 \x01(\fR\x06config\"\xc7\x03\n" +
 	"\tNodeFacts\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x19\n" +
 	"\broot_dir\x18\x02 \x01(\tR\arootDir\x12\x1f\n" +
@@ -3587,8 +3536,8 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x0eimage_endpoint\x18\b \x01(\tR\rimageEndpoint\x12\x17\n" +
 	"\adry_run\x18\n" +
 	" \x01(\bR\x06dryRun\x12,\n" +
-	"\x12exclude_huge_pages\x18\v \x01(\bR\x10excludeHugePages\x12C\n" +
-	"\rmemory_figure\x18\r \x01(\x0e2\x1e.evictd.plugin.v1.MemoryFigureR\fmemoryFigureJ\x04\b\t\x10\n" +
+	"\x12exclude_huge_pages\x18\v \x01(\bR\x10excludeHugePages\x12#\n" +
+	"\rmemory_figure\x18\r \x01(\tR\fmemoryFigureJ\x04\b\t\x10\n" +
 	"J\x04\b\f\x10\rR\x0esummary_socketR\x16summary_has_huge_pages\"\x13\n" +
 	"\x11ConfigureResponse\"j\n" +
 	"\x0eObserveRequest\x12\x12\n" +
@@ -3783,11 +3732,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x12LAYOUT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rLAYOUT_SHARED\x10\x01\x12\x13\n" +
 	"\x0fLAYOUT_IMAGE_FS\x10\x02\x12\x17\n" +
-	"\x13LAYOUT_CONTAINER_FS\x10\x03*i\n" +
-	"\fMemoryFigure\x12\x1d\n" +
-	"\x19MEMORY_FIGURE_UNSPECIFIED\x10\x00\x12\x19\n" +
-	"\x15MEMORY_FIGURE_KUBELET\x10\x01\x12\x1f\n" +
-	"\x1bMEMORY_FIGURE_MEM_AVAILABLE\x10\x02*E\n" +
+	"\x13LAYOUT_CONTAINER_FS\x10\x03*E\n" +
 	"\x04View\x12\x14\n" +
 	"\x10VIEW_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVIEW_BEFORE\x10\x01\x12\x16\n" +
@@ -3840,123 +3785,121 @@ func file_evictd_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_evictd_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_evictd_plugin_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_evictd_plugin_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
 var file_evictd_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_evictd_plugin_v1_plugin_proto_goTypes = []any{
 	(Capability)(0),              // 0: evictd.plugin.v1.Capability
 	(CandidateScope)(0),          // 1: evictd.plugin.v1.CandidateScope
 	(Layout)(0),                  // 2: evictd.plugin.v1.Layout
-	(MemoryFigure)(0),            // 3: evictd.plugin.v1.MemoryFigure
-	(View)(0),                    // 4: evictd.plugin.v1.View
-	(ObservationState)(0),        // 5: evictd.plugin.v1.ObservationState
-	(Detail)(0),                  // 6: evictd.plugin.v1.Detail
-	(MeasurementState)(0),        // 7: evictd.plugin.v1.MeasurementState
-	(PodState)(0),                // 8: evictd.plugin.v1.PodState
-	(MetricType)(0),              // 9: evictd.plugin.v1.MetricType
-	(*DescribeRequest)(nil),      // 10: evictd.plugin.v1.DescribeRequest
-	(*DescribeResponse)(nil),     // 11: evictd.plugin.v1.DescribeResponse
-	(*SignalSpec)(nil),           // 12: evictd.plugin.v1.SignalSpec
-	(*Definition)(nil),           // 13: evictd.plugin.v1.Definition
-	(*ReclaimStep)(nil),          // 14: evictd.plugin.v1.ReclaimStep
-	(*ConfigureRequest)(nil),     // 15: evictd.plugin.v1.ConfigureRequest
-	(*NodeFacts)(nil),            // 16: evictd.plugin.v1.NodeFacts
-	(*ConfigureResponse)(nil),    // 17: evictd.plugin.v1.ConfigureResponse
-	(*ObserveRequest)(nil),       // 18: evictd.plugin.v1.ObserveRequest
-	(*ObserveResponse)(nil),      // 19: evictd.plugin.v1.ObserveResponse
-	(*Observation)(nil),          // 20: evictd.plugin.v1.Observation
-	(*Component)(nil),            // 21: evictd.plugin.v1.Component
-	(*LayoutReport)(nil),         // 22: evictd.plugin.v1.LayoutReport
-	(*Pod)(nil),                  // 23: evictd.plugin.v1.Pod
-	(*Volume)(nil),               // 24: evictd.plugin.v1.Volume
-	(*Container)(nil),            // 25: evictd.plugin.v1.Container
-	(*MeasureRequest)(nil),       // 26: evictd.plugin.v1.MeasureRequest
-	(*MeasureResponse)(nil),      // 27: evictd.plugin.v1.MeasureResponse
-	(*Measurement)(nil),          // 28: evictd.plugin.v1.Measurement
-	(*SignalUsage)(nil),          // 29: evictd.plugin.v1.SignalUsage
-	(*ContainerMeasurement)(nil), // 30: evictd.plugin.v1.ContainerMeasurement
-	(*VolumeMeasurement)(nil),    // 31: evictd.plugin.v1.VolumeMeasurement
-	(*Threshold)(nil),            // 32: evictd.plugin.v1.Threshold
-	(*WatchRequest)(nil),         // 33: evictd.plugin.v1.WatchRequest
-	(*WatchThreshold)(nil),       // 34: evictd.plugin.v1.WatchThreshold
-	(*WatchResponse)(nil),        // 35: evictd.plugin.v1.WatchResponse
-	(*RankRequest)(nil),          // 36: evictd.plugin.v1.RankRequest
-	(*Candidate)(nil),            // 37: evictd.plugin.v1.Candidate
-	(*RankResponse)(nil),         // 38: evictd.plugin.v1.RankResponse
-	(*Ranked)(nil),               // 39: evictd.plugin.v1.Ranked
-	(*PodPhase)(nil),             // 40: evictd.plugin.v1.PodPhase
-	(*ReclaimRequest)(nil),       // 41: evictd.plugin.v1.ReclaimRequest
-	(*ReclaimResponse)(nil),      // 42: evictd.plugin.v1.ReclaimResponse
-	(*MetricsRequest)(nil),       // 43: evictd.plugin.v1.MetricsRequest
-	(*MetricsResponse)(nil),      // 44: evictd.plugin.v1.MetricsResponse
-	(*Metric)(nil),               // 45: evictd.plugin.v1.Metric
-	(*Sample)(nil),               // 46: evictd.plugin.v1.Sample
-	nil,                          // 47: evictd.plugin.v1.Pod.LabelsEntry
-	nil,                          // 48: evictd.plugin.v1.Pod.AnnotationsEntry
-	nil,                          // 49: evictd.plugin.v1.Sample.LabelsEntry
+	(View)(0),                    // 3: evictd.plugin.v1.View
+	(ObservationState)(0),        // 4: evictd.plugin.v1.ObservationState
+	(Detail)(0),                  // 5: evictd.plugin.v1.Detail
+	(MeasurementState)(0),        // 6: evictd.plugin.v1.MeasurementState
+	(PodState)(0),                // 7: evictd.plugin.v1.PodState
+	(MetricType)(0),              // 8: evictd.plugin.v1.MetricType
+	(*DescribeRequest)(nil),      // 9: evictd.plugin.v1.DescribeRequest
+	(*DescribeResponse)(nil),     // 10: evictd.plugin.v1.DescribeResponse
+	(*SignalSpec)(nil),           // 11: evictd.plugin.v1.SignalSpec
+	(*Definition)(nil),           // 12: evictd.plugin.v1.Definition
+	(*ReclaimStep)(nil),          // 13: evictd.plugin.v1.ReclaimStep
+	(*ConfigureRequest)(nil),     // 14: evictd.plugin.v1.ConfigureRequest
+	(*NodeFacts)(nil),            // 15: evictd.plugin.v1.NodeFacts
+	(*ConfigureResponse)(nil),    // 16: evictd.plugin.v1.ConfigureResponse
+	(*ObserveRequest)(nil),       // 17: evictd.plugin.v1.ObserveRequest
+	(*ObserveResponse)(nil),      // 18: evictd.plugin.v1.ObserveResponse
+	(*Observation)(nil),          // 19: evictd.plugin.v1.Observation
+	(*Component)(nil),            // 20: evictd.plugin.v1.Component
+	(*LayoutReport)(nil),         // 21: evictd.plugin.v1.LayoutReport
+	(*Pod)(nil),                  // 22: evictd.plugin.v1.Pod
+	(*Volume)(nil),               // 23: evictd.plugin.v1.Volume
+	(*Container)(nil),            // 24: evictd.plugin.v1.Container
+	(*MeasureRequest)(nil),       // 25: evictd.plugin.v1.MeasureRequest
+	(*MeasureResponse)(nil),      // 26: evictd.plugin.v1.MeasureResponse
+	(*Measurement)(nil),          // 27: evictd.plugin.v1.Measurement
+	(*SignalUsage)(nil),          // 28: evictd.plugin.v1.SignalUsage
+	(*ContainerMeasurement)(nil), // 29: evictd.plugin.v1.ContainerMeasurement
+	(*VolumeMeasurement)(nil),    // 30: evictd.plugin.v1.VolumeMeasurement
+	(*Threshold)(nil),            // 31: evictd.plugin.v1.Threshold
+	(*WatchRequest)(nil),         // 32: evictd.plugin.v1.WatchRequest
+	(*WatchThreshold)(nil),       // 33: evictd.plugin.v1.WatchThreshold
+	(*WatchResponse)(nil),        // 34: evictd.plugin.v1.WatchResponse
+	(*RankRequest)(nil),          // 35: evictd.plugin.v1.RankRequest
+	(*Candidate)(nil),            // 36: evictd.plugin.v1.Candidate
+	(*RankResponse)(nil),         // 37: evictd.plugin.v1.RankResponse
+	(*Ranked)(nil),               // 38: evictd.plugin.v1.Ranked
+	(*PodPhase)(nil),             // 39: evictd.plugin.v1.PodPhase
+	(*ReclaimRequest)(nil),       // 40: evictd.plugin.v1.ReclaimRequest
+	(*ReclaimResponse)(nil),      // 41: evictd.plugin.v1.ReclaimResponse
+	(*MetricsRequest)(nil),       // 42: evictd.plugin.v1.MetricsRequest
+	(*MetricsResponse)(nil),      // 43: evictd.plugin.v1.MetricsResponse
+	(*Metric)(nil),               // 44: evictd.plugin.v1.Metric
+	(*Sample)(nil),               // 45: evictd.plugin.v1.Sample
+	nil,                          // 46: evictd.plugin.v1.Pod.LabelsEntry
+	nil,                          // 47: evictd.plugin.v1.Pod.AnnotationsEntry
+	nil,                          // 48: evictd.plugin.v1.Sample.LabelsEntry
 }
 var file_evictd_plugin_v1_plugin_proto_depIdxs = []int32{
 	0,  // 0: evictd.plugin.v1.DescribeResponse.capabilities:type_name -> evictd.plugin.v1.Capability
-	12, // 1: evictd.plugin.v1.DescribeResponse.signals:type_name -> evictd.plugin.v1.SignalSpec
+	11, // 1: evictd.plugin.v1.DescribeResponse.signals:type_name -> evictd.plugin.v1.SignalSpec
 	0,  // 2: evictd.plugin.v1.SignalSpec.capabilities:type_name -> evictd.plugin.v1.Capability
-	13, // 3: evictd.plugin.v1.SignalSpec.definition:type_name -> evictd.plugin.v1.Definition
-	14, // 4: evictd.plugin.v1.SignalSpec.reclaim_steps:type_name -> evictd.plugin.v1.ReclaimStep
+	12, // 3: evictd.plugin.v1.SignalSpec.definition:type_name -> evictd.plugin.v1.Definition
+	13, // 4: evictd.plugin.v1.SignalSpec.reclaim_steps:type_name -> evictd.plugin.v1.ReclaimStep
 	1,  // 5: evictd.plugin.v1.Definition.candidates:type_name -> evictd.plugin.v1.CandidateScope
 	2,  // 6: evictd.plugin.v1.ReclaimStep.layouts:type_name -> evictd.plugin.v1.Layout
-	16, // 7: evictd.plugin.v1.ConfigureRequest.node:type_name -> evictd.plugin.v1.NodeFacts
-	3,  // 8: evictd.plugin.v1.NodeFacts.memory_figure:type_name -> evictd.plugin.v1.MemoryFigure
-	4,  // 9: evictd.plugin.v1.ObserveRequest.view:type_name -> evictd.plugin.v1.View
-	20, // 10: evictd.plugin.v1.ObserveResponse.observations:type_name -> evictd.plugin.v1.Observation
-	22, // 11: evictd.plugin.v1.ObserveResponse.layout:type_name -> evictd.plugin.v1.LayoutReport
-	5,  // 12: evictd.plugin.v1.Observation.state:type_name -> evictd.plugin.v1.ObservationState
-	21, // 13: evictd.plugin.v1.Observation.components:type_name -> evictd.plugin.v1.Component
-	47, // 14: evictd.plugin.v1.Pod.labels:type_name -> evictd.plugin.v1.Pod.LabelsEntry
-	48, // 15: evictd.plugin.v1.Pod.annotations:type_name -> evictd.plugin.v1.Pod.AnnotationsEntry
-	24, // 16: evictd.plugin.v1.Pod.volumes:type_name -> evictd.plugin.v1.Volume
-	25, // 17: evictd.plugin.v1.Pod.containers:type_name -> evictd.plugin.v1.Container
-	4,  // 18: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
-	6,  // 19: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
-	23, // 20: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
-	36, // 21: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
-	28, // 22: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
-	38, // 23: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
-	7,  // 24: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
-	29, // 25: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
-	30, // 26: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
-	31, // 27: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
-	34, // 28: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
-	32, // 29: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
-	32, // 30: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
-	37, // 31: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
-	23, // 32: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
-	28, // 33: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
-	39, // 34: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
-	8,  // 35: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
-	40, // 36: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
-	45, // 37: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
-	9,  // 38: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
-	46, // 39: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
-	49, // 40: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
-	10, // 41: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
-	15, // 42: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
-	18, // 43: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
-	26, // 44: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
-	33, // 45: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
-	36, // 46: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
-	41, // 47: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
-	43, // 48: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
-	11, // 49: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
-	17, // 50: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
-	19, // 51: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
-	27, // 52: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
-	35, // 53: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
-	38, // 54: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
-	42, // 55: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
-	44, // 56: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	15, // 7: evictd.plugin.v1.ConfigureRequest.node:type_name -> evictd.plugin.v1.NodeFacts
+	3,  // 8: evictd.plugin.v1.ObserveRequest.view:type_name -> evictd.plugin.v1.View
+	19, // 9: evictd.plugin.v1.ObserveResponse.observations:type_name -> evictd.plugin.v1.Observation
+	21, // 10: evictd.plugin.v1.ObserveResponse.layout:type_name -> evictd.plugin.v1.LayoutReport
+	4,  // 11: evictd.plugin.v1.Observation.state:type_name -> evictd.plugin.v1.ObservationState
+	20, // 12: evictd.plugin.v1.Observation.components:type_name -> evictd.plugin.v1.Component
+	46, // 13: evictd.plugin.v1.Pod.labels:type_name -> evictd.plugin.v1.Pod.LabelsEntry
+	47, // 14: evictd.plugin.v1.Pod.annotations:type_name -> evictd.plugin.v1.Pod.AnnotationsEntry
+	23, // 15: evictd.plugin.v1.Pod.volumes:type_name -> evictd.plugin.v1.Volume
+	24, // 16: evictd.plugin.v1.Pod.containers:type_name -> evictd.plugin.v1.Container
+	3,  // 17: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
+	5,  // 18: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
+	22, // 19: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
+	35, // 20: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
+	27, // 21: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
+	37, // 22: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
+	6,  // 23: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
+	28, // 24: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
+	29, // 25: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
+	30, // 26: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
+	33, // 27: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
+	31, // 28: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
+	31, // 29: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
+	36, // 30: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
+	22, // 31: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
+	27, // 32: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
+	38, // 33: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
+	7,  // 34: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
+	39, // 35: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
+	44, // 36: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
+	8,  // 37: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
+	45, // 38: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
+	48, // 39: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
+	9,  // 40: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
+	14, // 41: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
+	17, // 42: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
+	25, // 43: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
+	32, // 44: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
+	35, // 45: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
+	40, // 46: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
+	42, // 47: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
+	10, // 48: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
+	16, // 49: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
+	18, // 50: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
+	26, // 51: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
+	34, // 52: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
+	37, // 53: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
+	41, // 54: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
+	43, // 55: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_evictd_plugin_v1_plugin_proto_init() }
@@ -3977,7 +3920,7 @@ func file_evictd_plugin_v1_plugin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evictd_plugin_v1_plugin_proto_rawDesc), len(file_evictd_plugin_v1_plugin_proto_rawDesc)),
-			NumEnums:      10,
+			NumEnums:      9,
 			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,

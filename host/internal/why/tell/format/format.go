@@ -13,6 +13,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
 )
 
 // Amount formats n in the unit of a signal; custom defines the signal if it is not the kubelet's.
@@ -64,7 +65,7 @@ func Usage(d *decision.Decision, signal eviction.Signal, pod *decision.Candidate
 
 // Figure tells which figure of memory.available o has, and what the other one is; "" if o does not have both.
 func Figure(o *decision.Observation) string {
-	kubelet, memAvailable, ok := o.Memory()
+	kubelet, memAvailable, ok := figures.BothMemory(o.Capacity, o.Components)
 	switch {
 	case !ok || kubelet == memAvailable:
 		return ""
