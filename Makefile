@@ -103,7 +103,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests node-rank python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
+.PHONY: help build image manifests python-rank test tested check generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -148,16 +148,13 @@ packages: $(GOTESTSUM) $(HELM) deb rpm sbom ## tests of packages and chart: what
 	cd deploy/packages && $(GO) vet ./... && $(GO) mod tidy -diff
 	@cd deploy/packages && EVICTD_PACKAGES=$(CURDIR)/dist EVICTD_HELM=$(HELM) EVICTD_BIN=$(CURDIR)/$(OUT) $(call gotest,standard-verbose,./...,-timeout 20m)
 
-node-rank: ## the example plugin in Node.js into bin/
-	cd sdk/examples/node-rank && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build -- $(CURDIR)/bin/node-rank
-
 python-rank: ## the example plugin in Python into bin/
 	sdk/examples/python-rank/build.sh $(CURDIR)/bin/python-rank
 
 # Suites wait for processes of their own, which have no race detector: beside the packages.
 test: $(GOTESTSUM) ## all tests, with root, real processes and, in packages, the race detector
 	@[ "$$(id -u)" = 0 ] || { echo "make test needs root; go test ./... runs what does not"; exit 1; }
-	@test/harness/stack/install.sh --uml --node --python --prometheus --browser
+	@test/harness/stack/install.sh --uml --python --prometheus --browser
 	@$(MAKE) build
 	@test/tools/strange.sh $(MAKE) tested
 

@@ -134,7 +134,7 @@ func TestProtocolFigures(t *testing.T) {
 }
 
 // Every variable that the host, the SDK or go-plugin names is in the document;
-// test/suites/nodejs compares it with what a process really gets.
+// test/suites/process compares it with what a process really gets.
 func TestProtocolNamesEveryVariable(t *testing.T) {
 	text := read(t, protocol)
 	want := map[string]bool{wire.Handshake.MagicCookieKey: true, wire.Handshake.MagicCookieValue: true, plugin.EnvUnixSocketDir: true}

@@ -1,4 +1,4 @@
-package nodejs
+package process
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/daemon"
@@ -38,7 +39,7 @@ func TestTheEnvironmentIsAsDocumented(t *testing.T) {
 	dir := daemon.PluginDir(t)
 	daemon.Install(t, script, filepath.Join(dir, "shows"))
 	d := daemon.Start(t, map[string]any{"pluginDir": dir, "rootDir": daemon.NewNode(t, gib).Root})
-	d.Await("the end of the script", maxWait, func(r evictd.Record) bool { return r.String("text") == "that is all" })
+	d.Await("the end of the script", 30*time.Second, func(r evictd.Record) bool { return r.String("text") == "that is all" })
 
 	var got []string
 	process := ""
