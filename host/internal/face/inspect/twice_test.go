@@ -3,6 +3,7 @@ package inspect
 import (
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,11 +48,12 @@ func TestTwoEvictdsWithOneStateDirectoryAreSaid(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			var ended sync.WaitGroup
 			if c.ends > 0 {
-				go func() {
+				ended.Go(func() {
 					time.Sleep(c.ends)
 					_ = writer.Close()
-				}()
+				})
 			}
 			var f Findings
 			tryStateDir(t.Context(), &node{Options: Options{Holder: store.Holder}, c: &cfg}, &f)
@@ -62,6 +64,7 @@ func TestTwoEvictdsWithOneStateDirectoryAreSaid(t *testing.T) {
 			if got := f.Texts(Error); !slices.Equal(got, want) || len(f) != len(want) {
 				t.Errorf("%s: %q, want %q", name, f, want)
 			}
+			ended.Wait()
 			_ = writer.Close()
 		})
 	}
