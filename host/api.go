@@ -102,7 +102,7 @@ type Embedding struct {
 	Summary func(context.Context) ([]byte, error)
 	// WrapSummary, if not nil, changes the plugin with the summary's figures.
 	WrapSummary func(*eviction.Plugin)
-	// Reclaim replaces steps of node-level reclaim, by name: "container-gc", "log-gc", "image-gc".
+	// Reclaim replaces steps of node-level reclaim, by name: "container-gc", "image-gc".
 	Reclaim map[string]ReclaimFunc
 	// SkipStepsBecause, if not empty, disables the plugins' steps that Reclaim does not replace,
 	// and gives the reason: they would free space on this machine.

@@ -44,9 +44,9 @@ func TestPluginKeepsTheContract(t *testing.T) {
 func TestReclaimStepsByLayout(t *testing.T) {
 	const both = disk.ContainerGC + " " + disk.ImageGC
 	for layout, want := range map[eviction.Layout][3]string{ // nodefs, imagefs, containerfs
-		eviction.LayoutShared:      {disk.ContainerGC + " " + disk.LogGC + " " + disk.ImageGC, both, both},
-		eviction.LayoutImageFs:     {disk.LogGC, both, both},
-		eviction.LayoutContainerFs: {disk.ContainerGC + " " + disk.LogGC, disk.ImageGC, disk.ContainerGC},
+		eviction.LayoutShared:      {both, both, both},
+		eviction.LayoutImageFs:     {"", both, both},
+		eviction.LayoutContainerFs: {disk.ContainerGC, disk.ImageGC, disk.ContainerGC},
 	} {
 		for i, spec := range disk.New().Signals {
 			var steps []string

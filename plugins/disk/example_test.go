@@ -35,7 +35,6 @@ func ExampleWithStep() {
 	// acme-disk <nil>
 	// nodefs.available acme.example/trim
 	// nodefs.available container-gc
-	// nodefs.available log-gc
 	// nodefs.available image-gc
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,27 +104,6 @@ func TestNativeFigures(t *testing.T) {
 	}
 	if got["gone"].State != eviction.NoStats {
 		t.Errorf("measured %+v, want no stats", got["gone"])
-	}
-}
-
-// By its own fields, whatever the host knows of them.
-func TestLogGCIsOffUnlessItIsConfigured(t *testing.T) {
-	m := newMachine(t)
-	p := disk.New()
-	req := eviction.ReclaimRequest{Signal: eviction.NodeFsAvailable, Step: disk.LogGC, Shortfall: 1}
-	for config, enabled := range map[string]bool{"": false, `{"logGC":false}`: false, `{"logGC":true}`: true} {
-		m.configure(t, p, config)
-		released, err := p.Reclaimer.Reclaim(t.Context(), req, nil)
-		if errors.Is(err, eviction.ErrUnsupported) == enabled || enabled && !strings.Contains(released.Message, "removed") {
-			t.Errorf("with %q: %+v, error %v", config, released, err)
-		}
-		for _, s := range p.Signals {
-			for _, step := range s.ReclaimSteps {
-				if step.Enabled(config) != (enabled || step.Name != disk.LogGC) {
-					t.Errorf("with %q the host lists %s of %s: %v", config, step.Name, s.Signal, !enabled)
-				}
-			}
-		}
 	}
 }
 

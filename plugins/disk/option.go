@@ -30,7 +30,7 @@ func WithStep(s Step) Option {
 			own := specOf(p, signal)
 			at := len(own.ReclaimSteps)
 			if i := slices.IndexFunc(own.ReclaimSteps, func(s eviction.ReclaimStep) bool {
-				return slices.Contains([]string{ContainerGC, LogGC, ImageGC}, s.Name)
+				return slices.Contains([]string{ContainerGC, ImageGC}, s.Name)
 			}); i >= 0 {
 				at = i
 			}

@@ -101,7 +101,7 @@ func TestWithStep(t *testing.T) {
 		for _, r := range s.ReclaimSteps {
 			names = append(names, strings.TrimPrefix(r.Name, "acme.example/"))
 		}
-		want := map[eviction.Signal]string{eviction.NodeFsAvailable: "trim shrink container-gc log-gc image-gc", eviction.NodeFsInodesFree: "container-gc log-gc image-gc", eviction.ImageFsAvailable: "trim container-gc image-gc"}[s.Signal]
+		want := map[eviction.Signal]string{eviction.NodeFsAvailable: "trim shrink container-gc image-gc", eviction.ImageFsAvailable: "trim container-gc image-gc"}[s.Signal]
 		if want == "" {
 			want = "container-gc image-gc"
 		}

@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -12,18 +11,16 @@ import (
 const (
 	// ContainerGC removes dead containers with their logs and writable layers.
 	ContainerGC = "container-gc"
-	// LogGC removes rotated logs of running containers. The setting logGC enables it.
-	LogGC = "log-gc"
 	// ImageGC removes images that no container uses.
 	ImageGC = "image-gc"
 )
 
 // signals returns the signals, each with the steps that free its filesystem, by layout
-// (buildSignalToNodeReclaimFuncs): container GC frees the filesystem of writable layers, log
-// GC the kubelet's, image GC that of images.
+// (buildSignalToNodeReclaimFuncs): container GC frees the filesystem of writable layers, image
+// GC that of images.
 func signals() []eviction.SignalSpec {
 	const shared, imageFs, containerFs = eviction.LayoutShared, eviction.LayoutImageFs, eviction.LayoutContainerFs
-	nodeFs := slices.Insert(steps([]eviction.Layout{shared, containerFs}, []eviction.Layout{shared}), 1, eviction.ReclaimStep{Name: LogGC, EnabledBy: "logGC"})
+	nodeFs := steps([]eviction.Layout{shared, containerFs}, []eviction.Layout{shared})
 	images := steps([]eviction.Layout{shared, imageFs}, []eviction.Layout{shared, imageFs, containerFs})
 	layers := steps([]eviction.Layout{shared, imageFs, containerFs}, []eviction.Layout{shared, imageFs})
 	return []eviction.SignalSpec{
@@ -74,12 +71,10 @@ func (p *plugin) run(ctx context.Context, n *node, req eviction.ReclaimRequest, 
 	case ContainerGC:
 		n.meter.Removing()
 		return n.collector.Containers(ctx, req.Pods, req.AllSourcesReady, progress)
-	case LogGC:
-		return n.collector.Logs(ctx, want, progress)
 	case ImageGC:
 		n.meter.Removing()
 		return n.collector.Images(ctx, want, progress)
 	default:
-		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s, %s or %s", ContainerGC, LogGC, ImageGC)
+		return eviction.Reclaimed{}, fmt.Errorf("there is no such step, want %s or %s", ContainerGC, ImageGC)
 	}
 }

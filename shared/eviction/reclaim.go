@@ -17,13 +17,13 @@ type Reclaimer interface {
 // ReclaimStep is one step of node-level reclaim. It runs for the signals that list it and
 // for other signals that share their filesystem in the current layout.
 type ReclaimStep struct {
-	// Name is unique within the signal; the built-in ones are "container-gc", "log-gc"
+	// Name is unique within the signal; the built-in ones are "container-gc"
 	// and "image-gc".
 	// The same name in another signal means the same step.
 	Name string
 	// Layouts limits the step to some filesystem layouts; empty means all.
 	Layouts []Layout
-	// EnabledBy is the field of the plugin's configuration, such as "logGC" or "disk.logGC", that
+	// EnabledBy is the field of the plugin's configuration, such as "trim" or "disk.trim", that
 	// enables the step when it is true. Without it the host does not list the step. Empty means
 	// that the step is always enabled. The host observes the node before and after a step that has
 	// EnabledBy, so that it runs only if it is needed.

@@ -15,11 +15,11 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// addOptional adds the step log-gc to nodefs.available, which the disk plugin's configuration may
+// addOptional adds the step trim to nodefs.available, which the disk plugin's configuration may
 // enable.
 func addOptional(n *node, config string) {
 	of := &n.plugins.builtin[1].Plugin.Signals[0]
-	of.ReclaimSteps = slices.Insert(slices.Clone(of.ReclaimSteps), 1, eviction.ReclaimStep{Name: "log-gc", EnabledBy: "logGC"})
+	of.ReclaimSteps = slices.Insert(slices.Clone(of.ReclaimSteps), 1, eviction.ReclaimStep{Name: "trim", EnabledBy: "trim"})
 	n.plugins.configs = map[string]string{"disk": config}
 }
 
@@ -63,7 +63,7 @@ func TestAStepThatTheConfigurationDoesNotEnableLeavesNoTrace(t *testing.T) {
 			lines := strings.Split(recordID.ReplaceAllString(out, "Z-"), "\n")
 			slices.Sort(lines) // reliefs of one moment are logged in any order
 			out = strings.Join(lines, "\n")
-			ran = n.did.count("reclaim log-gc") > 0
+			ran = n.did.count("reclaim trim") > 0
 		})
 		return out, ran
 	}
@@ -72,14 +72,14 @@ func TestAStepThatTheConfigurationDoesNotEnableLeavesNoTrace(t *testing.T) {
 			for _, dryRun := range []bool{false, true} {
 				t.Run(fmt.Sprint(layout, " ", skip, " dry run ", dryRun), func(t *testing.T) {
 					want, _ := trace(t, layout, "", dryRun, skip, false)
-					for _, config := range []string{"", "{}", `{"logGC":false}`, `{"loggc":true}`, `{"logGC":"true"}`, `{"disk":{"logGC":true}}`, "["} {
+					for _, config := range []string{"", "{}", `{"trim":false}`, `{"trIm":true}`, `{"trim":"true"}`, `{"disk":{"trim":true}}`, "["} {
 						got, _ := trace(t, layout, config, dryRun, skip, true)
 						if diff := cmp.Diff(want, got); diff != "" {
 							t.Errorf("with %s (-without the step +with it):\n%s", config, diff)
 						}
 					}
-					got, ran := trace(t, layout, `{"logGC":true}`, dryRun, skip, true)
-					if ran != (skip == "" && !dryRun) || !strings.Contains(got, "log-gc") {
+					got, ran := trace(t, layout, `{"trim":true}`, dryRun, skip, true)
+					if ran != (skip == "" && !dryRun) || !strings.Contains(got, "trim") {
 						t.Errorf("enabled, it ran: %v\n%s", ran, got)
 					}
 				})
@@ -96,14 +96,14 @@ func TestAnOptionalStepRunsOnlyIfItIsNeeded(t *testing.T) {
 		want  string
 	}{
 		"the step before is enough": {map[string]int64{"container-gc": 20 * gi}, "container-gc"},
-		"it is enough":              {map[string]int64{"container-gc": 2 * gi, "log-gc": 20 * gi}, "container-gc log-gc"},
-		"it is not":                 {map[string]int64{"log-gc": gi, "image-gc": 20 * gi}, "container-gc log-gc image-gc"},
+		"it is enough":              {map[string]int64{"container-gc": 2 * gi, "trim": 20 * gi}, "container-gc trim"},
+		"it is not":                 {map[string]int64{"trim": gi, "image-gc": 20 * gi}, "container-gc trim image-gc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(t *testing.T, n *node) {
 				d := n.addDisk()
 				d.frees = c.frees
-				addOptional(n, `{"logGC":true}`)
+				addOptional(n, `{"trim":true}`)
 				n.start(diskSettings(t, hardDisk("10Gi")))
 				d.set(5 * gi)
 				n.after(time.Minute)
@@ -124,8 +124,8 @@ func TestAnOptionalStepRunsOnlyIfItIsNeeded(t *testing.T) {
 func TestAnOptionalStepGetsWhatIsStillMissing(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
 		d := n.addDisk()
-		d.frees = map[string]int64{"container-gc": 3 * gi, "log-gc": 3 * gi}
-		addOptional(n, `{"logGC":true}`)
+		d.frees = map[string]int64{"container-gc": 3 * gi, "trim": 3 * gi}
+		addOptional(n, `{"trim":true}`)
 		disk := n.plugins.builtin[1].Plugin
 		disk.Reclaimer = reclaimer(func(r eviction.ReclaimRequest) (eviction.Reclaimed, error) {
 			n.did.note("%s is short of %d Gi", r.Step, r.Shortfall/gi)
@@ -134,8 +134,8 @@ func TestAnOptionalStepGetsWhatIsStillMissing(t *testing.T) {
 		n.start(diskSettings(t, hardDisk("10Gi")))
 		d.set(5 * gi)
 		n.after(10 * time.Second)
-		if n.did.count("container-gc is short of 5 Gi") != 1 || n.did.count("log-gc is short of 2 Gi") != 1 {
-			t.Errorf("%q, want 5 Gi missing before container-gc, and 2 before log-gc", n.did.story())
+		if n.did.count("container-gc is short of 5 Gi") != 1 || n.did.count("trim is short of 2 Gi") != 1 {
+			t.Errorf("%q, want 5 Gi missing before container-gc, and 2 before trim", n.did.story())
 		}
 	})
 }

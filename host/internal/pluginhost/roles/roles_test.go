@@ -24,7 +24,7 @@ func TestTheStepsOfAllAreShownWithWhoIsInCharge(t *testing.T) {
 		reclaims("acme", image, "acme.example/drop"), reclaims("disk", node, "container-gc", "image-gc"), reclaims("zeta", node, "zeta.example/trim", "image-gc"),
 	}
 	disk := &plugins[1].Said.Signals[0] // with a step that is off
-	disk.ReclaimSteps, plugins[1].Config = append(disk.ReclaimSteps, eviction.ReclaimStep{Name: "log-gc", EnabledBy: "logGC"}), `{"logGC":false}`
+	disk.ReclaimSteps, plugins[1].Config = append(disk.ReclaimSteps, eviction.ReclaimStep{Name: "trim", EnabledBy: "trim"}), `{"trim":false}`
 	acme, zeta := Step{"acme.example/drop", "acme"}, []Step{{"zeta.example/trim", "zeta"}, {"image-gc", "zeta"}}
 	containers := Step{"container-gc", "disk"}
 	for name, c := range map[string]struct {

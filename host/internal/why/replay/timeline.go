@@ -180,7 +180,7 @@ func met(t *decision.Threshold, now time.Time) string {
 func (w *timeline) reclaim(d *StepDecision, pass *loop.PassResult) {
 	for _, r := range pass.Reclaim {
 		text := r.Step + " by " + r.By
-		if slices.Contains([]string{stepContainerGC, stepLogGC, stepImageGC}, r.Step) {
+		if slices.Contains([]string{stepContainerGC, stepImageGC}, r.Step) {
 			text = r.Step + " as the scenario says"
 		}
 		if r.Err != "" {

@@ -20,7 +20,6 @@ import (
 // The steps of node-level reclaim, by their names in recorded decisions.
 const (
 	stepContainerGC = "container-gc"
-	stepLogGC       = "log-gc"
 	stepImageGC     = "image-gc"
 )
 
@@ -158,7 +157,6 @@ func (w *World) HasDedicatedContainerFs(context.Context) (bool, error) {
 func (w *World) Reclaim() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		stepContainerGC: w.collect(stepContainerGC, func(r *Reclaim) string { return r.ContainerGCError }),
-		stepLogGC:       w.collect(stepLogGC, func(*Reclaim) string { return "" }),
 		stepImageGC:     w.collect(stepImageGC, func(r *Reclaim) string { return r.ImageGCError }),
 	}
 }

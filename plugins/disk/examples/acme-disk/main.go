@@ -53,13 +53,6 @@ func plugin() sdk.Plugin {
 		}),
 	)
 	p.Name, p.Version = "acme-disk", "1.0.0"
-	for _, s := range p.Signals {
-		for i := range s.ReclaimSteps {
-			if s.ReclaimSteps[i].Name == disk.LogGC {
-				s.ReclaimSteps[i].EnabledBy = "disk.logGC" // where its settings are here
-			}
-		}
-	}
 	p.Configurer = configurer(s, p.Configurer)
 	return p
 }

@@ -30,13 +30,10 @@ func TestTheCacheGoesBeforeAllElse(t *testing.T) {
 		var steps []string
 		for _, step := range s.ReclaimSteps {
 			steps = append(steps, step.Name)
-			if step.Enabled(`{"disk":{"logGC":false}}`) != (step.Name != disk.LogGC) || !step.Enabled(`{"disk":{"logGC":true}}`) {
-				t.Errorf("%s: enabled by %q, want by a setting of the disk plugin's", step.Name, step.EnabledBy)
-			}
 		}
 		want := disk.ContainerGC + " " + disk.ImageGC
 		if s.Signal == eviction.NodeFsAvailable || s.Signal == eviction.NodeFsInodesFree {
-			want = dropCache + " " + disk.ContainerGC + " " + disk.LogGC + " " + disk.ImageGC
+			want = dropCache + " " + disk.ContainerGC + " " + disk.ImageGC
 		}
 		if got := strings.Join(steps, " "); got != want {
 			t.Errorf("%s: steps %q, want %q", s.Signal, got, want)

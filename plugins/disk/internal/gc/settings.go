@@ -25,8 +25,8 @@ type Settings struct {
 	// ImportedImages keeps images that have a tag and no repository digest: containerd gives a digest
 	// only to images that it has pulled.
 	ImportedImages bool `json:"importedImages,omitempty"`
-	// LogGC enables the step that removes rotated logs of running containers.
-	LogGC bool `json:"logGC,omitempty"`
+	// LogGC is no setting any more: Validate says what to use.
+	LogGC any `json:"logGC,omitempty"`
 	// MinAge is the minimum age of a dead container, counted from its creation. A Go duration,
 	// 0s by default (--minimum-container-ttl-duration).
 	MinAge *Duration `json:"minAge,omitempty"`
@@ -84,7 +84,6 @@ func (s Settings) filled() Settings {
 		ImageGCToTarget:    s.ImageGCToTarget,
 		KeepImages:         s.KeepImages,
 		ImportedImages:     s.ImportedImages,
-		LogGC:              s.LogGC,
 		MinAge:             or(s.MinAge, 0),
 		MaxPerPodContainer: or(s.MaxPerPodContainer, 1),
 		MaxContainers:      or(s.MaxContainers, -1),
@@ -109,12 +108,16 @@ func or[T any](p *T, fallback T) *T {
 // Validate returns all errors, each with the field's name. The rules for the periodic image GC
 // are the kubelet's.
 func (s Settings) Validate() error {
+	logGC := s.LogGC
 	s = s.filled()
 	var errs []error
 	notNegative := func(field string, d *Duration) {
 		if *d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %v, want 0s or more", field, time.Duration(*d)))
 		}
+	}
+	if logGC != nil {
+		errs = append(errs, errors.New("logGC was removed, use the kubelet's containerLogMaxSize and containerLogMaxFiles"))
 	}
 	notNegative("imageMinimumGCAge", s.ImageMinimumGCAge)
 	notNegative("minAge", s.MinAge)

@@ -64,6 +64,7 @@ func TestPeriodicSettingsThatAreWrong(t *testing.T) {
 		`{"imageMaximumGCAge":"2m"}`:                                          "imageMaximumGCAge 2m0s must be greater than imageMinimumGCAge 2m0s",
 		`{"imageMaximumGCAge":"2m","imageMinimumGCAge":"1m"}`:                 "",
 		`{"imageGCHighThresholdPercent":100,"imageGCLowThresholdPercent":0}`:  "",
+		`{"logGC":false}`:                                                     "logGC was removed, use the kubelet's containerLogMaxSize and containerLogMaxFiles",
 		`{"imageGCLowThresholdPercent":200,"imageGCHighThresholdPercent":-2}`: "imageGCHighThresholdPercent -2 must be between 0 and 100, inclusive\nimageGCLowThresholdPercent 200 must be between 0 and 100, inclusive\nimageGCLowThresholdPercent 200 must be less than imageGCHighThresholdPercent -2",
 	} {
 		var s Settings

@@ -1033,8 +1033,7 @@ func (x *Definition) GetRelieves() string {
 // ReclaimStep is one step of node-level reclaim.
 type ReclaimStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique within the signal. "container-gc", "log-gc" and "image-gc" are the
-	// built-in steps.
+	// Unique within the signal. "container-gc" and "image-gc" are the built-in steps.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The layouts in which the step runs. Empty: in all. A step whose layouts
 	// are all unknown to the host runs in none.
