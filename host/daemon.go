@@ -179,15 +179,6 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 			Processes: processes.New(processes.Options{FS: c.Node(), Root: c.CgroupRoot, Driver: d.cgroups.Driver, Log: d.log}),
 		},
 		restored: restored.Kills, dryRun: func() bool { return d.config().DryRun },
-		evicted: func(uids []string) (map[string]time.Time, error) {
-			return store.Evicted(config.RecordsDir(c.StateDir), uids)
-		},
-		removeAfter: func() time.Duration {
-			if d.config().DryRun {
-				return 0
-			}
-			return d.config().RemoveEvictedPodsAfter.Duration
-		},
 		wanted: &pods.Wanted{Ask: func() []string { return wantedBy(d.supervisor) }},
 		short:  func(resource string) (known, is bool) { return d.loop.Snapshot().Short(resource) },
 		refused: func(pod pods.Pod, why error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -38,9 +37,6 @@ type modeOptions struct {
 	// restored holds the kills of a former host, dryRun reports whether kills are disabled now.
 	restored []victim.Kill
 	dryRun   func() bool
-	// evicted returns when pods were evicted by evictd, removeAfter the time after which they are removed, 0 for never.
-	evicted     func(uids []string) (map[string]time.Time, error)
-	removeAfter func() time.Duration
 	// short reports whether it is known if the node is short of a resource, and whether it is.
 	short func(resource string) (known, is bool)
 	// wanted holds the labels and annotations that plugins want to see of pods.
@@ -87,7 +83,7 @@ var modes = map[string]func(modeOptions) (mode, error){
 				of.events.Event(about, annotations, v1.EventTypeWarning, victim.ReasonPodEvicted, message)
 			},
 		})
-		of.killer, of.remover = killer, &victimkubernetes.Remover{API: o.api, Pods: source.Pods, Evicted: o.evicted, After: o.removeAfter, Log: o.ending.Log}
+		of.killer = killer
 		return mode{pods: listing.New(source, o.ending.Log), killer: killer, journal: journal{o.journal, killer}, restored: killer.Restore(o.restored), cluster: of}, nil
 	},
 }
@@ -109,7 +105,6 @@ type cluster struct {
 	api        *kubeapi.Client
 	source     *podkubernetes.Source
 	killer     *victimkubernetes.Killer
-	remover    *victimkubernetes.Remover
 	conditions *nodestatus.Keeper
 	// events is set before it runs.
 	events *events.Recorder
@@ -125,7 +120,6 @@ func (c *cluster) run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { c.conditions.Run(ctx) })
 	running.Go(func() { c.source.Run(ctx, c.log) })
-	running.Go(func() { c.remover.Run(ctx) })
 	if c.configMap != nil {
 		running.Go(func() { c.api.FollowConfigMap(ctx, *c.configMap) })
 	}

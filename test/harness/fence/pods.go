@@ -117,9 +117,6 @@ func managedBy(n int) func(*v1.Pod) {
 	}
 }
 
-// removed names the write that removes an evicted pod.
-const removed = "a pod that was evicted is deleted"
-
 // deletion returns the body of a DELETE request.
 func deletion(graceSeconds int) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": %d, "preconditions": {"uid": "UID"}}`, graceSeconds)
@@ -311,7 +308,7 @@ func foreign() []Write {
 		gone("a static pod is deleted", "evictd evicts no static pod", 30, pod(Node, static)),
 		gone("a critical pod is deleted", "evictd evicts no critical pod", 30, pod(Node, critical)),
 		gone("a pod that has failed is deleted", hasEnded, 30, pod(Node, killed(143, "Error"))),
-		gone(removed, hasEnded, 30, pod(Node, evicted)),
+		gone("a pod that was evicted is deleted", hasEnded, 30, pod(Node, evicted)),
 		on("the pod is evicted by the API", "create", "eviction", byAPI),
 		create,
 		// Which pod.
@@ -403,31 +400,4 @@ func foreign() []Write {
 		with("a finalizer", metaStays, metadata("finalizers", []any{"example.com/mine"})),
 		with("the finalizers taken away", metaStays, metadata("finalizers", nil)),
 	}
-}
-
-// Removals returns the writes about pods where evicted pods may be removed.
-func Removals() []Write {
-	all := Pods()
-	for i := range all {
-		if all[i].Name == removed {
-			all[i].Refused = ""
-		}
-	}
-	remove := func(name, refused string, graceSeconds int, p *v1.Pod) Write {
-		return Write{Name: "removal of " + name, Verb: "delete", Resource: "pods", Was: p, Body: deletion(graceSeconds), Refused: refused}
-	}
-	unbound := remove("an evicted pod with a token that is bound to nothing", "the token is bound to none", 1, pod(Node, evicted))
-	unbound.Token = Unbound
-	return append(
-		all, unbound,
-		remove("a pod with evictd's label", "", 1, pod(Node, ended(v1.PodFailed, "Evicted"), func(p *v1.Pod) { p.Labels["evictd.io/evicted"] = "20260101T000000.000000000Z" })),
-		remove("a pod that the kubelet has evicted", hasEnded, 1, pod(Node, ended(v1.PodFailed, "Evicted"))),
-		remove("a marked pod that has failed for another reason", hasEnded, 1, pod(Node, evicted, ended(v1.PodFailed, "NodeShutdown"))),
-		remove("a marked pod that has succeeded", hasEnded, 1, pod(Node, evicted, ended(v1.PodSucceeded, "Evicted"))),
-		remove("an evicted pod of another node", notHere, 1, pod(Other, evicted)),
-		remove("an evicted static pod", "evictd evicts no static pod", 1, pod(Node, evicted, static)),
-		remove("an evicted pod, as the API server has it at last", "", 0, pod(Node, evicted, deleted)),
-		remove("a pod that the kubelet has evicted, at once", hasEnded, 0, pod(Node, ended(v1.PodFailed, "Evicted"))),
-		remove("a pod that runs, marked by its owner, at once", noGrace, 0, pod(Node, marked)),
-	)
 }

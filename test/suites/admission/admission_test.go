@@ -19,10 +19,6 @@ func TestWhatEvictdMayWriteOfPods(t *testing.T) {
 	fence.Run(t, load(t, rbac+"policy.yaml"), fence.Pods())
 }
 
-func TestWhichEndedPodsEvictdMayRemove(t *testing.T) {
-	fence.Run(t, load(t, rbac+"policy-removal.yaml"), fence.Removals())
-}
-
 func TestWhichEventsEvictdMayWrite(t *testing.T) {
 	fence.Run(t, load(t, rbac+"policy.yaml"), fence.Events())
 }

@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -56,18 +55,7 @@ func TestTheAPIServerRefusesWhatIsNotEvictds(t *testing.T) {
 	t.Run("a write of a status has no managedFields", func(t *testing.T) { s.managed(t) })
 	t.Run("events", func(t *testing.T) { fence.Run(t, s, fence.Events()) })
 	t.Run("nodes", func(t *testing.T) { fence.Run(t, s, fence.Nodes()) })
-	_, err = c.Kubectl(t.Context(), "", "apply", "-f", "../../../deploy/rbac/policy-removal.yaml")
-	must(t, err)
-	t.Run("removals of evicted pods", func(t *testing.T) {
-		all := fence.Removals()
-		first := slices.IndexFunc(all, func(w fence.Write) bool {
-			return w.Verb == "delete" && strings.HasPrefix(w.Name, "removal of ") && w.Refused == ""
-		})
-		n := 0
-		eventually(t, "the policy is in force", func() bool { n++; return fence.Ask(t, s, fmt.Sprint("removal-", n), all[first]) == nil })
-		fence.Run(t, s, all)
-	})
-	t.Logf("  %d writes tried", len(fence.Pods())+len(fence.Events())+len(fence.Nodes())+len(fence.Removals()))
+	t.Logf("  %d writes tried", len(fence.Pods())+len(fence.Events())+len(fence.Nodes()))
 }
 
 // managed fails the test if managedFields of others can be taken away by way of a pod's status: no policy refuses that.

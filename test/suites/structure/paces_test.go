@@ -19,7 +19,6 @@ var paces = map[string]map[string]string{
 	"host/internal/cluster/podsource/kubernetes/kubernetes.go": {"time.NewTimer": "no request"},
 	"host/internal/cluster/podsource/kubernetes/saved.go":      {"time.After": "no request"},
 	"host/internal/cluster/victim/kubernetes/killer.go":        {"time.NewTimer": "no request, or after a conflict about one pod"},
-	"host/internal/cluster/victim/kubernetes/remove.go":        {"time.After": "wait.Jitter"},
 	"host/internal/cluster/victim/kubernetes/seen.go":          {"time.NewTimer": "no request"},
 	"host/internal/cluster/victim/kubernetes/tell.go":          {"backoff.NewExponentialBackOff": "at random by 50 %, and Retry-After with as much at random"},
 	"host/internal/face/inspect/watch.go":                      {"time.After": "requests follow a pace, rand.N and wait.Jitter"},

@@ -91,7 +91,7 @@ func TestBadFiles(t *testing.T) {
 		"values of few":         {"mode: k8s\ncgroupDriver: cgroupsfs\nlogLevel: trace\npacing: fast\nrankVeto: \"\"\n", []string{`mode: "k8s": want "cri" or "kubernetes"`, `cgroupDriver: "cgroupsfs": want "cgroupfs" or "systemd"`, `logLevel: "trace": want "debug", "info", "warn" or "error"`, `pacing: "fast": want "evictd" or "kubelet"`, `rankVeto: "": want "soft", "always" or "never"`}},
 		"pods of a metric":      {"podMetrics: 501\n", []string{`podMetrics: "501": want a whole number of pods from 0 to 500`}},
 		"less than no pods":     {"podMetrics: -1\n", []string{`podMetrics: "-1": want a whole number of pods from 0 to 500`}},
-		"removal at once":       {"removeEvictedPodsAfter: 1s\n", []string{`removeEvictedPodsAfter: "1s": want a duration of at least 10s such as "24h", or 0s for never`}},
+		"a removed key":         {"removeEvictedPodsAfter: 24h\n", []string{`removeEvictedPodsAfter: was removed, use the descheduler's RemoveFailedPods`}},
 		"YAML's idea of a bool": {"nodeName: no\ndryRun: \"yes\"\n", []string{`dryRun: "yes": want true or false`, `nodeName: false: want a node name in quotes, such as "node-1"`}},
 		"required signals":      {"requiredSignals: [memory.available, memory.free]\n", []string{`requiredSignals[1]: "memory.free": want one of the kubelet's signals such as "memory.available", or a domain-qualified one such as "acme.example/nvme.spare"`}},
 		"allocatable": {"enforceNodeAllocatable: [none, pods]\n", []string{

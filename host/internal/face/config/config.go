@@ -101,9 +101,6 @@ type Config struct {
 	RecordsMaxSize resource.Quantity `json:"recordsMaxSize" is:"records" default:"64Mi" reload:"no"`
 	RecordsMaxAge  metav1.Duration   `json:"recordsMaxAge" is:"age" default:"720h0m0s" reload:"no"`
 
-	// RemoveEvictedPodsAfter is the time after which an evicted pod is deleted from the API server, 0 for never.
-	RemoveEvictedPodsAfter metav1.Duration `json:"removeEvictedPodsAfter" is:"removal"`
-
 	// Plugins holds settings by plugin name: the executable's file name, or that of its socket without
 	// .sock. A plugin needs no entry to run.
 	Plugins map[string]Plugin `json:"plugins" is:"plugins"`

@@ -177,8 +177,14 @@ func wrong(path []string, value, want string) error {
 	return invalid(path, "%s: want %s", printable.Shown(value), want)
 }
 
+// removed has the former fields, and what to use.
+var removed = map[string]string{"removeEvictedPodsAfter": "the descheduler's RemoveFailedPods"}
+
 // unknown returns the error for a name that is none of fields.
 func unknown(path []string, fields []field) error {
+	if other, was := removed[strings.Join(path, ".")]; was {
+		return invalid(steps(path), "was removed, use %s", other)
+	}
 	known := make([]string, 0, len(fields))
 	for _, f := range fields {
 		known = append(known, f.name)

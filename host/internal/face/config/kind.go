@@ -68,7 +68,6 @@ var kinds = map[string]kind{
 	// (pkg/kubelet/apis/config/v1beta1/defaults.go).
 	"period":  {wants: []string{`a duration such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= 0 }), zeroIsDefault: true},
 	"age":     {wants: []string{`a duration of at least 1h such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration >= time.Hour })},
-	"removal": {wants: []string{`a duration of at least 10s such as "24h", or 0s for never`}, ok: is(func(d metav1.Duration) bool { return d.Duration == 0 || d.Duration >= 10*time.Second })},
 	"records": {wants: []string{`a quantity from 1Mi to 16Gi such as %q`}, ok: is(func(q resource.Quantity) bool { return q.Value() >= 1<<20 && q.Value() <= 16<<30 })},
 	"timeout": {wants: []string{`a duration below 1s such as %q`}, ok: is(func(d metav1.Duration) bool { return d.Duration > 0 && d.Duration < maxSummaryTimeout }), zeroIsDefault: true},
 	"top":     {wants: []string{`a whole number of pods from 0 to 500`}, ok: is(func(n int32) bool { return n >= 0 && n <= 500 })},

@@ -88,7 +88,6 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 	const (
 		soft    = "source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {}\nevictionSoft: {nodefs.inodesFree: 5%}\nevictionSoftGracePeriod: {nodefs.inodesFree: 1m}\n"
 		address = `summary.address: not given, want https://HOST:PORT, unix:///PATH or file:///PATH, as signals are assigned to the kubelet's summary`
-		removal = `removeEvictedPodsAfter: "24h0m0s": want mode "kubernetes", a stateDir, and less than recordsMaxAge (720h0m0s): a pod without a record stays`
 		layout  = `summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of `
 	)
 	for name, c := range map[string]struct {
@@ -102,10 +101,6 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 		"metrics for other machines":       {"metricsBindAddress: \":10269\"\nmode: kubernetes\n", nil},
 		"the loopback device of version 6": {"metricsBindAddress: \"[::1]:10269\"\n", nil},
 		"a certificate without key":        {"tlsCertFile: /tls.crt\n", []string{`tlsCertFile and tlsPrivateKeyFile: want both or neither`}},
-		"removal of evicted pods":          {"mode: kubernetes\nremoveEvictedPodsAfter: 24h\n", nil},
-		"removal without an API server":    {"removeEvictedPodsAfter: 24h\n", []string{removal}},
-		"removal without records":          {"mode: kubernetes\nremoveEvictedPodsAfter: 24h\nstateDir: \"\"\n", []string{removal}},
-		"removal after the records":        {"mode: kubernetes\nremoveEvictedPodsAfter: 24h\nrecordsMaxAge: 24h\n", []string{strings.Replace(removal, "720h0m0s", "24h0m0s", 1)}},
 		"a key without certificate":        {"tlsPrivateKeyFile: /tls.key\n", []string{`tlsCertFile and tlsPrivateKeyFile: want both or neither`}},
 		"nothing":                          {"source: summary\n", []string{address, layout + "imagefs.available and a summary does not tell"}},
 		"the layout":                       {"source: summary\nsummary: {layout: shared}\n", []string{address}},

@@ -90,9 +90,6 @@ func daemonProblems(c *Config) []error {
 	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
 		errs = append(errs, errors.New("tlsCertFile and tlsPrivateKeyFile: want both or neither"))
 	}
-	if after := c.RemoveEvictedPodsAfter.Duration; after > 0 && (c.Mode != ModeKubernetes || c.StateDir == "" || after >= c.RecordsMaxAge.Duration) {
-		errs = append(errs, fmt.Errorf("removeEvictedPodsAfter: %q: want mode %q, a stateDir, and less than recordsMaxAge (%v): a pod without a record stays", after, ModeKubernetes, c.RecordsMaxAge.Duration))
-	}
 	if !c.UsesSummary() {
 		return errs
 	}

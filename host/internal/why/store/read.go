@@ -198,28 +198,3 @@ func Falls(stateDir string) map[eviction.Signal]int64 {
 	})
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
 }
-
-// Evicted returns the times of the evictions by evictd of the pods with these uids, as far as records of
-// them exist and can be read.
-func Evicted(dir string, uids []string) (map[string]time.Time, error) {
-	byPart, at := map[string]bool{}, map[string]time.Time{}
-	for _, uid := range uids {
-		byPart[part(uid)] = true
-	}
-	names, err := fileNames(dir)
-	errs := []error{err}
-	for _, name := range names {
-		if h, ok := parse(name); !ok || !byPart[h.UID] {
-			continue
-		}
-		d, err := readHead(filepath.Join(dir, name))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		case !d.DryRun && d.Victim != nil && slices.Contains([]string{decision.KindEviction, decision.KindLimit, decision.KindResumed}, d.Kind):
-			at[d.Victim.UID] = d.Time
-		}
-	}
-	return at, errors.Join(errs...)
-}
