@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func protection(ctx context.Context, node nodefs.FS, unit string) (has, wants in
 	if errors.Is(err, nodefs.ErrGone) {
 		return 0, 0, nil
 	}
-	return p.Min, wants, err
+	return p.Min, wants - wants%int64(os.Getpagesize()), err
 }
 
 func systemctl(ctx context.Context, args ...string) (string, error) {
