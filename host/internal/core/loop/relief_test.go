@@ -195,6 +195,38 @@ func TestTheNextHostWaitsForReliefThatIsOnItsWay(t *testing.T) {
 	}
 }
 
+// The memory of a victim was back when evictd ended, and the next one waited for it for up to 20 s.
+func TestTheNextHostWaitsForNoReliefThatHasCome(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		less := int64(50 * mi)
+		n.start(settings(t, hard("1Gi")))
+		n.memory.answers(func() (eviction.ObserveReply, error) {
+			return figure(gi-less+n.runtime.released(n.runtime.usage, time.Second), 8*gi, time.Now())
+		})
+		wakes := func() {
+			for range 20 {
+				n.memory.wake()
+				n.after(100 * time.Millisecond)
+			}
+		}
+		wakes()
+		n.stop()
+		for _, owed := range n.journal.owed { // of signals without a figure too
+			if _, open := owed.Frees[eviction.MemoryAvailable]; open {
+				t.Errorf("the journal has %+v", owed)
+			}
+		}
+		n.options.Restored.Owed = n.journal.owed
+		before := len(n.did.kills())
+		less = 3 * gi
+		n.run(settings(t, hard("1Gi")))
+		wakes()
+		if kills := n.did.kills(); before != 1 || len(kills) != 2 {
+			t.Errorf("%q, want the second within 2 s", kills)
+		}
+	})
+}
+
 // A vendor measures memory: the figure may be a score, and the pace was the kubelet's for want of one.
 func TestAnUnknownPromiseIsNoReasonForTheKubeletsPace(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {

@@ -70,8 +70,7 @@ type Ledger struct {
 type Settlement struct {
 	UID, Pod string
 	Signal   eviction.Signal
-	// Promised is the amount it was last expected to free, Released the part of it seen to come
-	// back.
+	// Promised is the amount it was last expected to free, Released the part of it seen to come back.
 	Promised eviction.Figure
 	Released int64
 }

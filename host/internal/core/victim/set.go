@@ -102,8 +102,8 @@ type Set struct {
 
 // NewSet returns a set without victims. Call Begin before adding one.
 func NewSet(o Options) *Set {
-	s := &Set{Options: o, Relief: Relief{waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, moment: o.Moment, events: o.NodeEvent, holder: o.Holder, metrics: o.Metrics, log: o.Log}, reports: make(chan Report)}
-	s.Relief.settle, s.Relief.ledger = s.settle, policy.Restored(o.Owed, o.Moment)
+	s := &Set{Options: o, reports: make(chan Report)}
+	s.Relief = Relief{ledger: policy.Restored(o.Owed, o.Moment), waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, of: s}
 	s.show()
 	return s
 }
@@ -267,9 +267,7 @@ func (s *Set) cleanedUp(v *Victim, all bool) {
 	} else {
 		s.Relief.ledger = s.Relief.ledger.Dropped(v.UID, s.Moment())
 	}
-	if err := s.SaveOwed(s.Relief.ledger.Owed()); err != nil {
-		s.Log.Error("awaited relief is not in the journal", "uid", v.UID, "error", err)
-	}
+	s.Relief.keep()
 	s.forgetKill(v.UID)
 }
 
