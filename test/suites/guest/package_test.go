@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +47,10 @@ func (n *node) packaged(t *testing.T) {
 	if version := sh(t, "dpkg-query -W -f '${Version} ${Conffiles}' evictd; evictd version"); !strings.HasPrefix(version, "1.1") {
 		t.Errorf("after the upgrade: %s", version)
 	}
-	eventually(t, "the new evictd runs", func() bool { code, _ := get("/healthz"); return code == http.StatusOK })
+	eventually(t, "the new evictd goes on with the kill", func() bool {
+		code, _ := get("/healthz")
+		return code == http.StatusOK && slices.ContainsFunc(status(t).Evictions, func(e eviction) bool { return e.State == "killing" })
+	})
 	for _, pid := range n.pods["hog"].ContainerProcesses("main") {
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) { // all end with the first
 			t.Fatal(err)
