@@ -198,7 +198,7 @@ func TestTheNextHostWaitsForReliefThatIsOnItsWay(t *testing.T) {
 // The memory of a victim was back when evictd ended, and the next one waited for it for up to 20 s.
 func TestTheNextHostWaitsForNoReliefThatHasCome(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {
-		less := int64(50 * mi)
+		less := 50 * mi
 		n.start(settings(t, hard("1Gi")))
 		n.memory.answers(func() (eviction.ObserveReply, error) {
 			return figure(gi-less+n.runtime.released(n.runtime.usage, time.Second), 8*gi, time.Now())
