@@ -103,7 +103,7 @@ type Set struct {
 // NewSet returns a set without victims. Call Begin before adding one.
 func NewSet(o Options) *Set {
 	s := &Set{Options: o, reports: make(chan Report)}
-	s.Relief = Relief{ledger: policy.Restored(o.Owed, o.Moment), waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, of: s}
+	s.Relief = Relief{ledger: policy.Restored(o.Owed, o.Moment), saved: o.Owed, waiting: map[eviction.Signal]policy.Wait{}, paced: map[string]time.Time{}, of: s}
 	s.show()
 	return s
 }
