@@ -161,7 +161,8 @@ type account struct {
 	seen     Moment
 	known    bool
 	cameBack int64
-	// beyond is the shortage that all promises left when the last one was made.
+	// beyond is the shortage that all promises left when the last one was made, negative if they were more than it. What a
+	// promise dropped since then had yet to bring is part of it: without it the shortage has not grown.
 	beyond int64
 }
 
@@ -179,7 +180,7 @@ func (l Ledger) Promised(p Promise, t Threshold, observations map[eviction.Signa
 	if o := observations[t.Signal]; o.State == eviction.Observed {
 		a := next.accounts[t.Signal]
 		expected, _ := next.expected(t.Signal)
-		a.beyond = max(0, Shortfall(t, o)-expected)
+		a.beyond = Shortfall(t, o) - expected
 		next.accounts[t.Signal] = a
 	}
 	return next
@@ -241,7 +242,13 @@ func (l Ledger) Ended(uid string, at Moment) Ledger {
 
 // Dropped removes a victim of which no more relief is expected.
 func (l Ledger) Dropped(uid string, at Moment) Ledger {
-	next := l.change(uid, func(p *promise) { p.Frees = nil })
+	next := l.copied()
+	for i := range next.promises {
+		if p := &next.promises[i]; p.UID == uid {
+			next.drop(p)
+		}
+	}
+	next = next.tidied()
 	for s, v := range next.last {
 		if v.uid == uid {
 			next.relieved(s, false)
@@ -249,6 +256,22 @@ func (l Ledger) Dropped(uid string, at Moment) Ledger {
 	}
 	next.end(uid, at)
 	return next
+}
+
+// drop ends a promise of which no more is expected.
+func (l *Ledger) drop(p *promise) {
+	for s := range p.Frees {
+		a, before := l.accounts[s], l.left(s)
+		delete(p.Frees, s)
+		a.beyond += before - l.left(s)
+		l.accounts[s] = a
+	}
+}
+
+// left returns what the open promises of s have yet to bring, as far as it is known.
+func (l *Ledger) left(s eviction.Signal) int64 {
+	expected, _ := l.expected(s)
+	return max(0, expected-l.accounts[s].cameBack)
 }
 
 func (l Ledger) change(uid string, change func(*promise)) Ledger {
@@ -358,7 +381,7 @@ func (l Ledger) Observed(observations map[eviction.Signal]eviction.Observation, 
 					next.relieved(s, false)
 				}
 			}
-			clear(p.Frees)
+			next.drop(&p)
 		}
 	}
 	for s, o := range observations {
@@ -403,7 +426,7 @@ func (l *Ledger) close(s eviction.Signal, o eviction.Observation, short bool, at
 		if use.OK && use.Value > 0 {
 			came = min(came, use.Value)
 		}
-		a.base, a.cameBack = a.base+came, a.cameBack-came
+		a.base, a.cameBack, a.beyond = a.base+came, a.cameBack-came, a.beyond+max(0, use.Value-came)
 		l.settle(p, s, o, came)
 	}
 	l.accounts[s] = a

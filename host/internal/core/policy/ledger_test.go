@@ -350,3 +350,42 @@ func TestWhatCameBackIsSettledOnce(t *testing.T) {
 		})
 	}
 }
+
+// A victim's promise was given up while the next one was ending: what it had been counted on for was taken for a shortage that
+// grows, and another pod went.
+func TestAPromiseThatIsGivenUpIsNoNewShortage(t *testing.T) {
+	memory := Threshold{Signal: eviction.MemoryAvailable, Value: Value{Quantity: *resource.NewQuantity(1000, resource.BinarySI)}}
+	// After one whose time was over without relief the pace is the kubelet's.
+	for name, give := range map[string]func(l Ledger, seen map[eviction.Signal]eviction.Observation, at time.Time) Ledger{
+		"no clean-up": func(l Ledger, _ map[eviction.Signal]eviction.Observation, at time.Time) Ledger {
+			return l.Dropped("former", Moment{Time: at})
+		},
+		"its time over": func(l Ledger, seen map[eviction.Signal]eviction.Observation, at time.Time) Ledger {
+			return l.Observed(seen, []Observed{{Threshold: memory}}, Moment{Time: at})
+		},
+	} {
+		for _, more := range []int64{0, 600} {
+			at := func(d time.Duration) Moment { return Moment{Time: storyStart.Add(d)} }
+			seen := func(available int64, d time.Duration) map[eviction.Signal]eviction.Observation {
+				return map[eviction.Signal]eviction.Observation{memory.Signal: {Signal: memory.Signal, State: eviction.Observed, Available: available, Capacity: 1 << 20, Time: storyStart.Add(d)}}
+			}
+			frees := func(use int64) map[eviction.Signal]eviction.Figure {
+				return Relieved(memory, nil, eviction.LayoutShared, eviction.Some(use))
+			}
+			first := seen(700, 0)
+			l := Ledger{}.Promised(Promise{UID: "former", Grace: time.Second, Frees: frees(2000)}, memory, first, at(0))
+			if name != "no clean-up" {
+				l = l.Ended("former", at(time.Second))
+			}
+			second := seen(700, 20*time.Second)
+			l = l.Promised(Promise{UID: "next", Grace: 30 * time.Second, Frees: frees(200)}, memory, second, at(20*time.Second))
+			d := 25 * time.Second
+			o := seen(700-more, d)
+			l = give(l, o, storyStart.Add(d)).Observed(o, []Observed{{Threshold: memory}}, at(d))
+			l = l.Measured("next", memory, frees(200), o, at(d))
+			if v := l.Judge(memory, o[memory.Signal], at(d)); v.Go != (more > 0 && name == "no clean-up") {
+				t.Errorf("%s, %d less: %+v", name, more, v)
+			}
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 	case last.ending():
 		w.For, w.Until = WaitForEnd, last.decided.Time.Add(last.Grace)
 		w.LookAt = time.Time{} // the end is reported
-		grown := t.Hard() && measurable && at.after(last.decided) && missing > 2*a.beyond
+		grown := t.Hard() && measurable && at.after(last.decided) && missing > 2*max(0, a.beyond)
 		if grown && l.brakes[t.Signal].reason() == "" {
 			var stale []string // victims still ending whose use was read before
 			for _, p := range open {
@@ -98,9 +98,8 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 // whether that is known.
 func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	a, counted := l.accounts[t.Signal]
-	expected, known := l.expected(t.Signal)
-	outstanding := max(expected-a.cameBack, freeing(t.Signal, o))
-	return max(0, Shortfall(t, o)-outstanding), known && (a.known || !counted)
+	_, known := l.expected(t.Signal)
+	return max(0, Shortfall(t, o)-max(l.left(t.Signal), freeing(t.Signal, o))), known && (a.known || !counted)
 }
 
 // others returns the wait for victims of other resources that are still ending and, as far as is known, hold
