@@ -76,7 +76,7 @@ func (c *choosing) conclude(ctx context.Context, l *Loop, p *pass) action {
 	case later && (!l.observer.Thresholds.Has(t) || !l.state.Stands(t, l.observer.Last(t.Signal))):
 		l.options.Log.Info("threshold no longer met, no pod has to go", "signal", t.Signal, "threshold", t.Value.String())
 		return nil
-	case later && (!l.resume(p) || !l.settings.pacer().mayGo(ctx, l, p, t, nil)): // must wait for another threshold's victim, or a former host's
+	case later && (!l.resume(ctx, p) || !l.settings.pacer().mayGo(ctx, l, p, t, nil)): // must wait for another threshold's victim, or a former host's
 		return nil
 	case choice.Err != nil:
 		l.options.Log.Error("pods are not known, nothing is evicted", "signal", t.Signal, "error", choice.Err)

@@ -219,7 +219,7 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 		return nil // a reload has disabled them
 	}
 	later := p.at.Pass != c.at.Pass
-	if later && !l.resume(p) {
+	if later && !l.resume(ctx, p) {
 		return nil
 	}
 	ending := l.victims.Ending()

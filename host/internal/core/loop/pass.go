@@ -127,7 +127,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 	}
 	if len(l.observer.Thresholds.InForce()) == 0 && !l.settings.LocalStorageLimits && len(l.state.ConditionsLastSeen()) == 0 {
 		p.concluded = true
-		l.resume(p)
+		l.resume(ctx, p)
 		return nil
 	}
 	if p.scope.Crossing() && slices.ContainsFunc(slices.Collect(maps.Keys(p.scope.Woken)), eviction.Condition.CheapToMeasure) && len(l.victims.Ending()) == 0 {
@@ -163,7 +163,7 @@ func (l *Loop) run(ctx context.Context, p *pass) (err error) {
 		o, asked := p.seen.Observations[s]
 		return asked && o.State == eviction.Unknown
 	})
-	if !l.resume(p) {
+	if !l.resume(ctx, p) {
 		return nil
 	}
 	if checkLimits(ctx, l, p) {
@@ -213,7 +213,7 @@ func (l *Loop) noteConditions(p *pass) {
 // resume reassesses the kills that a former host decided on, as far as the observations of p allow,
 // and finishes those that are still needed. While that is impossible because the pods or the
 // definition of a signal are unknown, no other pod is evicted, and the next pass retries.
-func (l *Loop) resume(p *pass) (judged bool) {
+func (l *Loop) resume(ctx context.Context, p *pass) (judged bool) {
 	if len(l.victims.Restored) == 0 {
 		return true
 	}
@@ -244,6 +244,9 @@ func (l *Loop) resume(p *pass) (judged bool) {
 			l.victims.Relief.Expect(v, t, policy.Relieved(t, thresholds.InForce(), thresholds.Layout, eviction.Figure{}), snapshot.Pods, l.observer.Latest())
 		}
 		l.victims.Kill(v, l.settings.pacer().await())
+		if ok {
+			l.settings.pacer().evicted(ctx, l, p, v, "")
+		}
 	}
 	if wait {
 		l.options.Log.Warn("kills of a former evictd are not judged yet, no other pod goes before", "kills", len(l.victims.Restored))

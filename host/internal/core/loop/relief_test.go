@@ -9,6 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/registry"
+	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -193,6 +194,31 @@ func TestTheNextHostWaitsForReliefThatIsOnItsWay(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A pod over its own limit had ended before memory was short: the evictd that had taken over its kill knew of no memory of it.
+func TestAFormerHostsVictimFreesAllThatItHolds(t *testing.T) {
+	story(t, func(t *testing.T, n *node) {
+		const late = 2 * time.Second
+		d := n.addDisk()
+		d.limit("big", 100*mi, 101*mi)
+		n.runtime.usage["uid-big"], n.runtime.dies["uid-big"] = 500*mi, 500*time.Millisecond
+		n.decidedBefore(victim.Kill{Name: "big", Signal: "emptydirfs.limit", Limit: true}, 0)
+		taken := int64(0)
+		n.memory.answers(func() (eviction.ObserveReply, error) {
+			return figure(2*gi-taken+n.runtime.released(n.runtime.usage, late), 8*gi, time.Now())
+		})
+		s := settings(t, hard("1Gi"))
+		s.LocalStorageLimits = true
+		n.run(s)
+		n.after(time.Second)
+		taken = gi + 300*mi
+		n.memory.wake()
+		n.after(5 * time.Second)
+		if n.runtime.running["uid-big"] || !n.runtime.running["uid-small"] {
+			t.Errorf("%q, want big alone", n.did.story())
+		}
+	})
 }
 
 // The memory of a victim was back when evictd ended, and the next one waited for it for up to 20 s.
