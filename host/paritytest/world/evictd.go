@@ -43,7 +43,7 @@ func (e *Evictd) Look(n *Node) error {
 	for _, p := range n.Pods {
 		if n.Now%(10*time.Second) == 0 && p.Exceeds(n.Now) { // in full passes
 			e.promise(n, p, policy.LocalStorage, eviction.Figure{}, observations)
-			e.ledger = e.ledger.Measured(p.UID, t, policy.Relieved(t, nil, eviction.LayoutShared, eviction.Some(bytes(p.Uses(n.Now)))), observations, now)
+			e.measure(n, p.UID, observations)
 			n.Evict(p.UID, min(max(n.Delay, 0), time.Second))
 		}
 	}
@@ -52,10 +52,8 @@ func (e *Evictd) Look(n *Node) error {
 	}
 	v := e.ledger.Judge(t, o, now)
 	if len(v.Measure) > 0 {
-		for _, p := range n.Pods {
-			if slices.Contains(v.Measure, p.UID) {
-				e.ledger = e.ledger.Measured(p.UID, t, policy.Relieved(t, nil, eviction.LayoutShared, eviction.Some(bytes(p.Uses(n.Now)))), observations, now)
-			}
+		for _, uid := range v.Measure {
+			e.measure(n, uid, observations)
 		}
 		v = e.ledger.Judge(t, o, now)
 	}
@@ -82,6 +80,17 @@ func (e *Evictd) Look(n *Node) error {
 	return nil
 }
 
+// measure reads the memory of a victim, which its cgroup has until it is cleaned up.
+func (e *Evictd) measure(n *Node, uid string, observations map[eviction.Signal]eviction.Observation) {
+	use, t := n.cleaning[uid].holds, e.thresholds[0]
+	for _, p := range n.Pods {
+		if p.UID == uid {
+			use = p.Uses(n.Now)
+		}
+	}
+	e.ledger = e.ledger.Measured(uid, t, policy.Relieved(t, nil, eviction.LayoutShared, eviction.Some(bytes(use))), observations, moment(n.Now))
+}
+
 func (e *Evictd) promise(n *Node, pod *Pod, t policy.Threshold, use eviction.Figure, observations map[eviction.Signal]eviction.Observation) {
 	var siblings []string
 	for _, p := range n.Pods {
@@ -104,10 +113,12 @@ func (e *Evictd) restart(n *Node, observations map[eviction.Signal]eviction.Obse
 				t = policy.LocalStorage
 			}
 			e.promise(n, p, t, eviction.Figure{}, observations)
+			e.measure(n, p.UID, observations)
 		}
 	}
 	for uid := range n.cleaning {
 		e.promise(n, &Pod{workload: &workload{kind: bare}, UID: uid}, e.thresholds[0], eviction.Figure{}, observations)
+		e.measure(n, uid, observations)
 	}
 }
 

@@ -11,9 +11,11 @@ type held struct {
 	until  time.Duration
 }
 
+// A cleaning is that of an ended victim, whose volume holds MiB of memory until then.
 type cleaning struct {
-	at   time.Duration
-	gone bool
+	at    time.Duration
+	gone  bool
+	holds float64
 }
 
 // A write is a change of a node's taint on its way to the API server.
@@ -122,9 +124,9 @@ func (n *Node) end(p *Pod) {
 	forever := min(uses*(1-p.part), n.forever)
 	n.forever -= forever
 	n.held = append(n.held, held{forever, Span}, held{uses - forever, n.Now + p.late})
-	c := cleaning{n.Now, true}
+	c := cleaning{at: n.Now, gone: true}
 	if p.volume {
-		c = cleaning{n.Now + min(p.late, 30*time.Second), p.late <= 30*time.Second}
+		c = cleaning{n.Now + min(p.late, 30*time.Second), p.late <= 30*time.Second, uses}
 	}
 	n.cleaning[p.UID] = c
 }
