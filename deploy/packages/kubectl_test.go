@@ -1,16 +1,11 @@
 package packages
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // fakeKubectl knows one namespace of evictd. It fails for each call outside of it, but for the pod that a user names.
@@ -19,8 +14,6 @@ case "$*" in
 "-n shop get pod cart "*) echo "$CART" ;;
 "-n $PLACE get daemonset $DAEMONSET --ignore-not-found "*) echo "$UID_OF_DAEMONSET" ;;
 "-n $PLACE get pods --field-selector "*) printf "$PODS" ;;
-"-n $PLACE exec -i evictd-x7k2p -c evictd -- /usr/bin/evictd page "*) address=${*##*--address } && echo "http://${address%% *}/0123abcd/" && cat >/dev/null && echo ended >"$ENDED" ;;
-"-n $PLACE port-forward "*) echo $$ >"$FORWARDED.pid" && echo "$*" >"$FORWARDED" && exec sleep 60 ;;
 "-n $PLACE exec "*) echo "+ $*" && { [ $EXEC = 0 ] || echo "container not found" >&2; } && exit $EXEC ;;
 "-n $PLACE get pod "*) echo "$RUNNING" ;;
 "-n $PLACE logs "*" --previous") echo "the lines before" ;;
@@ -131,61 +124,6 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		said, code := kubectlEvictd(t, c.env, c.args)
 		if code != c.code || !strings.Contains(said, c.want) || strings.Contains(said, "unexpected") {
 			t.Errorf("%s: exit code %d, want %d and %q: %s", name, code, c.code, c.want, said)
-		}
-	}
-}
-
-// The page in the pod ends with the shell on the operator's machine, however that ends.
-func TestKubectlEvictdPageEndsWithItsShell(t *testing.T) {
-	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
-		stubs := t.TempDir()
-		ended, forwarded := filepath.Join(stubs, "ended"), filepath.Join(stubs, "forwarded")
-		if err := os.WriteFile(filepath.Join(stubs, "kubectl"), []byte(fakeKubectl), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), "../kubectl-evictd", "page", "--node", "worker-1")
-		cmd.Env = []string{
-			"PATH=" + stubs + ":" + os.Getenv("PATH"), "PLACE=evictd", "DAEMONSET=evictd", "UID_OF_DAEMONSET=u-1", "PODS=" + ours,
-			"ENDED=" + ended, "FORWARDED=" + forwarded,
-		}
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil || !regexp.MustCompile(`^http://127[.]0[.]0[.]1:[0-9]+/0123abcd/  node worker-1, Ctrl-C ends it\n$`).MatchString(line) {
-			t.Fatalf("%q, %v", line, err)
-		}
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait() // by a signal
-		soon(t, "the page in the pod has ended", func() bool { _, err := os.Stat(ended); return err == nil })
-		raw, err := os.ReadFile(forwarded + ".pid")
-		pid, wrong := strconv.Atoi(strings.TrimSpace(string(raw)))
-		if err != nil || wrong != nil {
-			t.Fatal(err, wrong)
-		}
-		if signal == os.Kill { // which no shell notices
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		soon(t, "the forwarding has ended", func() bool { return syscall.Kill(pid, 0) != nil })
-		port, _, _ := strings.Cut(strings.TrimPrefix(line, "http://127.0.0.1:"), "/")
-		if text, err := os.ReadFile(forwarded); err != nil || !strings.HasSuffix(string(text), " evictd-x7k2p "+port+":"+port+"\n") {
-			t.Errorf("forwarded %q, %v", text, err)
-		}
-	}
-}
-
-func soon(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("not seen in time: %s", what)
-			return
 		}
 	}
 }

@@ -34,7 +34,7 @@ var (
 
 func start() {
 	fillBuild()
-	if len(os.Args) > 1 && slices.Contains([]string{"evictions", "explain", "observe", "page", "rank"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"evictions", "explain", "observe", "rank"}, os.Args[1]) {
 		memlock.Yield()
 	}
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
@@ -133,7 +133,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRunE: defaultConfig,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("no command given, want run, check, evictions, explain, observe, page, rank, replay, plugins, protect-node, uninstall-node, uninstall-cluster or version (evictd --help)")
+			return errors.New("no command given, want run, check, evictions, explain, observe, rank, replay, plugins, protect-node, uninstall-node, uninstall-cluster or version (evictd --help)")
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -144,6 +144,6 @@ func newRoot() *cobra.Command {
 		}
 		return fmt.Errorf("%w, see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(), newCheck(), newEvictions(), newExplain(), newObserve(), newPage(), newRank(), newReplay(), newPlugins(), newProtectNode(), newUninstallNode(), newUninstallCluster(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newEvictions(), newExplain(), newObserve(), newRank(), newReplay(), newPlugins(), newProtectNode(), newUninstallNode(), newUninstallCluster(), newVersion())
 	return root
 }

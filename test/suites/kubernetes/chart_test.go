@@ -1,12 +1,9 @@
 package kubernetes_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -345,8 +342,9 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 			t.Errorf("kubectl evictd %s: %q, want %q in it", args, out, want)
 		}
 	}
-
-	pageInABrowser(t, c, first)
+	if out := kubectlEvictd(t, c, "explain", "--node", c.Node, "--since", "1h", "--html"); !strings.HasPrefix(out, "<!DOCTYPE html>") || !strings.Contains(out, "default/"+first.Name) {
+		t.Errorf("the page of the last hour: %.300q", out)
+	}
 	delete(h.values, "plugins")
 	h.helm(t, "upgrade")
 	if s := h.pluginNames(t); strings.Contains(s, "oldest") {
@@ -390,50 +388,4 @@ func (h *chart) objects(t *testing.T) string {
 		}
 	}
 	return strings.Join(append(lines, node), "\n")
-}
-
-// pageInABrowser opens the page of the node as a browser would, through a forwarded port, and ends it with its shell.
-func pageInABrowser(t *testing.T, c *cluster.Cluster, victim *v1.Pod) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "../../../deploy/kubectl-evictd", "page", "--node", c.Node)
-	cmd.Env = append(os.Environ(), "PATH="+programs().Kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+c.AdminKubeconfig)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	must(t, err)
-	url, _, _ := strings.Cut(line, " ")
-	look := func(view, want string) bool {
-		answer, err := http.Get(url + view)
-		if err != nil {
-			return false // the port is not forwarded yet, or any more
-		}
-		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body)
-		return strings.Contains(string(text), want)
-	}
-	for view, want := range map[string]string{
-		"": "Now on " + c.Node, "evictions": "default/" + victim.Name, "rank": "Who would go first",
-		"why?what=default/" + victim.Name: "default/" + victim.Name + " was evicted for",
-	} {
-		eventually(t, "the page "+view+" with "+want, func() bool { return look(view, want) })
-	}
-	must(t, cmd.Process.Signal(os.Interrupt))
-	_ = cmd.Wait() // by the signal
-	eventually(t, "no page any more", func() bool { return !look("", "") && len(running(t, "evictd", "page")) == 0 })
-}
-
-// running returns the processes of this machine whose command line begins with a program of that name and an argument.
-func running(t *testing.T, program, argument string) (pids []string) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must(t, err)
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // it may have ended
-		words := strings.Split(string(text), "\x00")
-		if len(words) > 1 && filepath.Base(words[0]) == program && words[1] == argument {
-			pids = append(pids, file)
-		}
-	}
-	return pids
 }

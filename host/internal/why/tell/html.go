@@ -34,21 +34,20 @@ const rowsShown, decisionsShown, coursesShown = 200, 50, 8
 // HTML describes decisions as one page without scripts and without anything to load: of one all that Text has,
 // with its picture, of several also what Episode has. said is the output of If, which may be empty.
 func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
-	p := &Page{}
+	p := &page{}
 	p.raw(`<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>` +
 		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>`)
 	p.element("title", "", "evictd: "+titleOf(all))
 	p.raw("<style>" + style + "</style></head><body>\n")
-	p.Main("", func() { p.Decisions(all, said, now) })
-	p.raw("</body></html>\n")
+	p.raw("<main>\n")
+	p.decisions(all, said, now)
+	p.raw("</main>\n</body></html>\n")
 	return p.b.Bytes()
 }
 
-// A Page is written as HTML. What is not raw is escaped.
-type Page struct {
+// A page is written as HTML. What is not raw is escaped.
+type page struct {
 	b bytes.Buffer
-	// root is the path of a site whose style sheet and links the page has, empty in a file.
-	root string
 	// several: the page has several decisions, each with its sections.
 	several bool
 }
@@ -61,31 +60,31 @@ func titleOf(all []*decision.Decision) string {
 	return (&text{r: all[0]}).title()
 }
 
-// Decisions writes about decisions, with their heading.
-func (p *Page) Decisions(all []*decision.Decision, said []byte, now time.Time) {
+// decisions writes about decisions, with their heading.
+func (p *page) decisions(all []*decision.Decision, said []byte, now time.Time) {
 	if len(all) > 1 {
 		p.episode(all, now)
 	}
-	for _, d := range all[max(0, len(all)-decisionsShown):] {
+	for i := max(0, len(all)-decisionsShown); i < len(all); i++ {
 		var of []byte
-		if d == all[0] {
+		if i == 0 {
 			of = said
 		}
-		p.decision(d, of, len(all) == 1)
+		p.decision(all[i], of, letter(i), len(all) == 1)
 	}
 }
 
-func (p *Page) raw(text string) { p.b.WriteString(text) }
+func (p *page) raw(text string) { p.b.WriteString(text) }
 
 // element writes an element with text in it. attributes are raw.
-func (p *Page) element(tag, attributes, text string) {
+func (p *page) element(tag, attributes, text string) {
 	fmt.Fprintf(&p.b, "<%s%s>%s</%s>\n", tag, attributes, escaped(text), tag)
 }
 
 func escaped(text string) string { return html.EscapeString(printable.ClipText(text)) }
 
-// Section writes a heading and what write adds. It is a region of that name, unless each of several decisions has one.
-func (p *Page) Section(heading string, write func()) {
+// section writes a heading and what write adds. It is a region of that name, unless each of several decisions has one.
+func (p *page) section(heading string, write func()) {
 	if p.several {
 		p.raw("<section>")
 		p.element("h3", "", heading)
@@ -99,7 +98,7 @@ func (p *Page) Section(heading string, write func()) {
 }
 
 // list writes lines with their labels. Lines of one label stand together.
-func (p *Page) list(lines []labeled) {
+func (p *page) list(lines []labeled) {
 	if len(lines) == 0 {
 		return
 	}
@@ -121,9 +120,9 @@ func (p *Page) list(lines []labeled) {
 	p.raw("</dl>\n")
 }
 
-// Table writes rows, the first of which is the heading, in a group that scrolls by itself. Columns of amounts stand
-// on the right. link, if not nil, returns where a cell leads on a site, empty for nowhere.
-func (p *Page) Table(caption string, rows [][]string, link func(row, column int) string) {
+// table writes rows, the first of which is the heading, in a group that scrolls by itself. Columns of amounts stand
+// on the right. link, if not nil, returns where on the page a cell leads, empty for nowhere.
+func (p *page) table(caption string, rows [][]string, link func(row, column int) string) {
 	if len(rows) < 2 {
 		return
 	}
@@ -138,7 +137,7 @@ func (p *Page) Table(caption string, rows [][]string, link func(row, column int)
 		p.raw("<tr>")
 		for at, cell := range row {
 			if link != nil && i > 0 && link(i, at) != "" {
-				fmt.Fprintf(&p.b, `<td><a href="%s">%s</a></td>`, escaped(p.root+link(i, at)), escaped(cell))
+				fmt.Fprintf(&p.b, `<td><a href="%s">%s</a></td>`+"\n", escaped(link(i, at)), escaped(cell))
 				continue
 			}
 			p.element(tag, attributes+map[bool]string{true: ` class="amount"`}[amounts[at]]+map[bool]string{true: ` class="long"`}[long[at]], cmp.Or(cell, "-"))
@@ -175,15 +174,16 @@ func longColumns(rows [][]string) []bool {
 }
 
 // episode writes the head of several decisions, with a row for each.
-func (p *Page) episode(all []*decision.Decision, now time.Time) {
+func (p *page) episode(all []*decision.Decision, now time.Time) {
 	w, heads := episodeHead(all, now)
 	p.element("h1", "", w.heading)
-	p.Section("At a glance", func() { p.list(w.lines) })
+	p.section("At a glance", func() { p.list(w.lines) })
 	if at := slices.IndexFunc(all, func(d *decision.Decision) bool { return d.Acted() != nil }); at >= 0 {
 		p.others(all[at], "What if the threshold or its grace period had been another before the first of them")
 	}
-	p.Section("Course", func() { p.courses(all, heads) })
-	rows := [][]string{{"letter", "time", "pod", "decision", "used", "requested", "came back", "before the next by", "what followed", "why not earlier, needed or not", "would have spared it", "record"}}
+	p.storms(heads)
+	p.section("Course", func() { p.courses(all, heads) })
+	rows := [][]string{{"letter", "time", "pod", "owner", "signal", "decision", "used", "requested", "came back", "before the next by", "what followed", "why not earlier, needed or not", "would have spared it", "record"}}
 	for i, d := range all {
 		w, h, asked, before := &text{r: d}, &heads[i], "", ""
 		if order := rankingTable(d, 1); order != nil && d.Victim != nil {
@@ -191,10 +191,46 @@ func (p *Page) episode(all []*decision.Decision, now time.Time) {
 		}
 		when := slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" })
 		rows = append(rows, []string{
-			letter(i), format.Clock(d.Time), h.Pod, w.title(), amountOrNone(d, h.Used), asked, releasedText(d), before, followed(h), strings.Join(when, "; "), whatif.Advise(d).Text, d.ID,
+			letter(i), format.Clock(d.Time), h.Pod, h.OwnerName(), h.Signal, w.title(), amountOrNone(d, h.Used), asked, releasedText(d), before, followed(h), strings.Join(when, "; "), whatif.Advise(d).Text, d.ID,
 		})
 	}
-	p.Section("Who went", func() { p.Table("Decisions, the oldest first", rows, nil) })
+	p.section("Who went", func() {
+		p.table("Decisions, the oldest first", rows, func(row, column int) string {
+			if row <= len(all)-decisionsShown || column != 0 {
+				return ""
+			}
+			return "#" + letter(row-1)
+		})
+	})
+}
+
+// storm is the number of an owner's pods evicted in one episode from which storms shows the owner.
+const storm = 3
+
+// storms writes a table of the owners of which many pods were evicted in one episode. The heads are the oldest first.
+func (p *page) storms(heads []decision.Head) {
+	groups, seen, keys := map[string][]*decision.Head{}, map[string]bool{}, []string(nil)
+	for i := range heads {
+		h := &heads[i]
+		key := h.Episode + " " + h.OwnerName()
+		if h.OwnerName() == "" || h.UID == "" || h.DryRun || seen[key+" "+h.UID] { // one whose kill failed is evicted again
+			continue
+		}
+		seen[key+" "+h.UID] = true
+		if groups[key] = append(groups[key], h); len(groups[key]) == storm {
+			keys = append(keys, key)
+		}
+	}
+	rows := [][]string{{"owner", "evictions", "from", "until", "episode"}}
+	for _, key := range keys {
+		g := groups[key]
+		rows = append(rows, []string{g[0].OwnerName(), strconv.Itoa(len(g)), g[0].Time.UTC().Format(time.DateTime), g[len(g)-1].Time.UTC().Format(time.DateTime), g[0].Episode})
+	}
+	if len(keys) > 0 {
+		p.section("Made again and again", func() {
+			p.table("Owners of which at least three pods were evicted in an episode", rows, nil)
+		})
+	}
 }
 
 // letter names the decision at a place in a list: A to Z, AA and so on.
@@ -221,7 +257,7 @@ func together(heads []decision.Head) (all [][]int) {
 }
 
 // courses draws the course of each episode, with its figures as a table.
-func (p *Page) courses(all []*decision.Decision, heads []decision.Head) {
+func (p *page) courses(all []*decision.Decision, heads []decision.Head) {
 	shown := 0
 	for _, places := range together(heads) {
 		c := picture.NewCourse(all, places, letter)
@@ -233,10 +269,10 @@ func (p *Page) courses(all []*decision.Decision, heads []decision.Head) {
 			continue
 		}
 		p.figure(drawn, fmt.Sprintf("%s of %s, with thresholds and victims, and who held it. The figures are in the table below.", c.Signal, heads[places[0]].Episode))
-		p.Table(fmt.Sprintf("Who held %s, at each decision", c.Signal), c.Table(), nil)
+		p.table(fmt.Sprintf("Who held %s, at each decision", c.Signal), c.Table(), nil)
 	}
 	if shown > coursesShown {
-		p.Text(fmt.Sprintf("and %d more episodes: evictd explain EPISODE", shown-coursesShown))
+		p.element("p", "", fmt.Sprintf("and %d more episodes: evictd explain EPISODE", shown-coursesShown))
 	}
 }
 
@@ -254,8 +290,8 @@ func releasedText(d *decision.Decision) string {
 	return amountOrNone(d, d.Outcome.Released)
 }
 
-// decision writes all of one decision. Among several it is folded.
-func (p *Page) decision(d *decision.Decision, said []byte, alone bool) {
+// decision writes all of one decision. Among several it is folded, and a link to its name unfolds it.
+func (p *page) decision(d *decision.Decision, said []byte, name string, alone bool) {
 	w := &text{r: d}
 	w.headline()
 	if alone {
@@ -266,24 +302,24 @@ func (p *Page) decision(d *decision.Decision, said []byte, alone bool) {
 		p.element("h2", "", format.Stamp(d.Time)+"  "+w.title())
 		p.raw("</summary>\n")
 	}
-	fmt.Fprintf(&p.b, `<p><time datetime="%s">%s</time>, `, d.Time.UTC().Format(time.RFC3339Nano), escaped(format.Stamp(d.Time)))
+	fmt.Fprintf(&p.b, `<p id="%s"><time datetime="%s">%s</time>, `, name, d.Time.UTC().Format(time.RFC3339Nano), escaped(format.Stamp(d.Time)))
 	p.raw("node <b>" + escaped(d.Node) + "</b>, " + escaped(d.Kind) + map[bool]string{true: ", dry run"}[d.DryRun] + "</p>\n")
 	p.list(w.lines)
-	p.Section("What to do", func() {
+	p.section("What to do", func() {
 		p.list(lines(d, (*text).spared))
 		p.whatIf(said)
 		p.others(d, "What if the threshold or its grace period had been another")
 	})
-	p.Section("Why then", func() {
+	p.section("Why then", func() {
 		p.list(lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried))
 		p.picture(d)
 	})
-	p.Section("Why this pod", func() { p.ranking(d) })
-	p.Section("What followed", func() {
+	p.section("Why this pod", func() { p.ranking(d) })
+	p.section("What followed", func() {
 		p.list(lines(d, (*text).followed, (*text).neededOrNot))
-		p.Table("Timeline, in milliseconds from the decision", timeline(d), nil)
+		p.table("Timeline, in milliseconds from the decision", timeline(d), nil)
 	})
-	p.Section("Record", func() { p.record(d) })
+	p.section("Record", func() { p.record(d) })
 	p.raw(map[bool]string{false: "</details>\n"}[alone])
 }
 
@@ -297,7 +333,7 @@ func lines(d *decision.Decision, parts ...func(*text)) []labeled {
 }
 
 // whatIf writes the output of If.
-func (p *Page) whatIf(said []byte) {
+func (p *page) whatIf(said []byte) {
 	var lines []labeled
 	for line := range strings.Lines(string(said)) {
 		lines = append(lines, labeled{"what if", strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "what if"))})
@@ -306,10 +342,10 @@ func (p *Page) whatIf(said []byte) {
 }
 
 // others writes what thresholds would have done at a decision, folded.
-func (p *Page) others(d *decision.Decision, summary string) {
+func (p *page) others(d *decision.Decision, summary string) {
 	if rows := others(d); len(rows) > 1 {
 		p.raw("<details><summary>" + summary + "</summary>\n")
-		p.Table("Other thresholds", rows, nil)
+		p.table("Other thresholds", rows, nil)
 		p.raw("</details>\n")
 	}
 }
@@ -338,7 +374,7 @@ func others(d *decision.Decision) [][]string {
 }
 
 // picture writes the picture of a decision, and its figures as a table.
-func (p *Page) picture(d *decision.Decision) {
+func (p *page) picture(d *decision.Decision) {
 	drawn, err := SVG(d)
 	if err != nil {
 		p.element("p", "", "No picture: "+err.Error()+".")
@@ -347,23 +383,20 @@ func (p *Page) picture(d *decision.Decision) {
 	about := fmt.Sprintf("%s before and after the decision, with its thresholds. The figures are in the table below.", d.Head().Signal)
 	p.figure(drawn, about)
 	p.raw("<details><summary>Figures of the picture</summary>\n")
-	p.Table("Available "+d.Head().Signal+" and use of pods", picture.Figures(d), nil)
+	p.table("Available "+d.Head().Signal+" and use of pods", picture.Figures(d), nil)
 	p.raw("</details>\n")
 }
 
 // figure writes a picture. about says what is on it.
-func (p *Page) figure(drawn []byte, about string) {
+func (p *page) figure(drawn []byte, about string) {
 	p.raw(`<figure tabindex="0" aria-label="Picture">`)
 	drawn = bytes.Replace(drawn, []byte("<svg "), []byte(`<svg aria-label="`+escaped(about)+`" `), 1)
-	if p.root != "" { // Style has it
-		drawn = bytes.Replace(drawn, []byte(picture.Dark), nil, 1)
-	}
 	p.b.Write(drawn)
 	p.raw("</figure>\n")
 }
 
 // ranking writes why the first pod was first, all candidates in their order, and those that could not go.
-func (p *Page) ranking(d *decision.Decision) {
+func (p *page) ranking(d *decision.Decision) {
 	w := &text{r: d}
 	if why := first(d); why != "" {
 		w.line("why it", "%s", why)
@@ -375,26 +408,26 @@ func (p *Page) ranking(d *decision.Decision) {
 	if order != nil {
 		order[0][0] = "place"
 	}
-	p.Table("Order, the first to go first", order, nil)
+	p.table("Order, the first to go first", order, nil)
 	if len(d.Order) > 0 {
 		parts := [][]string{{"what it had", "amount"}}
 		for _, part := range d.Candidates[d.Order[0]].Parts {
 			parts = append(parts, []string{part.Name, format.AmountIn(d, w.signal(), part.Used)})
 		}
-		p.Table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts, nil)
+		p.table("Volumes, logs and layers of "+d.Candidates[d.Order[0]].Pod, parts, nil)
 	}
 	if d.Ranker != nil && len(d.Candidates) > len(d.Order) {
 		left := [][]string{{"left out by " + mayLeaveOut(d)}}
 		for _, name := range leftOut(d) {
 			left = append(left, []string{name})
 		}
-		p.Table("Pods that the ranker left out", left, nil)
+		p.table("Pods that the ranker left out", left, nil)
 	}
 	protected := [][]string{{"pod", "rule"}}
 	for _, pod := range d.Protected {
 		protected = append(protected, []string{pod.Pod, pod.Rule})
 	}
-	p.Table("Pods that could not go", protected, nil)
+	p.table("Pods that could not go", protected, nil)
 }
 
 // timeline returns the steps of a decision, the earliest first.
@@ -429,7 +462,7 @@ func timeline(d *decision.Decision) [][]string {
 }
 
 // record writes the facts about the record, and the record itself as a link.
-func (p *Page) record(d *decision.Decision) {
+func (p *page) record(d *decision.Decision) {
 	p.list([]labeled{
 		{"record", d.ID},
 		{"node", d.Node},

@@ -132,7 +132,7 @@ func TestThePageIsOneFileThatLoadsNothing(t *testing.T) {
 	}
 	ids := p.attributes("id")
 	slices.Sort(ids)
-	if len(slices.Compact(slices.Clone(ids))) != len(ids) || len(ids) != 3 {
+	if len(slices.Compact(slices.Clone(ids))) != len(ids) || len(ids) != 5 {
 		t.Errorf("ids %q, want each once", ids)
 	}
 	for _, label := range p.attributes("aria-labelledby") {
@@ -141,10 +141,10 @@ func TestThePageIsOneFileThatLoadsNothing(t *testing.T) {
 		}
 	}
 	links := p.attributes("href")
-	if len(links) != 2 {
-		t.Fatalf("links %q, want one to each record", links)
+	if len(links) != 4 || links[0] != "#A" || links[1] != "#B" {
+		t.Fatalf("links %q, want one to each decision and one to each record", links)
 	}
-	document, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(links[0], "data:application/json;base64,"))
+	document, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(links[2], "data:application/json;base64,"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,8 +312,8 @@ func TestThePageOfAnEpisodeHasARowForEachVictim(t *testing.T) {
 			t.Errorf("%q is not on the page", want)
 		}
 	}
-	if n := len(p.attributes("href")); n != decisionsShown {
-		t.Errorf("%d records in full, want %d", n, decisionsShown)
+	if n := len(p.attributes("href")); n != 2*decisionsShown {
+		t.Errorf("%d links, want those to the %d decisions in full and to their records", n, decisionsShown)
 	}
 	if strings.Count(strings.Join(p.tags, " ")+" ", "main ") != 1 || strings.Count(strings.Join(p.tags, " ")+" ", "h1 ") != 1 {
 		t.Error("want one main part and one first heading")

@@ -14,7 +14,6 @@ import (
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/why/tell"
 	"github.com/evictd/evictd/host/internal/why/tell/format"
-	"github.com/evictd/evictd/shared/eviction"
 )
 
 // evictionsShown bounds the evictions shown, the last ones.
@@ -36,11 +35,6 @@ type View struct {
 		Signal string    `json:"signal"`
 		State  string    `json:"state"`
 	} `json:"evictions"`
-	Inspection []struct {
-		Level string    `json:"level"`
-		Text  string    `json:"text"`
-		Since time.Time `json:"since"`
-	} `json:"inspection"`
 	Plugins []Plugin `json:"plugins"`
 }
 
@@ -96,36 +90,6 @@ func ago(now, then time.Time) string {
 		return ""
 	}
 	return max(0, now.Sub(then)).Round(time.Second).String() + " ago"
-}
-
-// Signaled returns the signals with a threshold, each once.
-func (s *View) Signaled() (signals []eviction.Signal) {
-	for _, t := range s.Thresholds {
-		if !slices.Contains(signals, t.Signal) {
-			signals = append(signals, t.Signal)
-		}
-	}
-	return signals
-}
-
-// Write writes the view to a page.
-func (s *View) Write(p *tell.Page, now time.Time) {
-	head := "evictd " + s.Version + ", conditions: " + cmp.Or(strings.Join(s.Conditions, ", "), "none")
-	if s.DryRun {
-		head += ", dry run: no pod goes"
-	}
-	p.Text(head)
-	if s.NotReady != "" {
-		p.Text("Not ready: " + s.NotReady)
-	}
-	p.Table("Signals and thresholds", s.thresholds(now), nil)
-	p.Table("Last evictions since the start of evictd", append([][]string{{"evicted", "pod", "signal", "state"}}, s.evicted()...), nil)
-	p.Table("Plugins", append([][]string{{"plugin", "state", "version", "restarts", "why"}}, s.plugins()...), nil)
-	found := [][]string{{"level", "what evictd check finds", "since"}}
-	for _, f := range s.Inspection {
-		found = append(found, []string{f.Level, f.Text, f.Since.UTC().Format(time.DateTime)})
-	}
-	p.Table("Node and configuration", found, nil)
 }
 
 func (s *View) evicted() (rows [][]string) {

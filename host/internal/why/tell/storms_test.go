@@ -14,12 +14,12 @@ func TestAStormIsOfPodsThatWent(t *testing.T) {
 	storms := func(change func(i int, h *decision.Head)) string {
 		heads := make([]decision.Head, 4)
 		for i := range heads {
-			heads[i] = decision.Head{Time: at.Add(-time.Duration(i) * time.Minute), Episode: "e1", Pod: "shop/report", UID: fmt.Sprint(i), Owner: "Job/report"}
+			heads[i] = decision.Head{Time: at.Add(time.Duration(i) * time.Minute), Episode: "e1", Pod: "shop/report", UID: fmt.Sprint(i), Owner: "Job/report"}
 			change(i, &heads[i])
 		}
-		p := Begin("/", "", "", nil)
-		p.Storms(heads, func(string) string { return "why" })
-		return string(p.End())
+		p := &page{}
+		p.storms(heads)
+		return p.b.String()
 	}
 	for name, c := range map[string]struct {
 		change func(i int, h *decision.Head)
