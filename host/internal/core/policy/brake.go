@@ -150,7 +150,10 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 	since := now.since(last.decided)
 	pass := last.ended.since(last.decided) + cleanupPoll
 	second := pass + monitoringPeriod
-	met := since - max(0, now.Time.Sub(l.metSince(t, now)))
+	met := since // when t was met for its whole grace period
+	if at := slices.IndexFunc(l.met, func(o Observed) bool { return o.Key() == t.Key() }); at >= 0 {
+		met -= max(0, now.Time.Sub(l.met[at].FirstObservedAt.Add(t.GracePeriod)))
+	}
 	switch {
 	case met > pass:
 		if b.returned {
@@ -173,14 +176,4 @@ func (l Ledger) paced(t Threshold, now Moment) (w Wait, ok bool) {
 		w.LookAt = now.Time.Add(look - since)
 	}
 	return w, true
-}
-
-// metSince returns the time from which on t has been met for its whole grace period.
-func (l Ledger) metSince(t Threshold, now Moment) time.Time {
-	for _, o := range l.met {
-		if o.Key() == t.Key() {
-			return o.FirstObservedAt.Add(t.GracePeriod)
-		}
-	}
-	return now.Time
 }

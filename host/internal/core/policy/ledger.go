@@ -260,18 +260,13 @@ func (l Ledger) Dropped(uid string, at Moment) Ledger {
 
 // drop ends a promise of which no more is expected.
 func (l *Ledger) drop(p *promise) {
-	for s := range p.Frees {
-		a, before := l.accounts[s], l.left(s)
-		delete(p.Frees, s)
-		a.beyond += before - l.left(s)
+	for s, use := range p.Frees {
+		a := l.accounts[s]
+		expected, _ := l.expected(s)
+		a.beyond += min(use.Value, max(0, expected-a.cameBack))
 		l.accounts[s] = a
 	}
-}
-
-// left returns what the open promises of s have yet to bring, as far as it is known.
-func (l *Ledger) left(s eviction.Signal) int64 {
-	expected, _ := l.expected(s)
-	return max(0, expected-l.accounts[s].cameBack)
+	clear(p.Frees)
 }
 
 func (l Ledger) change(uid string, change func(*promise)) Ledger {

@@ -98,8 +98,8 @@ func (l Ledger) outstanding(t Threshold, o eviction.Observation, open []*promise
 // whether that is known.
 func (l Ledger) missing(t Threshold, o eviction.Observation) (int64, bool) {
 	a, counted := l.accounts[t.Signal]
-	_, known := l.expected(t.Signal)
-	return max(0, Shortfall(t, o)-max(l.left(t.Signal), freeing(t.Signal, o))), known && (a.known || !counted)
+	expected, known := l.expected(t.Signal)
+	return max(0, Shortfall(t, o)-max(expected-a.cameBack, freeing(t.Signal, o))), known && (a.known || !counted)
 }
 
 // others returns the wait for victims of other resources that are still ending and, as far as is known, hold
