@@ -8,8 +8,8 @@ import (
 )
 
 // RankBy returns a ranker that sorts the candidates by the first comparator in which two of them
-// differ; equal ones keep the order of the pod source. It gives no reasons, since it cannot know
-// what the comparators use: see RankWithReason.
+// differ; equal ones keep the kubelet's order, in which the host sends them. It gives no reasons,
+// since it cannot know what the comparators use: see RankWithReason.
 func RankBy(compare ...rank.Compare) eviction.Ranker { return RankWithReason(nil, compare...) }
 
 // RankWithReason is like RankBy, but calls reason for each of the first pods to explain their

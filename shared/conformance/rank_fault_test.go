@@ -39,12 +39,6 @@ func rankFaults() map[string]valueFault {
 			}
 			return ranking
 		}), `"stranger" was never sent`, []string{"rank-only-candidates"}},
-		"has equals that are apart": {change(func(_ eviction.RankRequest, ranking []eviction.Ranked) []eviction.Ranked {
-			for i := range ranking {
-				ranking[i].Tie = uint32(1 + i%2)
-			}
-			return ranking
-		}), "tie 1 of pod uid", []string{"rank-equal"}},
 		"ranks twice": {change(func(_ eviction.RankRequest, ranking []eviction.Ranked) []eviction.Ranked {
 			if len(ranking) == 100 {
 				ranking[5] = ranking[6]

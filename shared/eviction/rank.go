@@ -22,8 +22,8 @@ type RankRequest struct {
 	Shortfall int64
 	// Hard: the threshold has no grace period.
 	Hard bool
-	// Candidates are in the order of the pod source and never include pods that must not be
-	// evicted.
+	// Candidates are in the kubelet's order for the signal (rank.For), so that pods which are equal to a ranker
+	// stay in it. They never include pods that must not be evicted.
 	Candidates []Candidate
 }
 
@@ -39,7 +39,4 @@ type Ranked struct {
 	// Reason, optional, explains the rank in the log and the decision record. It is never
 	// part of the eviction message.
 	Reason string
-	// Tie is equal, and not 0, for pods that stand together and are equal to this ranker: the next ranker of the
-	// signal orders them, at last the built-in order.
-	Tie uint32
 }

@@ -124,8 +124,7 @@ func (k *rankResponse) encode(b []byte) []byte {
 		var at int
 		b, at = beginMessage(b, 1)
 		b = appendText(b, 1, one.UID)
-		b = appendText(b, 2, one.Reason)
-		b = endMessage(appendInt(b, 3, int64(one.Tie)), at)
+		b = endMessage(appendText(b, 2, one.Reason), at)
 	}
 	return b
 }
@@ -152,8 +151,6 @@ func decodeRanked(r *reader, one *eviction.Ranked) {
 			one.UID = r.text()
 		case 2:
 			one.Reason = r.text()
-		case 3:
-			one.Tie = uint32(r.value)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func referenceRankRequest(r eviction.RankRequest) *pluginv1.RankRequest {
 func referenceRanking(r []eviction.Ranked) *pluginv1.RankResponse {
 	return &pluginv1.RankResponse{
 		Ranking: encodeRows(r, func(w *pluginv1.Ranked, r *eviction.Ranked) {
-			w.Uid, w.Reason, w.Tie = text(r.UID), text(r.Reason), r.Tie
+			w.Uid, w.Reason = text(r.UID), text(r.Reason)
 		}),
 	}
 }

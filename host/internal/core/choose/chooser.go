@@ -285,8 +285,10 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 	if out.Err = c.noFigures(m, t.Signal); out.Err != nil {
 		return
 	}
-	rows := sync.OnceValue(func() []eviction.Candidate { return rowsOfCandidates(out.Candidates, m.got) })
-	fallback := func(rows []eviction.Candidate) []eviction.Ranked { return rank.Kubelet(rows, t.Signal) }
+	asKubelet := sync.OnceValues(func() ([]eviction.Candidate, []eviction.Ranked) {
+		return kubeletsOrder(rowsOfCandidates(out.Candidates, m.got), t.Signal)
+	})
+	fallback := func() []eviction.Ranked { _, order := asKubelet(); return order }
 	named := t.Definition().Candidates == eviction.RankedPods
 	out.Unnamed = fmt.Sprintf("no plugin that ranks %s answers, and it has no other candidates", t.Signal)
 	for n, i := range rankers {
@@ -295,7 +297,8 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 		case c.Responsiveness.Unresponsive(i.Instance):
 			continue
 		case n > 0 || order == nil && err == nil:
-			order, err = c.ask(ctx, &r, i, req, rows())
+			rows, _ := asKubelet()
+			order, err = c.ask(ctx, &r, i, req, rows)
 		case err != nil:
 			c.rankingFailed(i, t.Signal, err)
 		}
@@ -303,9 +306,8 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 			out.Unnamed = fmt.Sprintf("the ranking by %s failed, and %s has no other candidates: %v", i.Name, t.Signal, err)
 			continue
 		}
-		order = c.untied(ctx, &r, rankers[n+1:], req, order, rows, fallback)
 		if !named && !r.Veto && len(order) < len(out.Candidates) {
-			order = withLeftOut(order, fallback(rows()))
+			order = withLeftOut(order, fallback())
 		}
 		if out.Unnamed = ""; named && len(order) == 0 {
 			out.Unnamed = fmt.Sprintf("%s names none of %d pods, and %s has no other candidates", i.Name, len(out.Candidates), t.Signal)
@@ -314,7 +316,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 		return
 	}
 	if !named {
-		out.Order, out.Unnamed = fallback(rows()), ""
+		out.Order, out.Unnamed = fallback(), ""
 	}
 }
 
@@ -334,46 +336,6 @@ func (c *Chooser) ask(ctx context.Context, r *Request, i registry.Provider, req 
 func (c *Chooser) rankingFailed(i registry.Provider, s eviction.Signal, err error) {
 	c.Metrics.CallFailed(i.Name, "rank", err)
 	c.Log.Error("ranking failed, falling back", "plugin", i.Name, "signal", s, "error", err)
-}
-
-// untied returns an order in which pods that are equal to their ranker stand as the next one has them, at last as the
-// built-in order has them.
-func (c *Chooser) untied(ctx context.Context, r *Request, next []registry.Provider, req eviction.RankRequest, order []eviction.Ranked, all func() []eviction.Candidate, fallback func([]eviction.Candidate) []eviction.Ranked) []eviction.Ranked {
-	equal := map[string]bool{}
-	for n := 1; n < len(order); n++ {
-		if order[n].Tie != 0 && order[n].Tie == order[n-1].Tie {
-			equal[order[n].UID], equal[order[n-1].UID] = true, true
-		}
-	}
-	if len(equal) == 0 {
-		return order
-	}
-	rows := slices.DeleteFunc(slices.Clone(all()), func(row eviction.Candidate) bool { return !equal[row.Pod.UID] })
-	by, second := observe.HostItself, fallback(rows)
-	for n, i := range next {
-		if c.Responsiveness.Unresponsive(i.Instance) {
-			continue
-		}
-		if answer, err := c.ask(ctx, r, i, req, rows); err == nil {
-			by, second = i.Name, withLeftOut(c.untied(ctx, r, next[n+1:], req, answer, all, fallback), second)
-			break
-		}
-	}
-	place := map[string]int{}
-	for at, one := range second {
-		place[one.UID] = at
-	}
-	order = slices.Clone(order)
-	for from, until := 0, 0; from < len(order); from = until {
-		for until = from + 1; until < len(order) && order[until].Tie != 0 && order[until].Tie == order[from].Tie; until++ {
-		}
-		group := order[from:until]
-		slices.SortStableFunc(group, func(a, b eviction.Ranked) int { return cmp.Compare(place[a.UID], place[b.UID]) })
-		for at := range group[:len(group)-1] {
-			group[at].Reason = strings.TrimPrefix(group[at].Reason+"; equal to the next, before it by "+by, "; ")
-		}
-	}
-	return order
 }
 
 func (c *Chooser) measuring(pin *registry.Pin, r *Request, detail eviction.Detail) Measuring {
@@ -426,6 +388,20 @@ func rowsOfCandidates(candidates []pods.Pod, measured map[string]eviction.Measur
 		rows[i] = eviction.Candidate{Pod: row, Measurement: measured[row.UID]}
 	}
 	return rows
+}
+
+// kubeletsOrder returns rows in the kubelet's order for a signal, and that order.
+func kubeletsOrder(rows []eviction.Candidate, s eviction.Signal) (sorted []eviction.Candidate, order []eviction.Ranked) {
+	at := make(map[string]int, len(rows))
+	for i := range rows {
+		at[rows[i].Pod.UID] = i
+	}
+	order = rank.Kubelet(rows, s)
+	sorted = make([]eviction.Candidate, len(order))
+	for i := range order {
+		sorted[i] = rows[at[order[i].UID]]
+	}
+	return sorted, order
 }
 
 // underName renames the use of signal s to name, the signal of the same filesystem that a ranker

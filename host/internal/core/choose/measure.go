@@ -115,7 +115,8 @@ type measured struct {
 }
 
 // measure asks one measurer after the other until all pods are measured that early, which may be nil, has
-// not measured. If the first one is also the ranker in charge, it may rank in the same call.
+// not measured. If the first one is built-in and also the ranker in charge, it may rank in the same call. A custom
+// one is asked later: for the candidates of a ranking to be in the kubelet's order, their figures must be known.
 func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, early *measured, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
 	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
 	ranked, missing := m.from(early, candidates)
@@ -139,7 +140,7 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
 			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
 			defer cancel()
-			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && len(missing) == len(candidates) && len(rankers) > 0 && rankers[0] == p {
+			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && p.Builtin() && len(missing) == len(candidates) && len(rankers) > 0 && rankers[0] == p {
 				rank.Signal = p.As
 				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
 				return err

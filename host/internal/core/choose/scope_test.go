@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/eviction/rank"
 )
 
 const scratch eviction.Signal = "acme.example/scratch"
@@ -31,19 +32,16 @@ func (r ranking) Rank(_ context.Context, q eviction.RankRequest) (order []evicti
 	return order, r.refuses
 }
 
-// by returns the answer "a b=1 c=1": pods with their ties.
+// by returns the answer "a b".
 func by(text string) (r ranking) {
-	for word := range strings.FieldsSeq(text) {
-		one := eviction.Ranked{}
-		if n, _ := fmt.Sscanf(strings.Replace(word, "=", " ", 1), "%s %d", &one.UID, &one.Tie); n > 0 {
-			r.order = append(r.order, one)
-		}
+	for uid := range strings.FieldsSeq(text) {
+		r.order = append(r.order, eviction.Ranked{UID: uid})
 	}
 	return r
 }
 
 // scoped returns the choice for a custom signal with rankers, the first in charge.
-func (n *node) scoped(t *testing.T, scope eviction.CandidateScope, veto bool, rankers ...ranking) (choose.Choice, string) {
+func (n *node) scoped(t *testing.T, scope eviction.CandidateScope, veto bool, rankers ...eviction.Ranker) (choose.Choice, string) {
 	t.Helper()
 	spec := eviction.SignalSpec{Signal: scratch, Definition: &eviction.Definition{
 		Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI, Resource: string(scratch), Condition: "acme.example/ScratchPressure", Candidates: scope,
@@ -75,16 +73,16 @@ func (n *node) scoped(t *testing.T, scope eviction.CandidateScope, veto bool, ra
 func TestOnlyRankedPodsGoIfTheSignalSaysSo(t *testing.T) {
 	failing := ranking{refuses: eviction.ErrRefused}
 	for name, c := range map[string]struct {
-		rankers []ranking
+		rankers []eviction.Ranker
 		want    string
 		why     string
 	}{
-		"those that it names":                      {[]ranking{by("b")}, "b", ""},
-		"none if it names none":                    {[]ranking{by("")}, "", "ranker-0 names none of 3 pods, and acme.example/scratch has no other candidates"},
-		"none if it fails":                         {[]ranking{failing}, "", "the ranking by ranker-0 failed, and acme.example/scratch has no other candidates: plugin refused"},
+		"those that it names":                      {[]eviction.Ranker{by("b")}, "b", ""},
+		"none if it names none":                    {[]eviction.Ranker{by("")}, "", "ranker-0 names none of 3 pods, and acme.example/scratch has no other candidates"},
+		"none if it fails":                         {[]eviction.Ranker{failing}, "", "the ranking by ranker-0 failed, and acme.example/scratch has no other candidates: plugin refused"},
 		"none without a ranker":                    {nil, "", "no plugin that ranks acme.example/scratch answers, and it has no other candidates"},
-		"those of the next if the first fails":     {[]ranking{failing, by("c a")}, "c a", ""},
-		"none of the next if the first names none": {[]ranking{by(""), by("c a")}, "", "ranker-0 names none of 3 pods, and acme.example/scratch has no other candidates"},
+		"those of the next if the first fails":     {[]eviction.Ranker{failing, by("c a")}, "c a", ""},
+		"none of the next if the first names none": {[]eviction.Ranker{by(""), by("c a")}, "", "ranker-0 names none of 3 pods, and acme.example/scratch has no other candidates"},
 	} {
 		for _, veto := range []bool{true, false} { // as under a soft and a hard threshold
 			n := newNode(t, nil, "a", "b", "c")
@@ -102,42 +100,66 @@ func TestOnlyRankedPodsGoIfTheSignalSaysSo(t *testing.T) {
 	}
 }
 
-func TestEqualPodsAreOrderedByTheNextRanker(t *testing.T) {
-	for name, c := range map[string]struct {
-		rankers []ranking
-		want    string
-	}{
-		"no ties":                       {[]ranking{by("c b a"), by("a b c d")}, "c b a"},
-		"0 is no tie":                   {[]ranking{by("c=0 b=0 a=0"), by("a b c d")}, "c b a"},
-		"a tie":                         {[]ranking{by("d c=1 b=1 a"), by("a b c d")}, "d b c a"},
-		"two ties":                      {[]ranking{by("d=2 c=2 b=1 a=1"), by("a b c d")}, "c d a b"},
-		"a number that comes again":     {[]ranking{by("d=1 c=1 b a=1"), by("a b c d")}, "c d b a"},
-		"a tie within the tie":          {[]ranking{by("d=1 c=1 b=1 a=1"), by("d c=7 b=7 a"), by("b c")}, "d b c a"},
-		"the next leaves one out":       {[]ranking{by("d=1 c=1 b=1 a=1"), by("a")}, "a d c b"},
-		"the next fails":                {[]ranking{by("d=1 c=1"), {refuses: eviction.ErrRefused}, by("c d")}, "c d"},
-		"at last in the built-in order": {[]ranking{by("b=1 d=1 a=1")}, "d b a"},
-	} {
-		n := newNode(t, nil, "a", "b", "c", "d")
-		for i, priority := range map[int]int32{0: 3, 1: 2, 2: 1, 3: 0} { // the built-in order is d, c, b, a
-			n.pods[i].Row.Priority = priority
-		}
-		if _, got := n.scoped(t, eviction.AllPods, true, c.rankers...); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+// byPrice orders by the annotation price alone, as a vendor's plugin may.
+type byPrice struct{ names string }
+
+func (p byPrice) Rank(_ context.Context, q eviction.RankRequest) (order []eviction.Ranked, err error) {
+	list := slices.Clone(q.Candidates)
+	slices.SortStableFunc(list, func(a, b eviction.Candidate) int {
+		return strings.Compare(a.Pod.Annotations["price"], b.Pod.Annotations["price"])
+	})
+	for _, c := range list {
+		if p.names == "" || strings.Contains(p.names, c.Pod.UID) {
+			order = append(order, eviction.Ranked{UID: c.Pod.UID})
 		}
 	}
-	n := newNode(t, nil, "a", "b")
-	if got, _ := n.scoped(t, eviction.AllPods, true, by("b=1 a=1"), by("a b")); got.Order[0].Reason != "equal to the next, before it by ranker-1" || got.Order[1].Reason != "" {
-		t.Errorf("reasons %+v", got.Order)
+	return order, nil
+}
+
+// asKubelet orders as the built-in plugins do.
+type asKubelet struct{}
+
+func (asKubelet) Rank(_ context.Context, q eviction.RankRequest) ([]eviction.Ranked, error) {
+	return rank.Kubelet(q.Candidates, q.Signal), nil
+}
+
+func TestPodsThatAreEqualToARankerStayInTheKubeletsOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		price   string // of a, b, c, d
+		rankers []eviction.Ranker
+		want    string
+	}{
+		"all are equal":                {"1111", []eviction.Ranker{byPrice{}}, "d c b a"},
+		"two and two":                  {"1212", []eviction.Ranker{byPrice{}}, "c a d b"},
+		"none is":                      {"1234", []eviction.Ranker{byPrice{}}, "a b c d"},
+		"a ranker as the kubelet":      {"1234", []eviction.Ranker{asKubelet{}}, "d c b a"},
+		"after one that fails":         {"1111", []eviction.Ranker{ranking{refuses: eviction.ErrRefused}, byPrice{}}, "d c b a"},
+		"and who is left out is last":  {"1111", []eviction.Ranker{byPrice{"bd"}}, "d b c a"},
+		"and so is the host's own":     {"1111", nil, "d c b a"},
+		"and none of the next is used": {"1111", []eviction.Ranker{byPrice{}, by("a b c d")}, "d c b a"},
+	} {
+		n := newNode(t, nil, "a", "b", "c", "d")
+		for i := range n.pods { // the kubelet's order is d, c, b, a
+			n.pods[i].Row.Priority = int32(len(n.pods) - i)
+			n.pods[i].Row.Annotations = map[string]string{"price": c.price[i : i+1]}
+		}
+		choice, got := n.scoped(t, eviction.AllPods, false, c.rankers...)
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if first := choice.Candidates[0].Row.UID; first != "a" {
+			t.Errorf("%s: candidates of the record begin with %s, want the order of the pod source", name, first)
+		}
 	}
 }
 
 // Whatever rankers answer: of a signal of ranked pods none goes that no ranker named, of one of all pods each may go,
-// no pod is there twice, and pods of different groups keep their order.
-func TestScopeAndTiesHoldForAllAnswers(t *testing.T) {
+// no pod is there twice, and those that the ranker names keep its order.
+func TestScopeHoldsForAllAnswers(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	n := newNode(t, nil, "a", "b", "c", "d", "e")
 	for range 3000 {
-		var rankers []ranking
+		var rankers []eviction.Ranker
 		named := map[string]bool{}
 		var leading []eviction.Ranked
 		for range random.IntN(4) {
@@ -146,7 +168,7 @@ func TestScopeAndTiesHoldForAllAnswers(t *testing.T) {
 				r.refuses = eviction.ErrRefused
 			}
 			for _, i := range random.Perm(5)[:random.IntN(6)] {
-				r.order = append(r.order, eviction.Ranked{UID: n.pods[i].Row.UID, Tie: uint32(random.IntN(3))})
+				r.order = append(r.order, eviction.Ranked{UID: n.pods[i].Row.UID})
 			}
 			if r.refuses == nil && leading == nil {
 				leading = append([]eviction.Ranked{}, r.order...)
@@ -173,19 +195,11 @@ func TestScopeAndTiesHoldForAllAnswers(t *testing.T) {
 		if scope == eviction.AllPods && !veto && len(uids) != 5 {
 			t.Fatalf("%+v: %q, want all pods", rankers, text)
 		}
-		group, number := map[string]int{}, 0
-		for i, one := range leading {
-			if i == 0 || one.Tie == 0 || one.Tie != leading[i-1].Tie {
-				number++
+		order := strings.Fields(text)
+		for i := range leading[:min(len(leading), len(order))] {
+			if order[i] != leading[i].UID {
+				t.Fatalf("%+v: %q is not the order of %v", rankers, text, leading)
 			}
-			group[one.UID] = number
-		}
-		last := 0
-		for _, uid := range strings.Fields(text)[:min(len(leading), len(uids))] {
-			if group[uid] < last {
-				t.Fatalf("%+v: %q is out of the order of groups %v", rankers, text, group)
-			}
-			last = group[uid]
 		}
 	}
 }

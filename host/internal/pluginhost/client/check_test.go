@@ -20,12 +20,12 @@ import (
 // must be small, and must not keep the message.
 func TestARankingDoesNotKeepTheMessageThatItCameIn(t *testing.T) {
 	message := "abidlex" + strings.Repeat("é", maxReasonBytes)
-	ranked := []eviction.Ranked{{UID: message[:1], Reason: message[2:6], Tie: 7}, {UID: message[1:2], Reason: message[6:]}, {UID: "c"}}
+	ranked := []eviction.Ranked{{UID: message[:1], Reason: message[2:6]}, {UID: message[1:2], Reason: message[6:]}, {UID: "c"}}
 	uids := []string{"c", "b", "a"}
 	if err := checkRanking(len(uids), func(i int) string { return uids[i] }, ranked); err != nil {
 		t.Fatal(err)
 	}
-	if ranked[0].UID != "a" || ranked[0].Reason != "idle" || ranked[0].Tie != 7 || ranked[2] != (eviction.Ranked{UID: "c"}) {
+	if ranked[0].UID != "a" || ranked[0].Reason != "idle" || ranked[2] != (eviction.Ranked{UID: "c"}) {
 		t.Errorf("ranking %.100v, want what is short as it was", ranked)
 	}
 	if r := ranked[1].Reason; len(r) != maxReasonBytes-1 || !utf8.ValidString(r) {

@@ -34,7 +34,6 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 		Name: "rank-ties", Input: "30 candidates that differ in uid and name only, and the same in reverse",
 		Expect: "ties keep the order of the candidates, or names decide in both", Run: rankedTies,
 	},
-	{Name: "rank-equal", Input: "100 candidates, for each signal", Expect: "pods with the same tie number, other than 0, stand together", Run: rankedEqual},
 	{Name: "rank-few", Input: "no candidates, and one", Expect: "an empty order, and at most that one", Run: rankedFew},
 	{Name: "rank-500", Input: "500 candidates", Expect: fmt.Sprintf("an order within %s", eviction.RankDeadline), Run: ranked500},
 	{Name: "rank-odd-rows", Input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations", Expect: "an order", Run: rankedOddRows},
@@ -338,24 +337,6 @@ func rankedSomebody(ctx context.Context, t *check.Target) error {
 		default:
 			return errors.New("all of 100 pods are left out")
 		}
-	})
-}
-
-func rankedEqual(ctx context.Context, t *check.Target) error {
-	return eachSignal(t, func(signal eviction.Signal) error {
-		return t.Within(ctx, eviction.RankDeadline, func(ctx context.Context) error {
-			order, err := t.Plugin.Ranker.Rank(ctx, sample.RankRequest(t, signal, sample.Candidates(t, 100)))
-			over, last := map[uint32]bool{}, uint32(0)
-			for _, r := range order {
-				if r.Tie != last {
-					over[last], last = true, r.Tie
-				}
-				if r.Tie != 0 && over[r.Tie] {
-					return fmt.Errorf("tie %d of pod uid %.64q is not that of the pod before it, and was there before", r.Tie, r.UID)
-				}
-			}
-			return err
-		})
 	})
 }
 

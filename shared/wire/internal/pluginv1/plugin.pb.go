@@ -2013,7 +2013,7 @@ type MeasureRequest struct {
 	Pods []*Pod `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Rank the pods as well, once all are answered: the request that Rank would
 	// get, with candidates left out. A plugin may ignore it; the host then calls
-	// Rank.
+	// Rank. The host sends it to its own plugins only.
 	Rank          *RankRequest `protobuf:"bytes,6,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2770,7 +2770,7 @@ type RankRequest struct {
 	// are then still evicted, after those in it, unless the host is configured
 	// otherwise.
 	Hard bool `protobuf:"varint,8,opt,name=hard,proto3" json:"hard,omitempty"`
-	// The pods that may be evicted, in the order of the pod source.
+	// The pods that may be evicted, in the kubelet's order for the signal.
 	Candidates    []*Candidate `protobuf:"bytes,9,rep,name=candidates,proto3" json:"candidates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2979,12 +2979,7 @@ type Ranked struct {
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Why it stands here, for log and record; optional, never shown to the pod's
 	// owner.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Pods that stand together with the same number, other than 0, are equal to
-	// this ranker. The next ranker that is assigned to the signal orders them, at
-	// last the built-in order. A host that does not know this field keeps the order
-	// of the answer.
-	Tie           uint32 `protobuf:"varint,3,opt,name=tie,proto3" json:"tie,omitempty"`
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3031,13 +3026,6 @@ func (x *Ranked) GetReason() string {
 		return x.Reason
 	}
 	return ""
-}
-
-func (x *Ranked) GetTie() uint32 {
-	if x != nil {
-		return x.Tie
-	}
-	return 0
 }
 
 // PodPhase is how far a pod's life has come.
@@ -3682,11 +3670,10 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\v2\x15.evictd.plugin.v1.PodR\x03pod\x12?\n" +
 	"\vmeasurement\x18\x02 \x01(\v2\x1d.evictd.plugin.v1.MeasurementR\vmeasurement\"B\n" +
 	"\fRankResponse\x122\n" +
-	"\aranking\x18\x01 \x03(\v2\x18.evictd.plugin.v1.RankedR\aranking\"D\n" +
+	"\aranking\x18\x01 \x03(\v2\x18.evictd.plugin.v1.RankedR\aranking\"=\n" +
 	"\x06Ranked\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x10\n" +
-	"\x03tie\x18\x03 \x01(\rR\x03tie\"N\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reasonJ\x04\b\x03\x10\x04R\x03tie\"N\n" +
 	"\bPodPhase\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x120\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.evictd.plugin.v1.PodStateR\x05state\"\xca\x01\n" +
