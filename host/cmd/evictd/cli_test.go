@@ -146,11 +146,12 @@ func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 	n := newNode(t)
 	kubelet := filepath.Join(n.dir, "kubelet.yaml")
 	own, summary := filepath.Join(n.dir, "evictd.yaml"), filepath.Join(n.dir, "summary.json")
+	kubeconfig := daemon.Summary(t, "file://"+summary)["kubeconfig"]
 	for file, content := range map[string]string{
 		kubelet: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nstaticPodPath: /etc/kubernetes/manifests\n" +
 			"evictionHard: {imagefs.available: 15%, containerfs.available: 5%}\n",
 		summary: "{}",
-		own:     "source: summary\nsummary: {address: \"file://" + summary + "\"}\n",
+		own:     "source: summary\nsummary: {kubeconfig: " + kubeconfig + "}\n",
 	} {
 		testos.WriteFile(t, file, content, 0o600)
 	}
@@ -160,7 +161,7 @@ func TestCheckOfTheKubeletsFileForASummary(t *testing.T) {
 		t.Errorf("check without a layout (-want +got):\n%s", diff)
 	}
 
-	testos.WriteFile(t, own, "source: summary\nsummary: {address: \"file://"+summary+"\", layout: imagefs}\nstaticPodPath: \"\"\n", 0o600)
+	testos.WriteFile(t, own, "source: summary\nsummary: {kubeconfig: "+kubeconfig+", layout: imagefs}\nstaticPodPath: \"\"\n", 0o600)
 	got = n.check(t, "--config", own, "--kubelet-config", kubelet)
 	want = result{
 		Out: `SIGNAL                 THRESHOLD  KIND  GRACE PERIOD  MINIMUM RECLAIM

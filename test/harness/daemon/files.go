@@ -21,6 +21,17 @@ func RunDir(t testing.TB) string {
 	return dir
 }
 
+// Summary returns the field summary of a configuration: a kubeconfig for server, and the layout shared.
+func Summary(t testing.TB, server string) map[string]string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubelet.kubeconfig")
+	text := fmt.Sprintf("clusters: [{name: a, cluster: {server: %q}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n", server)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"kubeconfig": file, "layout": "shared"}
+}
+
 // PluginDir makes a plugin directory with the named programs, by default the memory plugin.
 func PluginDir(t testing.TB, names ...string) string {
 	t.Helper()

@@ -36,7 +36,7 @@ func serveSummary(w *inputWorld) {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	w.config["source"], w.config["summary"] = "summary", map[string]string{"address": "unix://" + socket, "layout": "shared"}
+	w.config["source"], w.config["summary"] = "summary", daemon.Summary(w.t, "unix://"+socket)
 }
 
 // failSummary makes the next summaries fail.

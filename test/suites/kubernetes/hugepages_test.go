@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evictd/evictd/test/harness/daemon"
 	"github.com/evictd/evictd/test/harness/evictd"
 	"github.com/evictd/evictd/test/harness/stack"
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
@@ -92,7 +93,7 @@ func TestHugePagesCountAsInTheKubelet(t *testing.T) {
 	must(t, os.WriteFile(file, page, 0o600))
 	for source, config := range map[string]map[string]any{
 		"native":  {},
-		"summary": {"source": "summary", "summary": map[string]any{"address": "file://" + file, "layout": "shared"}},
+		"summary": {"source": "summary", "summary": daemon.Summary(t, "file://"+file)},
 	} {
 		t.Run(source, func(t *testing.T) {
 			config["evictionHard"] = map[string]any{"memory.available": "1Mi"}

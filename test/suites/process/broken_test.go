@@ -198,7 +198,7 @@ var brokenNodes = map[string]brokenNode{
 	}, "is a pipe, want a regular file", false},
 	"an API server that does not answer": {func(w *world) { w.kubeconfig("https://127.0.0.1:1") }, `list the pods of node "test": `, true},
 	"a summary that is not there": {func(w *world) {
-		w.config["source"], w.config["summary"] = "summary", map[string]any{"address": "file:///nonexistent/summary.json"}
+		w.config["source"], w.config["summary"] = "summary", daemon.Summary(w.t, "file:///nonexistent/summary.json")
 	}, "/nonexistent/summary.json: no such file or directory", true},
 }
 

@@ -170,7 +170,7 @@ func TestAPluginIsReplacedWhereFiguresAreOfAPass(t *testing.T) {
 	write(t, summary, fmt.Sprintf(`{"node": {"nodeName": "test", "memory": {"time": %q, "availableBytes": %d, "workingSetBytes": %d}}}`,
 		time.Now().UTC().Format(time.RFC3339), 6*gib, 2*gib))
 	w.config["source"] = "summary"
-	w.config["summary"] = map[string]string{"address": "file://" + summary, "layout": "shared"}
+	w.config["summary"] = daemon.Summary(t, "file://"+summary)
 	w.config["monitoringInterval"] = "1s"
 	file := filepath.Join(w.plugins("memory"), "memory")
 	d := w.startReady()

@@ -27,10 +27,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
-	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/ground/kubeconfig"
 )
 
 const (
@@ -40,8 +39,6 @@ const (
 	writeTimeout = 10 * time.Second
 	// nodesPerPage bounds the nodes of one answer. Each goneEvery a deleted object is looked for.
 	nodesPerPage, goneEvery = 100, time.Second
-	// maxFileBytes bounds a kubeconfig, certificate or token file, generously.
-	maxFileBytes = 1 << 20
 	// fieldManager is the name of the writer in the API server.
 	fieldManager = "evictd"
 )
@@ -113,40 +110,8 @@ func (o Options) restConfig() (*rest.Config, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := load(o.Kubeconfig)
+	config, err := kubeconfig.Read(o.Kubeconfig)
 	return config, file, err
-}
-
-// load is like clientcmd.BuildConfigFromFlags, which hangs on a pipe and reads a device without
-// end. For the same reason it first reads the files named by the kubeconfig.
-func load(path string) (*rest.Config, error) {
-	data, err := input.ReadFileSoon(path, maxFileBytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	config, err := clientcmd.Load(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	var named []*string
-	for _, cluster := range config.Clusters {
-		cluster.LocationOfOrigin = path
-		named = append(named, &cluster.CertificateAuthority)
-	}
-	for _, user := range config.AuthInfos {
-		user.LocationOfOrigin = path
-		named = append(named, &user.ClientCertificate, &user.ClientKey, &user.TokenFile)
-	}
-	if err := clientcmd.ResolveLocalPaths(config); err != nil {
-		return nil, err
-	}
-	for _, file := range named {
-		// An unused context may name missing files.
-		if _, err := input.ReadFileSoon(*file, maxFileBytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s names %s: %w", path, *file, err)
-		}
-	}
-	return clientcmd.NewNonInteractiveClientConfig(*config, "", nil, nil).ClientConfig()
 }
 
 // codecs is made when a client is: plugins that are in the same program have none.

@@ -117,7 +117,7 @@ func TestBadFiles(t *testing.T) {
 			},
 		},
 		"an assignment that splits a filesystem in the layout of the summary": {
-			"source: summary\nsummary: {address: \"https://127.0.0.1:10250\", layout: shared, insecureSkipVerify: true}\nassign: {nodefs.available: {reclaim: a}, imagefs.available: {reclaim: b}}\n",
+			"source: summary\nsummary: {kubeconfig: /k, layout: shared}\nassign: {nodefs.available: {reclaim: a}, imagefs.available: {reclaim: b}}\n",
 			[]string{`assign["nodefs.available"].reclaim is "a" and assign["imagefs.available"].reclaim is "b": with the layout shared they are one filesystem, want one plugin for both`},
 		},
 		"a plugin by path":   {"plugins: {/bin/memory: {}}\n", []string{`plugins["/bin/memory"]: want the file name of a plugin such as "memory", without "/", a leading "." or the ending ".tmp"`}},

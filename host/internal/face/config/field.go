@@ -178,7 +178,17 @@ func wrong(path []string, value, want string) error {
 }
 
 // removed has the former fields, and what to use.
-var removed = map[string]string{"removeEvictedPodsAfter": "the descheduler's RemoveFailedPods"}
+var removed = map[string]string{
+	"removeEvictedPodsAfter": "the descheduler's RemoveFailedPods",
+
+	"summary.address":            "server in the file of summary.kubeconfig",
+	"summary.tokenFile":          "tokenFile in the file of summary.kubeconfig",
+	"summary.certFile":           "client-certificate in the file of summary.kubeconfig",
+	"summary.keyFile":            "client-key in the file of summary.kubeconfig",
+	"summary.caFile":             "certificate-authority in the file of summary.kubeconfig",
+	"summary.serverName":         "tls-server-name in the file of summary.kubeconfig",
+	"summary.insecureSkipVerify": "insecure-skip-tls-verify in the file of summary.kubeconfig",
+}
 
 // unknown returns the error for a name that is none of fields.
 func unknown(path []string, fields []field) error {

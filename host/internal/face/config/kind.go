@@ -88,10 +88,8 @@ var kinds = map[string]kind{
 		},
 	},
 
-	"summary": {wants: []string{`a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`}},
-	"url":     {wants: []string{`https://HOST:PORT, unix:///PATH or file:///PATH`}},
-	"file":    {wants: []string{`an absolute path`}},
-	"host":    {wants: []string{`a host name`}},
+	"summary": {wants: []string{`a mapping such as {"kubeconfig": "/etc/evictd/kubelet.kubeconfig", "layout": "shared"}`}},
+	"file":    {wants: []string{`the absolute path of a kubeconfig whose server is the kubelet`}, ok: is(validPlace)},
 
 	"plugins":    {wants: []string{`settings by plugin name, such as {"memory": {"autoMTLS": true}}`, `a mapping such as {"autoMTLS": false, "user": "nobody"}`}},
 	"assignment": {wants: []string{`plugins by signal and capability, such as {"memory.available": {"rank": "oldest"}}`, `plugins by capability, such as {"rank": "oldest"}`, `the file name of a plugin such as "memory"`}},

@@ -227,7 +227,7 @@ plugins: {oldest: {disabled: true}}
 			"evictionHard: {nodefs.available: 5%}\nevictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}", []string{grace},
 		},
 		"no cgroups of pods":                   {"cgroupsPerQOS: false", []string{"cgroupsPerQOS is false: pods have no cgroups of their own"}},
-		"no cgroups of pods and none are read": {"cgroupsPerQOS: false\nsource: summary\nsummary: {address: \"file:///s\"}", nil},
+		"no cgroups of pods and none are read": {"cgroupsPerQOS: false\nsource: summary\nsummary: {kubeconfig: /k}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c1, err := Load(write(t, c.config))

@@ -18,11 +18,7 @@ func TestWhereTheSummaryIs(t *testing.T) {
 	c, err := Load(write(t, `
 source: summary
 summary:
-  address: https://127.0.0.1:10250
-  tokenFile: /etc/evictd/token
-  caFile: /etc/evictd/ca.crt
-  serverName: node-1
-  certFile:
+  kubeconfig: /etc/evictd/kubelet.kubeconfig
   timeout: 500ms
   layout: imagefs
 `))
@@ -30,8 +26,7 @@ summary:
 		t.Fatal(err)
 	}
 	want := Summary{
-		Address: "https://127.0.0.1:10250", TokenFile: "/etc/evictd/token", CAFile: "/etc/evictd/ca.crt", ServerName: "node-1",
-		Timeout: metav1.Duration{Duration: 500 * time.Millisecond}, Layout: "imagefs",
+		Kubeconfig: "/etc/evictd/kubelet.kubeconfig", Timeout: metav1.Duration{Duration: 500 * time.Millisecond}, Layout: "imagefs",
 	}
 	if diff := cmp.Diff(want, c.Summary); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
@@ -47,29 +42,30 @@ func TestBadSummaries(t *testing.T) {
 		file string
 		want []string
 	}{
-		"no mapping":                       {"summary: https://127.0.0.1:10250\n", []string{`summary: "https://127.0.0.1:10250": want a mapping such as {"address": "https://127.0.0.1:10250", "layout": "shared"}`}},
-		"wrong case":                       {"summary: {Address: x}\n", []string{`summary.Address: unknown field, want "address"`}},
-		"another field":                    {"summary: {password: x}\n", []string{`summary.password: unknown field, want one of address, caFile, certFile, insecureSkipVerify, keyFile, layout, serverName, timeout, tokenFile`}},
+		"no mapping":                       {"summary: https://127.0.0.1:10250\n", []string{`summary: "https://127.0.0.1:10250": want a mapping such as {"kubeconfig": "/etc/evictd/kubelet.kubeconfig", "layout": "shared"}`}},
+		"wrong case":                       {"summary: {Kubeconfig: x}\n", []string{`summary.Kubeconfig: unknown field, want "kubeconfig"`}},
+		"another field":                    {"summary: {password: x}\n", []string{`summary.password: unknown field, want one of kubeconfig, layout, timeout`}},
 		"twice":                            {"summary:\n  layout: shared\n  layout: imagefs\n", []string{`summary.layout: given twice, again on line 3`}},
 		"a source":                         {"source: kubelet\n", []string{`source: "kubelet": want "native" or "summary"`}},
 		"how often":                        {"layout: shared\n", []string{`layout: "shared": want "recheck" or "kubelet"`}},
 		"a timeout of a whole observation": {"summary: {timeout: 1s}\n", []string{`summary.timeout: "1s": want a duration below 1s such as "800ms"`}},
-		"a timeout of -1s, told once":      {"summary: {address: \"file:///s\", timeout: -1s}\n", []string{`summary.timeout: "-1s": want a duration below 1s such as "800ms"`}},
-		"wrong types": {"summary: {timeout: 5, insecureSkipVerify: 1, address: []}\n", []string{
-			`summary.address: []: want https://HOST:PORT, unix:///PATH or file:///PATH`,
-			`summary.insecureSkipVerify: 1: want true or false`,
+		"a timeout of -1s, told once":      {"summary: {kubeconfig: /k, timeout: -1s}\n", []string{`summary.timeout: "-1s": want a duration below 1s such as "800ms"`}},
+		"wrong types": {"summary: {timeout: 5, kubeconfig: []}\n", []string{
+			`summary.kubeconfig: []: want the absolute path of a kubeconfig whose server is the kubelet`,
 			`summary.timeout: 5: want a duration below 1s such as "800ms"`,
 		}},
-		"all at once": {"summary: {address: \"http://x\", tokenFile: token, layout: both}\n", []string{
+		"all at once": {"summary: {kubeconfig: k, layout: both}\n", []string{
+			`summary.kubeconfig: "k": want the absolute path of a kubeconfig whose server is the kubelet`,
 			`summary.layout: "both": ` + layouts,
-			`summary.address: scheme "http", want https://HOST:PORT, unix:///PATH or file:///PATH`,
-			`summary.tokenFile: want an absolute path`,
 		}},
-		"what an address does not take": {"summary: {address: \"unix:///s\", tokenFile: /t, certFile: /c, insecureSkipVerify: true}\n", []string{
-			`summary.tokenFile: only for an https address`,
-			`summary.certFile: only for an https address`,
-			`summary.insecureSkipVerify: only for an https address`,
-			`summary.certFile: want keyFile with it, and neither alone; one file may be both`,
+		"what is in the kubeconfig now": {"summary: {address: a, tokenFile: /t, certFile: /c, keyFile: /k, caFile: /a, serverName: s, insecureSkipVerify: true}\n", []string{
+			`summary.address: was removed, use server in the file of summary.kubeconfig`,
+			`summary.caFile: was removed, use certificate-authority in the file of summary.kubeconfig`,
+			`summary.certFile: was removed, use client-certificate in the file of summary.kubeconfig`,
+			`summary.insecureSkipVerify: was removed, use insecure-skip-tls-verify in the file of summary.kubeconfig`,
+			`summary.keyFile: was removed, use client-key in the file of summary.kubeconfig`,
+			`summary.serverName: was removed, use tls-server-name in the file of summary.kubeconfig`,
+			`summary.tokenFile: was removed, use tokenFile in the file of summary.kubeconfig`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +82,8 @@ func TestBadSummaries(t *testing.T) {
 // needs them configured.
 func TestWhatOnlyADaemonNeeds(t *testing.T) {
 	const (
-		soft    = "source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {}\nevictionSoft: {nodefs.inodesFree: 5%}\nevictionSoftGracePeriod: {nodefs.inodesFree: 1m}\n"
-		address = `summary.address: not given, want https://HOST:PORT, unix:///PATH or file:///PATH, as signals are assigned to the kubelet's summary`
+		soft    = "source: summary\nsummary: {kubeconfig: /k}\nevictionHard: {}\nevictionSoft: {nodefs.inodesFree: 5%}\nevictionSoftGracePeriod: {nodefs.inodesFree: 1m}\n"
+		address = `summary.kubeconfig: not given, want the absolute path of a kubeconfig whose server is the kubelet, as signals are assigned to the kubelet's summary`
 		layout  = `summary.layout: not given, want "shared", "imagefs" or "containerfs", as there is a threshold of `
 	)
 	for name, c := range map[string]struct {
@@ -105,7 +101,7 @@ func TestWhatOnlyADaemonNeeds(t *testing.T) {
 		"nothing":                          {"source: summary\n", []string{address, layout + "imagefs.available and a summary does not tell"}},
 		"the layout":                       {"source: summary\nsummary: {layout: shared}\n", []string{address}},
 		"no disk signal":                   {"source: summary\nevictionHard: {memory.available: 1Gi}\n", []string{address}},
-		"a disk signal that is off":        {"source: summary\nsummary: {address: \"file:///s\"}\nevictionHard: {nodefs.available: 0%}\n", nil},
+		"a disk signal that is off":        {"source: summary\nsummary: {kubeconfig: /k}\nevictionHard: {nodefs.available: 0%}\n", nil},
 		"a soft disk signal":               {soft, []string{layout + "nodefs.inodesFree and a summary does not tell"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +173,7 @@ func TestFeaturesByVersion(t *testing.T) {
 func TestWarningsOfGatesAndSummary(t *testing.T) {
 	c, err := Load(write(t, `
 featureGates: {PodLevelResources: false, KubeletSeparateDiskGC: false, TaintTolerationComparisonOperators: true, PodLevelResource: true}
-summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
+summary: {kubeconfig: /k}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -185,8 +181,7 @@ summary: {address: "https://127.0.0.1:10250", insecureSkipVerify: true}
 	want := []string{
 		`featureGates["PodLevelResource"] has no effect: no gate of this name changes what is evicted`,
 		`featureGates["KubeletSeparateDiskGC"] is off and has no effect: the filesystems of images and containers are always told apart`,
-		`summary.address has no effect: source is "native", and no signal is assigned to "summary"`,
-		`summary.insecureSkipVerify: any server that answers at summary.address decides what is evicted`,
+		`summary.kubeconfig has no effect: source is "native", and no signal is assigned to "summary"`,
 	}
 	if diff := cmp.Diff(want, c.Warnings()); diff != "" {
 		t.Errorf("Warnings (-want +got):\n%s", diff)
@@ -200,7 +195,7 @@ func TestASourceAssignsTheKubeletsSignals(t *testing.T) {
 		"source: summary\nassign: {nodefs.available: {measure: acme}, acme.example/x: {observe: acme}}":     `"summary" "summary"; "summary" "acme"; "acme" ""`,
 		"assign: {nodefs.available: {observe: summary, measure: summary}, acme.example/x: {measure: acme}}": `"" ""; "summary" "summary"; "" "acme"`,
 	} {
-		c, err := Load(write(t, text+"\nsummary: {address: \"file:///s\", layout: shared}\n"))
+		c, err := Load(write(t, text+"\nsummary: {kubeconfig: /k, layout: shared}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +219,7 @@ func TestASourceAssignsTheKubeletsSignals(t *testing.T) {
 func TestAPeriodicGCWithoutAnObserverIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "assign: {nodefs.available: {observe: disk}}": false, "assign: {nodefs.available: {measure: acme}}": false,
-		"assign: {nodefs.available: {observe: acme}}": true, "source: summary\nsummary: {address: \"file:///s\", layout: shared}": true,
+		"assign: {nodefs.available: {observe: acme}}": true, "source: summary\nsummary: {kubeconfig: /k, layout: shared}": true,
 	} {
 		c, err := Load(write(t, "plugins: {disk: {config: {periodicImageGC: true}}}\n"+text))
 		if err != nil {
@@ -242,7 +237,7 @@ func TestASummaryDoesNotChangeWithoutARestart(t *testing.T) {
 	if got := changed(a, b); len(got) != 0 {
 		t.Errorf("changed = %q with the same said in other words, want none", got)
 	}
-	b.Layout, b.Source, b.Summary.Address = LayoutKubelet, SourceSummary, "file:///s"
+	b.Layout, b.Source, b.Summary.Kubeconfig = LayoutKubelet, SourceSummary, "/k"
 	b.FeatureGates = map[string]bool{"PodLevelResources": false}
 	b.LocalStorageCapacityIsolation = false
 	if diff := cmp.Diff([]string{"layout", "source", "summary", "featureGates"}, changed(a, b)); diff != "" {

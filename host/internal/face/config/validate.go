@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -28,7 +27,6 @@ func problems(c *Config) []error {
 	})
 	_, err := c.Thresholds()
 	errs = append(errs, split(err)...)
-	errs = append(errs, summaryProblems(&c.Summary)...)
 	errs = append(errs, assignProblems(c.Assign)...)
 	errs = append(errs, split(policy.Split(c.Assigned, c.PossibleLayouts()...))...)
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
@@ -62,23 +60,6 @@ func assignProblems(assign map[eviction.Signal]map[string]string) []error {
 	return errs
 }
 
-// summaryProblems also checks a summary that is not used: source may have been forgotten. Without
-// an address the rest cannot be checked, and an embedding program needs none.
-func summaryProblems(s *Summary) []error {
-	if s.Address == "" {
-		return nil
-	}
-	o := *s
-	o.Timeout.Duration = 0 // already reported
-	// Open starts nothing, so there is nothing to close.
-	_, err := summary.Open(o)
-	var errs []error
-	for _, err := range split(err) {
-		errs = append(errs, fmt.Errorf("summary.%w", err))
-	}
-	return errs
-}
-
 // daemonProblems returns the problems of a daemon, which has no pods, summary or filesystem layout
 // to contribute, and must not listen publicly. Validate does not report these, for the sake of
 // embedding programs.
@@ -98,8 +79,8 @@ func daemonProblems(c *Config) []error {
 		f, _ := summary.below(name)
 		return f.want()
 	}
-	if c.Summary.Address == "" {
-		errs = append(errs, fmt.Errorf("summary.address: not given, want %s, as signals are assigned to the kubelet's summary", want("address")))
+	if c.Summary.Kubeconfig == "" {
+		errs = append(errs, fmt.Errorf("summary.kubeconfig: not given, want %s, as signals are assigned to the kubelet's summary", want("kubeconfig")))
 	}
 	thresholds, _ := c.Thresholds() // an error was reported
 	onDisk := slices.IndexFunc(thresholds, func(t policy.Threshold) bool { b, _ := eviction.Builtin(t.Signal); return b.Filesystem != "" })

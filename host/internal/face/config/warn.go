@@ -28,16 +28,13 @@ func (c *Config) Warnings() []string {
 			}
 		}
 	}
-	if c.Summary.Address != "" && !c.UsesSummary() {
-		warn("summary.address has no effect: source is %q, and no signal is assigned to %q", c.Source, SourceSummary)
+	if c.Summary.Kubeconfig != "" && !c.UsesSummary() {
+		warn("summary.kubeconfig has no effect: source is %q, and no signal is assigned to %q", c.Source, SourceSummary)
 	}
 	var disk struct{ PeriodicImageGC bool }
 	_ = json.Unmarshal(c.Plugins["disk"].Config, &disk) // the plugin reports what is wrong with it
 	if to := c.Assigned(eviction.NodeFsAvailable, eviction.CanObserve); disk.PeriodicImageGC && to != "" && to != "disk" {
 		warn(`plugins["disk"].config.periodicImageGC has no effect: plugin %q observes nodefs`, to)
-	}
-	if c.Summary.InsecureSkipVerify {
-		warn("summary.insecureSkipVerify: any server that answers at summary.address decides what is evicted")
 	}
 	return warnings
 }

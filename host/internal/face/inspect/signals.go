@@ -291,12 +291,17 @@ func trySummary(ctx context.Context, n *node, f *Findings) {
 	if !n.c.UsesSummary() {
 		return
 	}
+	unverified := false
 	source, err := summary.Open(n.c.Summary)
 	if err == nil {
 		_, err = source.Fetch(ctx)
+		unverified = source.Unverified()
 		source.Close()
 	}
 	if err != nil {
-		f.add(Error, "summary.address: %q: %v: no signal is observed; want the address of a kubelet's /stats/summary that evictd may read", n.c.Summary.Address, err)
+		f.add(Error, "summary.kubeconfig: %v: no signal is observed; want a kubeconfig for a kubelet's /stats/summary that evictd may read", err)
+	}
+	if unverified {
+		f.add(Warning, "summary.kubeconfig: insecure-skip-tls-verify is true: any server that answers at the address decides what is evicted")
 	}
 }

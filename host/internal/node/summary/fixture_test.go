@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evictd/evictd/shared/testos"
 )
@@ -36,10 +39,46 @@ func receive[T any](t *testing.T, c <-chan T, what string) T {
 	}
 }
 
-// open returns the source and closes it at the end.
-func open(t *testing.T, o Options) *Source {
+// given has what a kubeconfig says, and the timeout.
+type given struct {
+	Address, TokenFile, CertFile, KeyFile, CAFile, ServerName string
+	// User has more of the user, such as "token: x".
+	User               string
+	InsecureSkipVerify bool
+	Timeout            time.Duration
+}
+
+func (g given) kubeconfig() string {
+	text := "clusters:\n- name: c\n  cluster:\n"
+	for _, f := range []struct{ name, value string }{{"server", g.Address}, {"certificate-authority", g.CAFile}, {"tls-server-name", g.ServerName}} {
+		if f.value != "" {
+			text += fmt.Sprintf("    %s: %q\n", f.name, f.value)
+		}
+	}
+	if g.InsecureSkipVerify {
+		text += "    insecure-skip-tls-verify: true\n"
+	}
+	text += "users:\n- name: u\n  user:\n    as-user-extra: {}\n"
+	for _, f := range []struct{ name, value string }{{"tokenFile", g.TokenFile}, {"client-certificate", g.CertFile}, {"client-key", g.KeyFile}} {
+		if f.value != "" {
+			text += fmt.Sprintf("    %s: %q\n", f.name, f.value)
+		}
+	}
+	if g.User != "" {
+		text += "    " + g.User + "\n"
+	}
+	return text + "contexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n"
+}
+
+// open returns the source for a kubeconfig, and closes it at the end.
+func open(t *testing.T, g given) *Source {
 	t.Helper()
-	s, err := Open(o)
+	return openFile(t, write(t, filepath.Join(t.TempDir(), "kubeconfig"), g.kubeconfig()), g.Timeout)
+}
+
+func openFile(t *testing.T, kubeconfig string, timeout time.Duration) *Source {
+	t.Helper()
+	s, err := Open(Options{Kubeconfig: kubeconfig, Timeout: metav1.Duration{Duration: timeout}})
 	if err != nil {
 		t.Fatal(err)
 	}

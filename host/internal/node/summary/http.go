@@ -2,13 +2,13 @@ package summary
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,39 +29,43 @@ const (
 	idleTimeout = 90 * time.Second
 )
 
-// kubelet fetches the summary from an HTTP server: over TLS, or on a unix socket.
+// kubelet fetches the summary from the server of a kubeconfig: over TLS, on a unix socket, or a file.
 type kubelet struct {
-	options Options
-	url     string
-	// socket is the path of the socket, "" for TLS.
-	socket string
+	kubeconfig string
 	// size of the last summary, in bytes.
 	size atomic.Int64
 
 	mu     sync.Mutex
-	made   tlsFiles // the files that client was made from
+	made   server // what client was made from
 	client *http.Client
 }
 
-func newKubelet(u *url.URL, o Options) *kubelet {
-	k := &kubelet{options: o, url: u.String()}
-	if u.Scheme == "unix" {
-		k.url, k.socket = "http://kubelet"+summaryPath, u.Path
+// fetch returns the summary. Its errors do not contain the token.
+func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
+	s, token, err := readServer(k.kubeconfig)
+	if err != nil {
+		return nil, err
 	}
-	return k
+	summary, err := k.fetchFrom(ctx, &s, token)
+	if err = cmp.Or(err, check(summary)); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.address, err)
+	}
+	return summary, nil
 }
 
-// fetch returns the summary. Its errors contain neither the address nor the token.
-func (k *kubelet) fetch(ctx context.Context) ([]byte, error) {
-	token, err := readToken(k.options.TokenFile)
+func (k *kubelet) fetchFrom(ctx context.Context, s *server, token string) ([]byte, error) {
+	client, err := k.current(s)
 	if err != nil {
 		return nil, err
 	}
-	client, err := k.current()
-	if err != nil {
-		return nil, err
+	if s.scheme == "file" {
+		return readRegular(s.path, maxBytes)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, http.NoBody)
+	at := s.address
+	if s.scheme == "unix" {
+		at = "http://kubelet" + summaryPath
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -99,31 +103,29 @@ func (k *kubelet) read(ctx context.Context, resp *http.Response) ([]byte, error)
 	return b.Bytes(), nil
 }
 
-// current returns the client for the files as they are now. Requests under way finish with the
-// former one. Reading a few kilobytes in each pass is more reliable than notifications, which miss
-// some ways in which files change.
-func (k *kubelet) current() (*http.Client, error) {
-	files, err := readTLSFiles(&k.options)
-	if err != nil {
-		return nil, err
-	}
+// current returns the client for a server. Requests under way finish with the former one.
+func (k *kubelet) current(s *server) (*http.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.client != nil && maps.Equal(k.made, files) {
+	if k.client != nil && k.made == *s {
 		return k.client, nil
 	}
-	config, err := files.config(&k.options)
+	client, err := s.client()
 	if err != nil {
 		return nil, err
 	}
 	k.closeIdle()
-	k.client, k.made = k.newClient(config), files
+	k.client, k.made = client, *s
 	return k.client, nil
 }
 
-// newClient returns a client that connects only to its configured address: no proxy, and no
-// redirect, which could leak the token.
-func (k *kubelet) newClient(config *tls.Config) *http.Client {
+// client returns a client that connects only to the server: no proxy, and no redirect, which could
+// leak the token.
+func (s *server) client() (*http.Client, error) {
+	config, err := s.tls()
+	if err != nil {
+		return nil, err
+	}
 	t := &http.Transport{
 		TLSClientConfig:        config,
 		DisableCompression:     true, // it costs more than it saves on one machine
@@ -131,15 +133,21 @@ func (k *kubelet) newClient(config *tls.Config) *http.Client {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
-	if k.socket != "" {
+	if socket := s.path; s.scheme == "unix" {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", k.socket)
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}
 	}
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	}, nil
+}
+
+func (k *kubelet) unverified() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made.insecure
 }
 
 func (k *kubelet) close() {
@@ -165,7 +173,7 @@ func refused(resp *http.Response, token string) error {
 	want := "want 200"
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		want = "want a tokenFile, or certFile and keyFile, that the kubelet accepts"
+		want = "want a token, or a client certificate, that the kubelet accepts"
 	case http.StatusForbidden:
 		want = "want a user who may get nodes/stats"
 	case http.StatusNotFound:
@@ -189,9 +197,9 @@ func explain(ctx context.Context, err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w, want caFile with the certificates that vouch for the kubelet's", err)
+		return fmt.Errorf("%w, want a certificate-authority with the certificates that vouch for the kubelet's", err)
 	case errors.As(err, &name):
-		return fmt.Errorf("%w, want serverName with one of the certificate's", err)
+		return fmt.Errorf("%w, want tls-server-name with one of the certificate's", err)
 	case errors.As(err, &record):
 		return fmt.Errorf("%w, want a server that speaks TLS", err)
 	case errors.Is(err, io.EOF):

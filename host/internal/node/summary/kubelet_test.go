@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/test/harness/leaks"
@@ -31,7 +29,7 @@ func TestARotatedTokenIsUsedAtOnce(t *testing.T) {
 		fmt.Fprintf(w, `{"path":%q,"auth":%q}`, r.URL.Path, r.Header.Get("Authorization"))
 	})
 	token := write(t, filepath.Join(t.TempDir(), "token"), "one\n")
-	source := open(t, Options{Address: s.URL, CAFile: caFile(t, s), TokenFile: token})
+	source := open(t, given{Address: s.URL, CAFile: caFile(t, s), TokenFile: token})
 	wantSummary(t, source, `{"path":"/stats/summary","auth":"Bearer one"}`)
 	write(t, token, "two")
 	wantSummary(t, source, `{"path":"/stats/summary","auth":"Bearer two"}`)
@@ -53,29 +51,30 @@ func TestARotatedClientCertificateIsUsedAtOnce(t *testing.T) {
 	})
 	ca := caFile(t, s)
 	pair := write(t, filepath.Join(t.TempDir(), "client.pem"), firstPEM)
-	source := open(t, Options{Address: s.URL, CAFile: ca, CertFile: pair, KeyFile: pair})
+	source := open(t, given{Address: s.URL, CAFile: ca, CertFile: pair, KeyFile: pair})
 	wantSummary(t, source, `{"user":"first"}`)
 	write(t, pair, secondPEM)
 	wantSummary(t, source, `{"user":"second"}`)
 
-	_, err := open(t, Options{Address: s.URL, CAFile: ca}).Fetch(t.Context())
+	_, err := open(t, given{Address: s.URL, CAFile: ca}).Fetch(t.Context())
 	wantError(t, err, s.URL, "certificate required")
 }
 
 func TestWhoeverAnswersMustBeTheKubelet(t *testing.T) {
 	leaks.None(t)
 	s := serveTLS(t, quiet, answerOK)
-	fetch := func(o Options) error {
+	fetch := func(o given) error {
 		o.Address = s.URL
 		_, err := open(t, o).Fetch(t.Context())
 		return err
 	}
-	wantError(t, fetch(Options{}), s.URL+"/stats/summary", "unknown authority", "want caFile")
-	wantError(t, fetch(Options{CAFile: caFile(t, s), ServerName: "elsewhere"}), "want serverName")
-	if err := fetch(Options{InsecureSkipVerify: true}); err != nil {
-		t.Error("with insecureSkipVerify:", err)
+	wantError(t, fetch(given{}), s.URL+"/stats/summary", "unknown authority", "want a certificate-authority")
+	wantError(t, fetch(given{CAFile: caFile(t, s), ServerName: "elsewhere"}), "want tls-server-name")
+	trusting := open(t, given{Address: s.URL, InsecureSkipVerify: true})
+	if _, err := trusting.Fetch(t.Context()); err != nil || !trusting.Unverified() {
+		t.Errorf("with insecure-skip-tls-verify: %v, told of: %v", err, trusting.Unverified())
 	}
-	if err := fetch(Options{CAFile: caFile(t, s), ServerName: "example.com"}); err != nil {
+	if err := fetch(given{CAFile: caFile(t, s), ServerName: "example.com"}); err != nil {
 		t.Error("with the name in the certificate:", err)
 	}
 }
@@ -84,7 +83,7 @@ func TestARefusalSaysWhatWouldBeRightAndNoSecret(t *testing.T) {
 	leaks.None(t)
 	const secret = "eyJhbGciOi.very.secret"
 	for status, want := range map[int]string{
-		http.StatusUnauthorized: "want a tokenFile, or certFile and keyFile, that the kubelet accepts",
+		http.StatusUnauthorized: "want a token, or a client certificate, that the kubelet accepts",
 		http.StatusForbidden:    "may get nodes/stats",
 		http.StatusNotFound:     "want the kubelet's /stats/summary",
 		http.StatusFound:        "answered 302 Found",
@@ -97,7 +96,7 @@ func TestARefusalSaysWhatWouldBeRightAndNoSecret(t *testing.T) {
 				_, _ = io.WriteString(w, "you said "+r.Header.Get("Authorization"))
 			})
 			token := write(t, filepath.Join(t.TempDir(), "token"), secret)
-			_, err := open(t, Options{Address: s.URL, CAFile: caFile(t, s), TokenFile: token}).Fetch(t.Context())
+			_, err := open(t, given{Address: s.URL, CAFile: caFile(t, s), TokenFile: token}).Fetch(t.Context())
 			wantError(t, err, s.URL, want)
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("error has the token: %v", err)
@@ -115,21 +114,21 @@ func TestBadCredentialFilesAreNamed(t *testing.T) {
 	_, pair := clientPair(t, "some")
 	pairFile := put("pair", pair)
 	for name, c := range map[string]struct {
-		options Options
+		options given
 		want    []string
 	}{
-		"no token file":          {Options{TokenFile: missing}, []string{"tokenFile", missing}},
-		"an empty token":         {Options{TokenFile: empty}, []string{"tokenFile " + empty, "want a bearer token"}},
-		"a token of three words": {Options{TokenFile: words}, []string{"tokenFile " + words, "want a bearer token"}},
-		"a directory as token":   {Options{TokenFile: dir}, []string{"tokenFile", dir, "is a directory, want a regular file"}},
-		"no CA file":             {Options{CAFile: missing}, []string{"caFile", missing}},
-		"a CA file without PEM":  {Options{CAFile: words}, []string{"caFile " + words, "want PEM"}},
-		"a key that is none":     {Options{CertFile: pairFile, KeyFile: words}, []string{"certFile " + pairFile, "keyFile " + words}},
+		"no token file":          {given{TokenFile: missing}, []string{missing}},
+		"an empty token":         {given{TokenFile: empty}, []string{"tokenFile " + empty, "want a bearer token"}},
+		"a token of three words": {given{TokenFile: words}, []string{"tokenFile " + words, "want a bearer token"}},
+		"a directory as token":   {given{TokenFile: dir}, []string{dir, "is a directory, want a regular file"}},
+		"no CA file":             {given{CAFile: missing}, []string{"certificate-authority", missing}},
+		"a CA file without PEM":  {given{CAFile: words}, []string{s.URL, "certificate-authority", "want PEM"}},
+		"a key that is none":     {given{CertFile: pairFile, KeyFile: words}, []string{s.URL, "client-certificate and client-key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Address = s.URL
 			_, err := open(t, c.options).Fetch(t.Context())
-			wantError(t, err, append(c.want, s.URL)...)
+			wantError(t, err, c.want...)
 			if strings.Contains(err.Error(), "secret") {
 				t.Errorf("error has the secret: %v", err)
 			}
@@ -162,7 +161,7 @@ func TestABadAnswerIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serveTLS(t, quiet, c.answer)
-			_, err := open(t, Options{Address: s.URL, CAFile: caFile(t, s)}).Fetch(t.Context())
+			_, err := open(t, given{Address: s.URL, CAFile: caFile(t, s)}).Fetch(t.Context())
 			wantError(t, err, s.URL, c.want)
 		})
 	}
@@ -179,11 +178,11 @@ func TestAHungKubeletCostsTheDeadline(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})
-			source := open(t, Options{Address: s.URL, CAFile: caFile(t, s), Timeout: metav1.Duration{Duration: 200 * time.Millisecond}})
+			source := open(t, given{Address: s.URL, CAFile: caFile(t, s), Timeout: 200 * time.Millisecond})
 			p := New(source, nodefs.FS{}, func() bool { return false })
 			defer p.fetched.Close()
 			_, err := p.get(t.Context(), eviction.PassView{Pass: 1, View: eviction.ViewBefore})
-			wantError(t, err, s.URL, "no whole answer within 200ms")
+			wantError(t, err, source.name, "no whole answer within 200ms")
 		})
 	}
 }
@@ -196,6 +195,6 @@ func TestNoKubeletListens(t *testing.T) {
 	}
 	address := "https://" + l.Addr().String()
 	_ = l.Close()
-	_, err = open(t, Options{Address: address}).Fetch(t.Context())
+	_, err = open(t, given{Address: address}).Fetch(t.Context())
 	wantError(t, err, address, "connection refused", "want a kubelet that listens there")
 }

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
@@ -27,6 +24,8 @@ type Source struct {
 	// fetch may ignore its deadline: a file on a filesystem that hangs, or a function.
 	fetch func(context.Context) ([]byte, error)
 	close func()
+	// unverified: the last fetch did not ask the server who it is.
+	unverified func() bool
 }
 
 // Fetch returns the JSON document, which is immutable.
@@ -34,11 +33,14 @@ func (s *Source) Fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no whole answer within %v", s.timeout))
 	defer cancel()
 	summary, err := s.fetch(ctx)
-	if err = cmp.Or(err, check(summary)); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("get summary from %s: %w", s.name, err)
 	}
 	return summary, nil
 }
+
+// Unverified reports whether the last fetch trusted any server at the address.
+func (s *Source) Unverified() bool { return s.unverified() }
 
 // Close releases the source's resources after the last Fetch.
 func (s *Source) Close() { s.close() }
@@ -48,7 +50,11 @@ func (s *Source) Close() { s.close() }
 // returned. A timeout of 0 is DefaultTimeout.
 func FromFunc(summary func(ctx context.Context) ([]byte, error), timeout time.Duration) *Source {
 	timeout = cmp.Or(max(timeout, 0), DefaultTimeout)
-	return &Source{name: "the embedding program", wait: timeout, timeout: timeout, fetch: summary, close: func() {}}
+	fetch := func(ctx context.Context) ([]byte, error) {
+		data, err := summary(ctx)
+		return data, cmp.Or(err, check(data))
+	}
+	return &Source{name: "the embedding program", wait: timeout, timeout: timeout, fetch: fetch, close: func() {}, unverified: func() bool { return false }}
 }
 
 // readRegular reads a whole file. Its errors contain the path.
@@ -76,62 +82,4 @@ func check(summary []byte) error {
 		return errors.New("it ends early, want a whole JSON object")
 	}
 	return nil
-}
-
-// maxCredentialBytes bounds tokens and certificate bundles, generously.
-const maxCredentialBytes = 4 << 20
-
-// readToken returns the token in a file, "" for no file.
-func readToken(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	data, err := readRegular(path, maxCredentialBytes)
-	if err != nil {
-		return "", fmt.Errorf("tokenFile: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", fmt.Errorf("tokenFile %s: nothing in it, want a bearer token", path)
-	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("tokenFile %s: more than one word or not ASCII, want a bearer token", path)
-	}
-	return token, nil
-}
-
-// tlsFiles holds the contents of the files in Options, by path.
-type tlsFiles map[string]string
-
-func readTLSFiles(o *Options) (tlsFiles, error) {
-	files := tlsFiles{}
-	for _, f := range []struct{ name, path string }{{"caFile", o.CAFile}, {"certFile", o.CertFile}, {"keyFile", o.KeyFile}} {
-		if f.path == "" {
-			continue
-		}
-		data, err := readRegular(f.path, maxCredentialBytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
-		files[f.path] = string(data)
-	}
-	return files, nil
-}
-
-func (f tlsFiles) config(o *Options) (*tls.Config, error) {
-	c := &tls.Config{ServerName: o.ServerName, InsecureSkipVerify: o.InsecureSkipVerify} //nolint:gosec // the configuration says so
-	if o.CAFile != "" {
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM([]byte(f[o.CAFile])) {
-			return nil, fmt.Errorf("caFile %s: no certificate in it, want PEM", o.CAFile)
-		}
-	}
-	if o.CertFile != "" {
-		pair, err := tls.X509KeyPair([]byte(f[o.CertFile]), []byte(f[o.KeyFile]))
-		if err != nil {
-			return nil, fmt.Errorf("certFile %s and keyFile %s: %w", o.CertFile, o.KeyFile, err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -18,28 +18,46 @@ import (
 	"github.com/evictd/evictd/test/harness/leaks"
 )
 
-func TestOptionsAreRefusedAllAtOnce(t *testing.T) {
+func TestOptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options
-		want    []string
+		want    string
 	}{
-		"no address":         {Options{}, []string{"address: ", wantAddress}},
-		"plain HTTP":         {Options{Address: "http://127.0.0.1:10255"}, []string{`scheme "http"`, wantAddress}},
-		"not a URL":          {Options{Address: "https://hidden\n"}, []string{"address: not a URL"}},
-		"no host":            {Options{Address: "https:///stats"}, []string{"address: has no host"}},
-		"a user in it":       {Options{Address: "https://me:hidden@host"}, []string{"address: has a user"}},
-		"a query in it":      {Options{Address: "https://host/?token=hidden"}, []string{"address: has a user, a query"}},
-		"a relative socket":  {Options{Address: "unix://kubelet.sock"}, []string{"three slashes"}},
-		"a token as file":    {Options{Address: "https://host", TokenFile: "hidden"}, []string{"tokenFile: want an absolute path"}},
-		"a half pair":        {Options{Address: "https://host", CertFile: "/cert"}, []string{"certFile: want keyFile"}},
-		"insecure with a CA": {Options{Address: "https://host", CAFile: "/ca", InsecureSkipVerify: true}, []string{"insecureSkipVerify: want it without caFile"}},
-		"a token for a file, and more": {
-			Options{Address: "file:///summary", TokenFile: "/t", ServerName: "x", InsecureSkipVerify: true, Timeout: metav1.Duration{Duration: -1}},
-			[]string{"tokenFile: only", "serverName: only", "insecureSkipVerify: only", "timeout: -1ns"},
-		},
+		"no kubeconfig":           {Options{}, "kubeconfig: "},
+		"a relative path":         {Options{Kubeconfig: "kubeconfig"}, "want an absolute path"},
+		"a timeout of minus 1 ns": {Options{Kubeconfig: "/k", Timeout: metav1.Duration{Duration: -1}}, "timeout: -1ns"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(c.options)
+			wantError(t, err, c.want)
+		})
+	}
+}
+
+func TestAKubeconfigThatIsNoneForASummaryIsRefused(t *testing.T) {
+	_, text := clientPair(t, "some")
+	pem := write(t, filepath.Join(t.TempDir(), "pem"), text)
+	for name, c := range map[string]struct {
+		given given
+		want  []string
+	}{
+		"no server":          {given{}, []string{"invalid configuration"}},
+		"plain HTTP":         {given{Address: "http://127.0.0.1:10255"}, []string{`server: scheme "http"`, wantServer}},
+		"not a URL":          {given{Address: "https://hidden\n"}, []string{"server: not a URL"}},
+		"no host":            {given{Address: "https:///stats"}, []string{"server: has no host"}},
+		"a user in it":       {given{Address: "https://me:hidden@host"}, []string{"server: has a user"}},
+		"a query in it":      {given{Address: "https://host?token=hidden"}, []string{"server: has a user, a query"}},
+		"a relative socket":  {given{Address: "unix://kubelet.sock"}, []string{"three slashes"}},
+		"a half pair":        {given{Address: "https://host", CertFile: pem}, []string{"invalid configuration"}},
+		"insecure with a CA": {given{Address: "https://host", CAFile: pem, InsecureSkipVerify: true}, []string{"insecure"}},
+		"a command for a token": {
+			given{Address: "https://host", User: "exec: {apiVersion: client.authentication.k8s.io/v1, command: hidden, interactiveMode: Never}"},
+			[]string{"has exec", "want a token or a client certificate"},
+		},
+		"a password": {given{Address: "https://host", User: "username: me\n    password: hidden"}, []string{"a password"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := open(t, c.given).Fetch(t.Context())
 			wantError(t, err, c.want...)
 			if strings.Contains(err.Error(), "hidden") {
 				t.Errorf("error shows what may be a secret: %v", err)
@@ -48,18 +66,36 @@ func TestOptionsAreRefusedAllAtOnce(t *testing.T) {
 	}
 }
 
+// What an operator changes in the kubeconfig counts for the next pass.
+func TestAKubeconfigIsFollowed(t *testing.T) {
+	leaks.None(t)
+	one := serveUnix(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"node":1}`) })
+	two := serveUnix(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"node":2}`) })
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	source := openFile(t, path, 0)
+	_, err := source.Fetch(t.Context())
+	wantError(t, err, path, "no such file")
+	write(t, path, given{Address: "unix://" + one}.kubeconfig())
+	wantSummary(t, source, `{"node":1}`)
+	write(t, path, given{Address: "unix://" + two}.kubeconfig())
+	wantSummary(t, source, `{"node":2}`)
+	if source.Unverified() {
+		t.Error("a socket is not verified")
+	}
+}
+
 func TestSocketSource(t *testing.T) {
 	leaks.None(t)
 	path := serveUnix(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"path":%q}`, r.URL.Path)
 	})
-	wantSummary(t, open(t, Options{Address: "unix://" + path}), `{"path":"/stats/summary"}`)
+	wantSummary(t, open(t, given{Address: "unix://" + path}), `{"path":"/stats/summary"}`)
 
-	_, err := open(t, Options{Address: "unix://" + path + "2"}).Fetch(t.Context())
+	_, err := open(t, given{Address: "unix://" + path + "2"}).Fetch(t.Context())
 	wantError(t, err, "unix://"+path+"2", "want a kubelet that listens there")
 
 	hung := serveUnix(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	late := open(t, Options{Address: "unix://" + hung, Timeout: metav1.Duration{Duration: 100 * time.Millisecond}})
+	late := open(t, given{Address: "unix://" + hung, Timeout: 100 * time.Millisecond})
 	late.timeout = late.wait
 	_, err = late.Fetch(t.Context())
 	wantError(t, err, "unix://"+hung, "no whole answer within 100ms")
@@ -70,14 +106,14 @@ func TestSocketSource(t *testing.T) {
 			_, err = w.Write(chunk)
 		}
 	})
-	_, err = open(t, Options{Address: "unix://" + endless, Timeout: metav1.Duration{Duration: time.Minute}}).Fetch(t.Context())
+	_, err = open(t, given{Address: "unix://" + endless, Timeout: time.Minute}).Fetch(t.Context())
 	wantError(t, err, "unix://"+endless, "more than 67108864 bytes")
 }
 
 func TestFileSource(t *testing.T) {
 	leaks.None(t)
 	path := filepath.Join(t.TempDir(), "summary.json")
-	source := open(t, Options{Address: "file://" + path})
+	source := open(t, given{Address: "file://" + path})
 	fetch := func() error {
 		_, err := source.Fetch(t.Context())
 		return err
