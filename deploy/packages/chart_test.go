@@ -38,7 +38,7 @@ func TestManifestsAreThoseOfTheChart(t *testing.T) {
 	}
 	dir := t.TempDir()
 	run(t, ".", "./manifests.sh", os.Getenv("EVICTD_HELM"), dir)
-	for _, name := range []string{"rbac/role.yaml", "rbac/policy.yaml", "rbac/node-conditions.yaml", "rbac/metrics.yaml", "manifests/evictd.yaml"} {
+	for _, name := range []string{"rbac/role.yaml", "rbac/policy.yaml", "rbac/delete-pods.yaml", "rbac/node-conditions.yaml", "rbac/metrics.yaml", "manifests/evictd.yaml"} {
 		got, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)
@@ -70,6 +70,7 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"config.rootDir=/":                                   "/config/rootDir",
 		"config.mode=cri":                                    "/config/mode",
 		"config.dryRun=false":                                "left out: dryRun of the chart",
+		"config.deletePods=true":                             "left out: rbac.deletePods of the chart",
 		"config.evictionhard.a=1":                            "evictionhard",
 		"config.evictionHard.memory=1":                       "'memory'",
 		"config.logLevel=loud":                               "/config/logLevel",
@@ -166,6 +167,24 @@ func TestNoTaintIsLeftForEver(t *testing.T) {
 			if strings.Contains(out, part) != writes {
 				t.Errorf("%s: %q is there: %t, want %t", values, part, !writes, writes)
 			}
+		}
+	}
+}
+
+// By default no token of evictd can delete a pod, whatever its role and its policies.
+func TestADeletionOfPodsIsAValue(t *testing.T) {
+	for _, value := range []string{"false", "true"} {
+		out, err := helm(t, "template", "evictd", chart, "--set", "rbac.deletePods="+value)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for _, part := range []string{"verbs: [list, watch, delete]", "variables.isDelete", "evictd deletes a pod with a grace period"} {
+			if strings.Contains(out, part) != (value == "true") {
+				t.Errorf("%s: %q is there: %t", value, part, value != "true")
+			}
+		}
+		if !strings.Contains(out, "deletePods: "+value) {
+			t.Errorf("want deletePods: %s in evictd.yaml", value)
 		}
 	}
 }

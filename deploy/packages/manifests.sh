@@ -8,6 +8,7 @@ render() { "$helm" template evictd "$chart" --no-hooks --namespace evictd "$@" |
 mkdir -p "$to"/{rbac,manifests}
 render --show-only templates/role.yaml >"$to/rbac/role.yaml"
 render --show-only templates/policy.yaml >"$to/rbac/policy.yaml"
+render --show-only templates/role.yaml --show-only templates/policy.yaml --set rbac.deletePods=true >"$to/rbac/delete-pods.yaml"
 render --show-only templates/flowschema.yaml >"$to/rbac/flowschema.yaml"
 render --show-only templates/node-conditions.yaml >"$to/rbac/node-conditions.yaml"
 render --show-only templates/metrics.yaml --set config.metricsBindAddress=0.0.0.0:10269 >"$to/rbac/metrics.yaml"

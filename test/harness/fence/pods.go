@@ -199,8 +199,6 @@ func Pods() []Write {
 		{Name: "an eviction of a pod of 150 containers", Body: eviction(reported(low + strings.Repeat(using, 150)))},
 		{Name: "for a pod's own request", Body: eviction(reported(low + "Pod web.7 was using 2Gi, request is 1Gi, has larger consumption of memory. "))},
 		{Name: "a negative figure", Body: eviction(reported("The node was low on resource: pids. Threshold quantity: 10, available: -1. "))},
-		{Name: "a pod whose eviction is refused is deleted", Verb: "delete", Resource: "pods", Was: pod(Node), Body: deletion(30)},
-		{Name: "the shortest deletion", Verb: "delete", Resource: "pods", Was: pod(Node), Body: deletion(1)},
 		{Name: "an eviction of a large pod", Was: pod(Node, large)},
 		{Name: "an eviction of a pod that was disrupted before", Was: pod(Node, func(p *v1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionFalse, Reason: "EvictionByEvictionAPI"})
@@ -211,6 +209,35 @@ func Pods() []Write {
 		{Name: "for a container's ephemeral storage", Body: eviction(limited(`Container main exceeded its local ephemeral storage limit "1Gi". `))},
 	}
 	return patches(append(own, foreign()...))
+}
+
+// Deletions returns deletions of pods where evictd may delete those whose eviction is refused.
+func Deletions() []Write {
+	gone := func(name, refused string, graceSeconds int, p *v1.Pod) Write {
+		return Write{Name: name, Verb: "delete", Resource: "pods", Was: p, Body: deletion(graceSeconds), Refused: refused}
+	}
+	elsewhere := gone("a pod is deleted with a token that is bound to nothing", "the token is bound to none", 30, pod(Node))
+	elsewhere.Token = Unbound
+	return []Write{
+		gone("a pod whose eviction is refused is deleted", "", 30, pod(Node)),
+		gone("the shortest deletion", "", 1, pod(Node)),
+		gone("a pod is deleted at once", noGrace, 0, pod(Node)),
+		elsewhere,
+		gone("a pod of another node is deleted", notHere, 30, pod(Other)),
+		gone("a static pod is deleted", "evictd evicts no static pod", 30, pod(Node, static)),
+		gone("a critical pod is deleted", "evictd evicts no critical pod", 30, pod(Node, critical)),
+		gone("a pod that has failed is deleted", hasEnded, 30, pod(Node, killed(143, "Error"))),
+		gone("a pod that was evicted is deleted", hasEnded, 30, pod(Node, evicted)),
+	}
+}
+
+// NoDeletions returns the same where evictd deletes no pod.
+func NoDeletions() []Write {
+	all := Deletions()
+	for i := range all {
+		all[i].Refused = notStatus
+	}
+	return all
 }
 
 // patches fills in the defaults: the patch of an eviction of a pod on Node.
@@ -281,12 +308,6 @@ func foreign() []Write {
 	const debugger = `{"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}}`
 	const byAPI = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "NAME", "namespace": "default"}}`
 	const made = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "NAME", "namespace": "default"}, "spec": {"nodeName": "node-a", "containers": [{"name": "main", "image": "example.com/web:1"}]}}`
-	gone := func(name, refused string, graceSeconds int, p *v1.Pod) Write {
-		return Write{Name: name, Verb: "delete", Resource: "pods", Was: p, Body: deletion(graceSeconds), Refused: refused}
-	}
-	atOnce := gone("a pod is deleted at once", noGrace, 0, pod(Node))
-	elsewhere := gone("a pod is deleted with a token that is bound to nothing", "the token is bound to none", 30, pod(Node))
-	elsewhere.Token = Unbound
 	second := with("a second DisruptionTarget", notDisrupted, func(_, status, disruption object) {
 		all := []any{}
 		for _, c := range pod(Node).Status.Conditions {
@@ -302,13 +323,6 @@ func foreign() []Write {
 		on("the pod itself is written", "patch", "", `{"metadata": {"annotations": {"evictd.io/evicted": "now"}}}`),
 		early(on("the pod is resized", "patch", "resize", grown)),
 		on("a debugger is put in", "patch", "ephemeralcontainers", debugger),
-		atOnce,
-		elsewhere,
-		gone("a pod of another node is deleted", notHere, 30, pod(Other)),
-		gone("a static pod is deleted", "evictd evicts no static pod", 30, pod(Node, static)),
-		gone("a critical pod is deleted", "evictd evicts no critical pod", 30, pod(Node, critical)),
-		gone("a pod that has failed is deleted", hasEnded, 30, pod(Node, killed(143, "Error"))),
-		gone("a pod that was evicted is deleted", hasEnded, 30, pod(Node, evicted)),
 		on("the pod is evicted by the API", "create", "eviction", byAPI),
 		create,
 		// Which pod.

@@ -16,7 +16,11 @@ import (
 const rbac = "../../../deploy/rbac/"
 
 func TestWhatEvictdMayWriteOfPods(t *testing.T) {
-	fence.Run(t, load(t, rbac+"policy.yaml"), fence.Pods())
+	fence.Run(t, load(t, rbac+"policy.yaml"), slices.Concat(fence.Pods(), fence.NoDeletions()))
+}
+
+func TestWhatEvictdMayWriteOfPodsWhereItMayDeleteThem(t *testing.T) {
+	fence.Run(t, load(t, rbac+"delete-pods.yaml"), slices.Concat(fence.Pods(), fence.Deletions()))
 }
 
 func TestWhichEventsEvictdMayWrite(t *testing.T) {
@@ -31,8 +35,16 @@ func TestWhatEvictdMayWriteOfNodes(t *testing.T) {
 // taken out, or is wrong, and nobody would see. The first of each only says in plain words
 // what all others refuse for want of anything to look at.
 func TestEveryValidationIsNeeded(t *testing.T) {
-	writes := slices.Concat(fence.Pods(), fence.Events(), fence.Nodes())
-	s := load(t, rbac+"policy.yaml", rbac+"node-conditions.yaml")
+	for _, pods := range []string{"policy.yaml", "delete-pods.yaml"} {
+		everyValidationIsNeeded(t, load(t, rbac+pods, rbac+"node-conditions.yaml"), slices.Concat(fence.Pods(), deletions[pods](), fence.Events(), fence.Nodes()))
+	}
+}
+
+// deletions has what the policies in a file say of deletions.
+var deletions = map[string]func() []fence.Write{"policy.yaml": fence.NoDeletions, "delete-pods.yaml": fence.Deletions}
+
+func everyValidationIsNeeded(t *testing.T, s *server, writes []fence.Write) {
+	t.Helper()
 	for i, p := range s.policies {
 		for j, v := range p.Spec.Validations {
 			if j == 0 {
@@ -63,8 +75,13 @@ func passes(t *testing.T, s *server, writes []fence.Write) bool {
 // The API server gives up on a policy whose expressions cost too much, and refuses the write: whoever owns a pod must not
 // be able to make them so. The largest objects that it takes are among the writes.
 func TestNoExpressionCostsMoreThanATenthOfTheLimit(t *testing.T) {
-	s := load(t, rbac+"policy.yaml", rbac+"node-conditions.yaml")
-	writes := slices.Concat(fence.Pods(), fence.Events(), fence.Nodes())
+	for pods, deletions := range deletions {
+		noExpressionCostsMore(t, load(t, rbac+pods, rbac+"node-conditions.yaml"), slices.Concat(fence.Pods(), deletions(), fence.Events(), fence.Nodes()))
+	}
+}
+
+func noExpressionCostsMore(t *testing.T, s *server, writes []fence.Write) {
+	t.Helper()
 	most, slowest, where := int64(0), time.Duration(0), ""
 	for _, w := range writes {
 		s.costs = func(p *registration.ValidatingAdmissionPolicy, i int, cost int64, took time.Duration) {

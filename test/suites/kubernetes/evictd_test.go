@@ -45,6 +45,15 @@ func applyRights(t *testing.T, c *cluster.Cluster) {
 	must(t, err)
 }
 
+// letDelete lets evictd delete pods whose evictions are refused, as rbac.deletePods of the chart does.
+func letDelete(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	file, err := filepath.Abs("../../../deploy/rbac/delete-pods.yaml")
+	must(t, err)
+	_, err = c.Kubectl(soon(t), "", "apply", "-f", file)
+	must(t, err)
+}
+
 func tokenOf(t *testing.T, c *cluster.Cluster, name string, bound *authenticationv1.BoundObjectReference) (kubeconfig string) {
 	t.Helper()
 	token, err := c.Token(soon(t), "evictd", "evictd", bound)

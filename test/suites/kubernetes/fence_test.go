@@ -51,11 +51,11 @@ func TestTheAPIServerRefusesWhatIsNotEvictds(t *testing.T) {
 	s.awaitPolicies(t)
 
 	t.Run("requests come among those of nodes", func(t *testing.T) { s.flow(t) })
-	t.Run("pods", func(t *testing.T) { fence.Run(t, s, fence.Pods()) })
+	t.Run("pods", func(t *testing.T) { fence.Run(t, s, slices.Concat(fence.Pods(), fence.NoDeletions())) })
 	t.Run("a write of a status has no managedFields", func(t *testing.T) { s.managed(t) })
 	t.Run("events", func(t *testing.T) { fence.Run(t, s, fence.Events()) })
 	t.Run("nodes", func(t *testing.T) { fence.Run(t, s, fence.Nodes()) })
-	t.Logf("  %d writes tried", len(fence.Pods())+len(fence.Events())+len(fence.Nodes()))
+	t.Logf("  %d writes tried", len(fence.Pods())+len(fence.NoDeletions())+len(fence.Events())+len(fence.Nodes()))
 }
 
 // managed fails the test if managedFields of others can be taken away by way of a pod's status: no policy refuses that.

@@ -49,9 +49,10 @@ func TestNoPodIsImmune(t *testing.T) {
 	}
 
 	config := map[string]any{
-		"mode": "kubernetes", "kubeconfig": account(t, c), "evictionPressureTransitionPeriod": "1s",
+		"mode": "kubernetes", "kubeconfig": account(t, c), "deletePods": true, "evictionPressureTransitionPeriod": "1s",
 		"evictionHard": leaveToEvictd(t, c, kubelet), "runDir": filepath.Join(c.Dir, "evictd-run"),
 	}
+	letDelete(t, c)
 	p := startEvictd(t, c, config)
 	for _, s := range []shield{
 		{name: "full annotations", raise: annotateFully, within: 10 * time.Second},

@@ -112,7 +112,7 @@ func TestTheKustomizationHasWhatIsThere(t *testing.T) {
 	}
 	var want []string
 	for _, f := range files {
-		if name := filepath.Base(f); !slices.Contains([]string{"kustomization.yaml", "metrics.yaml"}, name) { // an option
+		if name := filepath.Base(f); !slices.Contains([]string{"kustomization.yaml", "metrics.yaml", "delete-pods.yaml"}, name) { // an option
 			want = append(want, name)
 		}
 	}
@@ -125,7 +125,8 @@ func TestTheKustomizationHasWhatIsThere(t *testing.T) {
 // A verb more is one that a stolen token has.
 func TestTheRolesGrantWhatEvictdDoesAndNoMore(t *testing.T) {
 	for file, want := range map[string][]string{
-		"rbac/role.yaml":            {"list pods", "watch pods", "delete pods", "patch pods/status", "create events", "patch events", "get nodes"},
+		"rbac/role.yaml":            {"list pods", "watch pods", "patch pods/status", "create events", "patch events", "get nodes"},
+		"rbac/delete-pods.yaml":     {"list pods", "watch pods", "delete pods", "patch pods/status", "create events", "patch events", "get nodes"},
 		"rbac/node-conditions.yaml": {"patch nodes", "patch nodes/status"},
 		"rbac/metrics.yaml":         {"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io"},
 	} {
@@ -191,14 +192,14 @@ func TestAllAreAboutTheSameAccount(t *testing.T) {
 	if username != fence.Username {
 		t.Errorf("the account is %s, tested is %s", username, fence.Username)
 	}
-	for _, file := range []string{"rbac/role.yaml", "rbac/node-conditions.yaml", "rbac/metrics.yaml"} {
+	for _, file := range []string{"rbac/role.yaml", "rbac/delete-pods.yaml", "rbac/node-conditions.yaml", "rbac/metrics.yaml"} {
 		role, binding := only[*rbac.ClusterRole](read(t, file))[0], only[*rbac.ClusterRoleBinding](read(t, file))[0]
 		want := []rbac.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
 		if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Name != role.Name || binding.RoleRef.Kind != "ClusterRole" {
 			t.Errorf("%s binds %v (-want +got):\n%s", file, binding.RoleRef, diff)
 		}
 	}
-	policies := slices.Concat(read(t, "rbac/policy.yaml"), read(t, "rbac/node-conditions.yaml"))
+	policies := slices.Concat(read(t, "rbac/policy.yaml"), read(t, "rbac/delete-pods.yaml"), read(t, "rbac/node-conditions.yaml"))
 	for _, p := range only[*registration.ValidatingAdmissionPolicy](policies) {
 		if c := p.Spec.MatchConditions; len(c) != 1 || c[0].Expression != "request.userInfo.?username.orValue('') == '"+username+"'" {
 			t.Errorf("policy %s is about %v", p.Name, c)

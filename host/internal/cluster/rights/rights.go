@@ -32,6 +32,8 @@ type Options struct {
 	API API
 	// Node is the nodeName of the configuration.
 	Node string
+	// Deletes: evictd deletes pods whose evictions are refused.
+	Deletes bool
 	// Conditions: evictd writes its own conditions to the Node object. Taints: also taints.
 	Conditions, Taints bool
 	// Reviews: evictd authenticates and authorizes remote readers of its metrics.
@@ -67,7 +69,6 @@ var always = []permission{
 	{"list", "pods", "", "no pod is known, and none evicted", false, true},
 	{"watch", "pods", "", "no pod is known, and none evicted", false, true},
 	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false, false},
-	{"delete", "pods", "", "a pod whose eviction is refused is started again by its kubelet", true, false},
 	{"get", "nodes", "", "the kubelet's version is not known, and compatibility: auto is the newest", true, true},
 	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true, false},
 	{"patch", "events", "", "an event that is repeated is not counted", true, false},
@@ -75,6 +76,9 @@ var always = []permission{
 
 func (o Options) needs() []permission {
 	needs := slices.DeleteFunc(slices.Clone(always), func(n permission) bool { return o.Running && n.running })
+	if o.Deletes {
+		needs = append(needs, permission{"delete", "pods", "", "deletePods deletes no pod whose eviction is refused; want deploy/rbac/delete-pods.yaml", true, false})
+	}
 	if o.Conditions {
 		needs = append(needs, permission{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true, false})
 	}

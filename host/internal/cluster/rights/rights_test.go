@@ -82,6 +82,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		tried          string
 		taints         bool
 		reviews        bool
+		deletes        bool
 	}{
 		"all is well": {api: &api{}, pods: web, tried: "web web"},
 		"pods cannot be listed": {
@@ -136,6 +137,11 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 			api: &api{silent: errors.New("connection reset")}, pods: web, tried: "web web",
 			warnings: []string{"whether deploy/rbac/policy.yaml is in force was not found out: connection reset"},
 		},
+		"pods cannot be deleted, and need not": {api: &api{withheld: "delete pods"}, pods: web, tried: "web web"},
+		"pods cannot be deleted": {
+			api: &api{withheld: "delete pods"}, pods: web, tried: "web web", deletes: true,
+			warnings: []string{"delete pods is not allowed: deletePods deletes no pod whose eviction is refused; want deploy/rbac/delete-pods.yaml"},
+		},
 		"conditions cannot be written, and need not": {api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web"},
 		"conditions cannot be written": {
 			api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web", taints: true,
@@ -152,7 +158,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews})
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews, Deletes: c.deletes})
 			var texts []string
 			for _, err := range errs {
 				texts = append(texts, err.Error())
@@ -172,7 +178,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 
 func TestAnAPIServerThatIsAwayIsAnError(t *testing.T) {
 	errs, _ := rights.Check(t.Context(), rights.Options{API: &api{broken: errors.New("connection refused")}, Patch: evict})
-	if len(errs) != 7 || errs[2].Error() != "ask whether patch pods/status is allowed: connection refused" {
+	if len(errs) != 6 || errs[2].Error() != "ask whether patch pods/status is allowed: connection refused" {
 		t.Errorf("%v", errs)
 	}
 }
@@ -221,7 +227,7 @@ func TestTheTableOfWritesHasTheMessagesOfEvictions(t *testing.T) {
 
 // The inspection of a running daemon asked for the rights that the daemon uses all the time.
 func TestADaemonIsNotAskedForWhatItRequestsAnyway(t *testing.T) {
-	for running, want := range map[bool]int{false: 7, true: 4} {
+	for running, want := range map[bool]int{false: 6, true: 3} {
 		errs, _ := rights.Check(t.Context(), rights.Options{API: &api{broken: errors.New("connection refused")}, Patch: evict, Running: running})
 		if len(errs) != want {
 			t.Errorf("running %t: %d reviews, want %d: %v", running, len(errs), want, errs)

@@ -835,6 +835,28 @@ func TestNoPodIsImmune(t *testing.T) {
 	}
 }
 
+// Without deletePods a refusal is told and the containers stay stopped, and nothing asks for a deletion.
+func TestAPodWhoseEvictionIsRefusedIsNotDeletedByDefault(t *testing.T) {
+	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
+		w.keepsPods = true
+		w.refuses = func(form string) error {
+			if form == "deleted" {
+				t.Error("a deletion was asked for")
+			}
+			return statusError(http.StatusForbidden, "admission webhook denied the request")
+		}
+		k, _ := w.killer()
+		err, _ := w.evict(k, w.victim(1))
+		pause(w.ctx, 2*time.Minute)
+		if when(w, "deleted") >= 0 || w.refusals != 1 || evicted(w) {
+			t.Errorf("%v: %d refusals, status %+v, want one that is told, and no deletion", err, w.refusals, w.status())
+		}
+		if log := w.log.String(); !strings.Contains(log, "API server refuses the eviction, giving up") || strings.Contains(log, "delete pod") {
+			t.Errorf("log %s", log)
+		}
+	})
+}
+
 // An API server that comes back from an outage refuses for some seconds what it knows no role for.
 func TestARefusalCountsFromTheFirst(t *testing.T) {
 	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {

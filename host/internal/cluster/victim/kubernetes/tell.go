@@ -45,8 +45,10 @@ type teller struct {
 	node    string
 	pods    func() []*v1.Pod
 	dryRun  func() bool
-	before  func(context.Context)
-	refused func(pod pods.Pod, why error)
+	// deletePods reports whether to delete pods whose evictions are refused.
+	deletePods func() bool
+	before     func(context.Context)
+	refused    func(pod pods.Pod, why error)
 	// ownerEvent sends the event of a pod's controller.
 	ownerEvent func(about v1.ObjectReference, annotations map[string]string, message string)
 }
@@ -76,7 +78,7 @@ func (k teller) tell(ctx context.Context, r *record) {
 		err := k.patch(ctx, r)
 		says := meaning(err)
 		final := refusal.final(says)
-		if final {
+		if final && k.deletePods() {
 			if err = k.deleteInstead(ctx, r, err); err == nil {
 				says = accepted
 			}

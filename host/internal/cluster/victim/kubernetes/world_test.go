@@ -58,6 +58,8 @@ type world struct {
 	refusals int
 	// refuses, if set, is the answer to a patch in a form, or to deletion; nil lets it pass.
 	refuses func(form string) error
+	// keepsPods: no pod whose eviction is refused is deleted.
+	keepsPods bool
 	// stale, if set, is the pod as the API server last sent it.
 	stale *v1.Pod
 	// failsEvents, if set, is the answer to events.
@@ -509,7 +511,7 @@ func (w *world) pods() []*v1.Pod {
 func (w *world) made() *Killer {
 	return New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
-		API:     w, NodeName: "node-1", Refused: func(pods.Pod, error) { w.change(func() { w.refusals++ }) }, Journal: w, Pods: w.pods, DryRun: func() bool {
+		API:     w, NodeName: "node-1", Refused: func(pods.Pod, error) { w.change(func() { w.refusals++ }) }, Journal: w, Pods: w.pods, DeletePods: func() bool { return !w.keepsPods }, DryRun: func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.dryRun
