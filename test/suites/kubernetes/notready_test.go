@@ -14,12 +14,13 @@ import (
 func TestNotesNameWhatANodeHasElsewhere(t *testing.T) {
 	c := start(t, cluster.Options{})
 	h := newChart(t, c)
-	h.values = map[string]any{"image": h.values["image"]}
+	// The socket of this cluster is linked at its usual place, which evictd follows.
+	h.values = map[string]any{"image": h.values["image"], "hostPaths": map[string]any{"runtimeSocket": "/run/crio/crio.sock"}}
 	if out, err := h.tryValues(t, 5*time.Second); err == nil {
 		t.Errorf("the pod is ready: %s", out)
 	}
 	for command, want := range map[string]string{
-		"exec ds/evictd -- evictd check --start-plugins=false": `runtimeEndpoint: "unix:///host/run/containerd/containerd.sock": does not exist`,
+		"exec ds/evictd -- evictd check --start-plugins=false": `runtimeEndpoint: "unix:///host/run/crio/crio.sock": does not exist`,
 		"logs ds/evictd": "want an API server that nodes reach: apiServer.host and apiServer.port of the chart",
 	} {
 		for ctx := soon(t); ; must(t, stack.Pause(ctx, time.Second)) { // its container may be about to start
