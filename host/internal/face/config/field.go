@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/ground/typo"
+	"github.com/evictd/evictd/shared/typo"
 )
 
 // A field is one row of the table in the tags of Config, Summary and Plugin:

@@ -18,8 +18,8 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
-	"github.com/evictd/evictd/host/internal/ground/typo"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/typo"
 )
 
 // Kubelet holds the parts of a kubelet's configuration that a program beside it must know. They do

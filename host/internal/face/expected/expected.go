@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/ground/typo"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
+	"github.com/evictd/evictd/shared/typo"
 )
 
 // An Absence is an error about a required plugin that does not serve.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/ground/typo"
+	"github.com/evictd/evictd/shared/typo"
 )
 
 // Check returns all that is wrong with a plugin's configuration, one line each: the file and line, the field, the value

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/host/internal/ground/typo"
+	"github.com/evictd/evictd/shared/typo"
 )
 
 // ErrNone is wrapped by the error for a name without a record.
