@@ -5,7 +5,7 @@ import "context"
 // Configurer receives the facts of the node and the plugin's own configuration.
 type Configurer interface {
 	// Configure is called once before the first observation and again whenever the facts or
-	// the configuration change. An error leaves the former configuration in force.
+	// the configuration change. An error, such as FieldErrors, leaves the former configuration in force.
 	Configure(ctx context.Context, req ConfigureRequest) error
 }
 

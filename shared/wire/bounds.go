@@ -53,6 +53,13 @@ var describeBounds = []bound{
 	{field: 12, what: "licence", bytes: maxNameBytes},
 }
 
+var configureBounds = []bound{
+	{field: 1, what: "problems", most: maxProblems, in: []bound{
+		{field: 1, what: "path", most: maxSteps, bytes: maxKeyBytes},
+		{field: 2, what: "text", bytes: maxTextBytes},
+	}},
+}
+
 var metricsBounds = []bound{
 	{field: 1, what: "metrics", most: eviction.MaxSamples, in: []bound{
 		{field: 1, what: "name", bytes: maxNameBytes},

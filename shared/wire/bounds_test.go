@@ -29,6 +29,7 @@ func entries(field protowire.Number, content string, n int) string {
 func TestADescriptionOrAnObservationOutOfBoundsIsNotRead(t *testing.T) {
 	describe := func(s string) error { return bounded{new(pluginv1.DescribeResponse), describeBounds}.decode(s) }
 	observe := func(s string) error { return bounded{new(pluginv1.ObserveResponse), observeBounds}.decode(s) }
+	configure := func(s string) error { return bounded{new(pluginv1.ConfigureResponse), configureBounds}.decode(s) }
 	long := strings.Repeat("x", 9000)
 	for name, c := range map[string]struct {
 		decode func(string) error
@@ -49,6 +50,10 @@ func TestADescriptionOrAnObservationOutOfBoundsIsNotRead(t *testing.T) {
 		"a version":             {describe, entries(2, long, 1), "version: 9000 bytes"},
 		"a definition":          {describe, entries(6, entries(3, long, 1), 1), "definition: 9000 bytes"},
 		"capabilities":          {describe, entries(3, long, 1), "capabilities: 9000 bytes"},
+		"problems":              {configure, entries(1, "", 65), "problems: more than 64 entries"},
+		"a problem's path":      {configure, entries(1, entries(1, "a", 33), 1), "problems[0].path: more than 32 entries"},
+		"a step":                {configure, entries(1, entries(1, long, 1), 1), "path: 9000 bytes, want at most 317"},
+		"a problem's text":      {configure, entries(1, entries(2, long, 1), 1), "text: 9000 bytes, want at most 1024"},
 		"not a message":         {observe, "\xff\xff", "malformed"},
 		"the most there may be": {observe, entries(1, entries(7, "", 64), 64), ""},
 	} {

@@ -86,8 +86,11 @@ type remote struct {
 }
 
 func (r *remote) Configure(ctx context.Context, req eviction.ConfigureRequest) error {
-	_, err := r.rpc.Configure(ctx, encodeConfigureRequest(req), options...)
-	return CallError(ctx, err)
+	w := new(pluginv1.ConfigureResponse)
+	if err := r.cc.Invoke(ctx, pluginv1.PluginService_Configure_FullMethodName, encodeConfigureRequest(req), bounded{w, configureBounds}, options...); err != nil {
+		return CallError(ctx, err)
+	}
+	return decodeProblems(w)
 }
 
 func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"errors"
+
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
 )
@@ -21,6 +23,8 @@ func encodeConfigureRequest(r eviction.ConfigureRequest) *pluginv1.ConfigureRequ
 			MemoryFigure:     text(r.Node.MemoryFigure),
 		},
 		Config: r.Config,
+
+		ReadsProblems: true,
 	}
 }
 
@@ -42,4 +46,52 @@ func decodeConfigureRequest(w *pluginv1.ConfigureRequest) eviction.ConfigureRequ
 		},
 		Config: w.GetConfig(),
 	}
+}
+
+const (
+	// maxProblems bounds the problems of a configuration, and maxSteps the path of each.
+	maxProblems = 64
+	maxSteps    = 32
+)
+
+// problems returns what an error of Configure says about fields, with its other parts as problems without a path.
+// It returns none if err names no field.
+func problems(err error) []*pluginv1.Problem {
+	if _, named := errors.AsType[eviction.FieldErrors](err); !named {
+		return nil
+	}
+	all := fieldErrors(err)
+	return encodeRows(all[:min(len(all), maxProblems)], encodeProblem)
+}
+
+func fieldErrors(err error) eviction.FieldErrors {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each part of it
+		var all eviction.FieldErrors
+		for _, part := range joined.Unwrap() {
+			all = append(all, fieldErrors(part)...)
+		}
+		return all
+	}
+	if fields, ok := errors.AsType[eviction.FieldErrors](err); ok {
+		return fields
+	}
+	return eviction.FieldErrors{{Text: err.Error()}}
+}
+
+func encodeProblem(w *pluginv1.Problem, e *eviction.FieldError) {
+	w.Path = encodeNames(e.Path[:min(len(e.Path), maxSteps)])
+	for i, step := range w.Path {
+		w.Path[i] = cut(step, maxKeyBytes)
+	}
+	w.Text = cut(text(e.Text), maxTextBytes)
+}
+
+// decodeProblems returns an error of those in an answer, nil if there is none.
+func decodeProblems(w *pluginv1.ConfigureResponse) error {
+	if len(w.GetProblems()) == 0 {
+		return nil
+	}
+	return eviction.FieldErrors(decodeRows(w.GetProblems(), func(e *eviction.FieldError, w *pluginv1.Problem) {
+		e.Path, e.Text = w.GetPath(), w.GetText()
+	}))
 }

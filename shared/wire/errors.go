@@ -79,11 +79,14 @@ func text(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// clip truncates a valid s to maxErrorBytes at a character boundary.
-func clip(s string) string {
-	if len(s) <= maxErrorBytes {
+// clip truncates a valid s to maxErrorBytes.
+func clip(s string) string { return cut(s, maxErrorBytes) }
+
+// cut truncates a valid s to most bytes at a character boundary.
+func cut(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
 	const end = "..."
-	return strings.ToValidUTF8(s[:maxErrorBytes-len(end)], "") + end
+	return strings.ToValidUTF8(s[:most-len(end)], "") + end
 }

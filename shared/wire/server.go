@@ -56,7 +56,11 @@ func (s *server) Configure(ctx context.Context, w *pluginv1.ConfigureRequest) (*
 	if s.plugin.Configurer == nil {
 		return s.UnimplementedPluginServiceServer.Configure(ctx, w)
 	}
-	if err := s.plugin.Configurer.Configure(ctx, decodeConfigureRequest(w)); err != nil {
+	err := s.plugin.Configurer.Configure(ctx, decodeConfigureRequest(w))
+	if wrong := problems(err); len(wrong) > 0 && w.GetReadsProblems() && ctx.Err() == nil {
+		return &pluginv1.ConfigureResponse{Problems: wrong}, nil
+	}
+	if err != nil {
 		return nil, refusal(ctx, err)
 	}
 	return &pluginv1.ConfigureResponse{}, nil

@@ -1106,7 +1106,10 @@ type ConfigureRequest struct {
 	// The plugin's part of the host's configuration file as a JSON document;
 	// empty when there is none. Reject a field that the plugin does not know,
 	// naming its path.
-	Config        []byte `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Config []byte `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// The host reads ConfigureResponse.problems. To a host that does not, a plugin
+	// says what is wrong with FAILED_PRECONDITION and a text.
+	ReadsProblems bool `protobuf:"varint,3,opt,name=reads_problems,json=readsProblems,proto3" json:"reads_problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1153,6 +1156,13 @@ func (x *ConfigureRequest) GetConfig() []byte {
 		return x.Config
 	}
 	return nil
+}
+
+func (x *ConfigureRequest) GetReadsProblems() bool {
+	if x != nil {
+		return x.ReadsProblems
+	}
+	return false
 }
 
 // NodeFacts is what the host knows of its node.
@@ -1298,9 +1308,12 @@ func (x *NodeFacts) GetMemoryFigure() string {
 	return ""
 }
 
-// ConfigureResponse is empty.
+// ConfigureResponse answers ConfigureRequest.
 type ConfigureResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is wrong with the configuration, at most 64. Any of them makes the answer
+	// a refusal. Only to a host that reads_problems.
+	Problems      []*Problem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1335,6 +1348,69 @@ func (*ConfigureResponse) Descriptor() ([]byte, []int) {
 	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
+func (x *ConfigureResponse) GetProblems() []*Problem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// Problem is what is wrong with a field of a configuration.
+type Problem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The steps from the top of the configuration to the field: names of fields, and
+	// indexes of lists. The host finds the line of the file by them. At most 32.
+	Path []string `protobuf:"bytes,1,rep,name=path,proto3" json:"path,omitempty"`
+	// What is wrong, and what is right: "unknown field, want \"limit\"".
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problem) Reset() {
+	*x = Problem{}
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problem) ProtoMessage() {}
+
+func (x *Problem) ProtoReflect() protoreflect.Message {
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problem.ProtoReflect.Descriptor instead.
+func (*Problem) Descriptor() ([]byte, []int) {
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Problem) GetPath() []string {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *Problem) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // ObserveRequest asks for figures of the node.
 type ObserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1350,7 +1426,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1438,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1451,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ObserveRequest) GetPass() uint64 {
@@ -1412,7 +1488,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1500,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1513,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ObserveResponse) GetObservations() []*Observation {
@@ -1486,7 +1562,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1574,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1587,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Observation) GetSignal() string {
@@ -1590,7 +1666,7 @@ type Component struct {
 
 func (x *Component) Reset() {
 	*x = Component{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[11]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1678,7 @@ func (x *Component) String() string {
 func (*Component) ProtoMessage() {}
 
 func (x *Component) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[11]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1691,7 @@ func (x *Component) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Component.ProtoReflect.Descriptor instead.
 func (*Component) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Component) GetName() string {
@@ -1649,7 +1725,7 @@ type LayoutReport struct {
 
 func (x *LayoutReport) Reset() {
 	*x = LayoutReport{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[12]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1737,7 @@ func (x *LayoutReport) String() string {
 func (*LayoutReport) ProtoMessage() {}
 
 func (x *LayoutReport) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[12]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1750,7 @@ func (x *LayoutReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayoutReport.ProtoReflect.Descriptor instead.
 func (*LayoutReport) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LayoutReport) GetImageFs() bool {
@@ -1744,7 +1820,7 @@ type Pod struct {
 
 func (x *Pod) Reset() {
 	*x = Pod{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[13]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1832,7 @@ func (x *Pod) String() string {
 func (*Pod) ProtoMessage() {}
 
 func (x *Pod) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[13]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1845,7 @@ func (x *Pod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pod.ProtoReflect.Descriptor instead.
 func (*Pod) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Pod) GetUid() string {
@@ -1887,7 +1963,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1975,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1988,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Volume) GetName() string {
@@ -1956,7 +2032,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[15]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2044,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[15]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2057,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Container) GetName() string {
@@ -2021,7 +2097,7 @@ type MeasureRequest struct {
 
 func (x *MeasureRequest) Reset() {
 	*x = MeasureRequest{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2109,7 @@ func (x *MeasureRequest) String() string {
 func (*MeasureRequest) ProtoMessage() {}
 
 func (x *MeasureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2122,7 @@ func (x *MeasureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeasureRequest.ProtoReflect.Descriptor instead.
 func (*MeasureRequest) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MeasureRequest) GetPass() uint64 {
@@ -2109,7 +2185,7 @@ type MeasureResponse struct {
 
 func (x *MeasureResponse) Reset() {
 	*x = MeasureResponse{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[17]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2197,7 @@ func (x *MeasureResponse) String() string {
 func (*MeasureResponse) ProtoMessage() {}
 
 func (x *MeasureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[17]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2210,7 @@ func (x *MeasureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeasureResponse.ProtoReflect.Descriptor instead.
 func (*MeasureResponse) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MeasureResponse) GetMeasurements() []*Measurement {
@@ -2183,7 +2259,7 @@ type Measurement struct {
 
 func (x *Measurement) Reset() {
 	*x = Measurement{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2271,7 @@ func (x *Measurement) String() string {
 func (*Measurement) ProtoMessage() {}
 
 func (x *Measurement) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2284,7 @@ func (x *Measurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measurement.ProtoReflect.Descriptor instead.
 func (*Measurement) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Measurement) GetUid() string {
@@ -2298,7 +2374,7 @@ type SignalUsage struct {
 
 func (x *SignalUsage) Reset() {
 	*x = SignalUsage{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2386,7 @@ func (x *SignalUsage) String() string {
 func (*SignalUsage) ProtoMessage() {}
 
 func (x *SignalUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2399,7 @@ func (x *SignalUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalUsage.ProtoReflect.Descriptor instead.
 func (*SignalUsage) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SignalUsage) GetSignal() string {
@@ -2368,7 +2444,7 @@ type ContainerMeasurement struct {
 
 func (x *ContainerMeasurement) Reset() {
 	*x = ContainerMeasurement{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2456,7 @@ func (x *ContainerMeasurement) String() string {
 func (*ContainerMeasurement) ProtoMessage() {}
 
 func (x *ContainerMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2469,7 @@ func (x *ContainerMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerMeasurement.ProtoReflect.Descriptor instead.
 func (*ContainerMeasurement) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ContainerMeasurement) GetName() string {
@@ -2453,7 +2529,7 @@ type VolumeMeasurement struct {
 
 func (x *VolumeMeasurement) Reset() {
 	*x = VolumeMeasurement{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[21]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2541,7 @@ func (x *VolumeMeasurement) String() string {
 func (*VolumeMeasurement) ProtoMessage() {}
 
 func (x *VolumeMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[21]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2554,7 @@ func (x *VolumeMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VolumeMeasurement.ProtoReflect.Descriptor instead.
 func (*VolumeMeasurement) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VolumeMeasurement) GetName() string {
@@ -2518,7 +2594,7 @@ type Threshold struct {
 
 func (x *Threshold) Reset() {
 	*x = Threshold{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[22]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2606,7 @@ func (x *Threshold) String() string {
 func (*Threshold) ProtoMessage() {}
 
 func (x *Threshold) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[22]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2619,7 @@ func (x *Threshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Threshold.ProtoReflect.Descriptor instead.
 func (*Threshold) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Threshold) GetValue() isThreshold_Value {
@@ -2602,7 +2678,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[23]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2690,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[23]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2703,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{23}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchRequest) GetThresholds() []*WatchThreshold {
@@ -2650,7 +2726,7 @@ type WatchThreshold struct {
 
 func (x *WatchThreshold) Reset() {
 	*x = WatchThreshold{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[24]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2738,7 @@ func (x *WatchThreshold) String() string {
 func (*WatchThreshold) ProtoMessage() {}
 
 func (x *WatchThreshold) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[24]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2751,7 @@ func (x *WatchThreshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchThreshold.ProtoReflect.Descriptor instead.
 func (*WatchThreshold) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{24}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchThreshold) GetSignal() string {
@@ -2706,7 +2782,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[25]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2794,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[25]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2807,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{25}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchResponse) GetSignal() string {
@@ -2778,7 +2854,7 @@ type RankRequest struct {
 
 func (x *RankRequest) Reset() {
 	*x = RankRequest{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[26]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2866,7 @@ func (x *RankRequest) String() string {
 func (*RankRequest) ProtoMessage() {}
 
 func (x *RankRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[26]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2879,7 @@ func (x *RankRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRequest.ProtoReflect.Descriptor instead.
 func (*RankRequest) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{26}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RankRequest) GetPass() uint64 {
@@ -2882,7 +2958,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[27]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +2970,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[27]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +2983,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{27}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Candidate) GetPod() *Pod {
@@ -2937,7 +3013,7 @@ type RankResponse struct {
 
 func (x *RankResponse) Reset() {
 	*x = RankResponse{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[28]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3025,7 @@ func (x *RankResponse) String() string {
 func (*RankResponse) ProtoMessage() {}
 
 func (x *RankResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[28]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3038,7 @@ func (x *RankResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankResponse.ProtoReflect.Descriptor instead.
 func (*RankResponse) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{28}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RankResponse) GetRanking() []*Ranked {
@@ -2986,7 +3062,7 @@ type Ranked struct {
 
 func (x *Ranked) Reset() {
 	*x = Ranked{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[29]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3074,7 @@ func (x *Ranked) String() string {
 func (*Ranked) ProtoMessage() {}
 
 func (x *Ranked) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[29]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3087,7 @@ func (x *Ranked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ranked.ProtoReflect.Descriptor instead.
 func (*Ranked) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{29}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ranked) GetUid() string {
@@ -3041,7 +3117,7 @@ type PodPhase struct {
 
 func (x *PodPhase) Reset() {
 	*x = PodPhase{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[30]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3129,7 @@ func (x *PodPhase) String() string {
 func (*PodPhase) ProtoMessage() {}
 
 func (x *PodPhase) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[30]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3142,7 @@ func (x *PodPhase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodPhase.ProtoReflect.Descriptor instead.
 func (*PodPhase) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{30}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PodPhase) GetUid() string {
@@ -3107,7 +3183,7 @@ type ReclaimRequest struct {
 
 func (x *ReclaimRequest) Reset() {
 	*x = ReclaimRequest{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[31]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3195,7 @@ func (x *ReclaimRequest) String() string {
 func (*ReclaimRequest) ProtoMessage() {}
 
 func (x *ReclaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[31]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3208,7 @@ func (x *ReclaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimRequest.ProtoReflect.Descriptor instead.
 func (*ReclaimRequest) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{31}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReclaimRequest) GetPass() uint64 {
@@ -3192,7 +3268,7 @@ type ReclaimResponse struct {
 
 func (x *ReclaimResponse) Reset() {
 	*x = ReclaimResponse{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[32]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3280,7 @@ func (x *ReclaimResponse) String() string {
 func (*ReclaimResponse) ProtoMessage() {}
 
 func (x *ReclaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[32]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3293,7 @@ func (x *ReclaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimResponse.ProtoReflect.Descriptor instead.
 func (*ReclaimResponse) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{32}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReclaimResponse) GetBytes() int64 {
@@ -3250,7 +3326,7 @@ type MetricsRequest struct {
 
 func (x *MetricsRequest) Reset() {
 	*x = MetricsRequest{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[33]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3338,7 @@ func (x *MetricsRequest) String() string {
 func (*MetricsRequest) ProtoMessage() {}
 
 func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[33]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3351,7 @@ func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
 func (*MetricsRequest) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 // MetricsResponse has the metrics of a plugin.
@@ -3289,7 +3365,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[34]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3377,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[34]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3390,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -3343,7 +3419,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[35]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3355,7 +3431,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[35]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3368,7 +3444,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Metric) GetName() string {
@@ -3412,7 +3488,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[36]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3500,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[36]
+	mi := &file_evictd_plugin_v1_plugin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3513,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
+	return file_evictd_plugin_v1_plugin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Sample) GetLabels() map[string]string {
@@ -3506,10 +3582,11 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\alayouts\x18\x02 \x03(\x0e2\x18.evictd.plugin.v1.LayoutR\alayouts\x12\x1d\n" +
 	"\n" +
-	"enabled_by\x18\x03 \x01(\tR\tenabledBy\"[\n" +
+	"enabled_by\x18\x03 \x01(\tR\tenabledBy\"\x82\x01\n" +
 	"\x10ConfigureRequest\x12/\n" +
 	"\x04node\x18\x01 \x01(\v2\x1b.evictd.plugin.v1.NodeFactsR\x04node\x12\x16\n" +
-	"\x06config\x18\x02 \x01(\fR\x06config\"\xc7\x03\n" +
+	"\x06config\x18\x02 \x01(\fR\x06config\x12%\n" +
+	"\x0ereads_problems\x18\x03 \x01(\bR\rreadsProblems\"\xc7\x03\n" +
 	"\tNodeFacts\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x19\n" +
 	"\broot_dir\x18\x02 \x01(\tR\arootDir\x12\x1f\n" +
@@ -3525,8 +3602,12 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	" \x01(\bR\x06dryRun\x12,\n" +
 	"\x12exclude_huge_pages\x18\v \x01(\bR\x10excludeHugePages\x12#\n" +
 	"\rmemory_figure\x18\r \x01(\tR\fmemoryFigureJ\x04\b\t\x10\n" +
-	"J\x04\b\f\x10\rR\x0esummary_socketR\x16summary_has_huge_pages\"\x13\n" +
-	"\x11ConfigureResponse\"j\n" +
+	"J\x04\b\f\x10\rR\x0esummary_socketR\x16summary_has_huge_pages\"J\n" +
+	"\x11ConfigureResponse\x125\n" +
+	"\bproblems\x18\x01 \x03(\v2\x19.evictd.plugin.v1.ProblemR\bproblems\"1\n" +
+	"\aProblem\x12\x12\n" +
+	"\x04path\x18\x01 \x03(\tR\x04path\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"j\n" +
 	"\x0eObserveRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12*\n" +
 	"\x04view\x18\x02 \x01(\x0e2\x16.evictd.plugin.v1.ViewR\x04view\x12\x18\n" +
@@ -3772,7 +3853,7 @@ func file_evictd_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_evictd_plugin_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_evictd_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_evictd_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_evictd_plugin_v1_plugin_proto_goTypes = []any{
 	(Capability)(0),              // 0: evictd.plugin.v1.Capability
 	(CandidateScope)(0),          // 1: evictd.plugin.v1.CandidateScope
@@ -3791,38 +3872,39 @@ var file_evictd_plugin_v1_plugin_proto_goTypes = []any{
 	(*ConfigureRequest)(nil),     // 14: evictd.plugin.v1.ConfigureRequest
 	(*NodeFacts)(nil),            // 15: evictd.plugin.v1.NodeFacts
 	(*ConfigureResponse)(nil),    // 16: evictd.plugin.v1.ConfigureResponse
-	(*ObserveRequest)(nil),       // 17: evictd.plugin.v1.ObserveRequest
-	(*ObserveResponse)(nil),      // 18: evictd.plugin.v1.ObserveResponse
-	(*Observation)(nil),          // 19: evictd.plugin.v1.Observation
-	(*Component)(nil),            // 20: evictd.plugin.v1.Component
-	(*LayoutReport)(nil),         // 21: evictd.plugin.v1.LayoutReport
-	(*Pod)(nil),                  // 22: evictd.plugin.v1.Pod
-	(*Volume)(nil),               // 23: evictd.plugin.v1.Volume
-	(*Container)(nil),            // 24: evictd.plugin.v1.Container
-	(*MeasureRequest)(nil),       // 25: evictd.plugin.v1.MeasureRequest
-	(*MeasureResponse)(nil),      // 26: evictd.plugin.v1.MeasureResponse
-	(*Measurement)(nil),          // 27: evictd.plugin.v1.Measurement
-	(*SignalUsage)(nil),          // 28: evictd.plugin.v1.SignalUsage
-	(*ContainerMeasurement)(nil), // 29: evictd.plugin.v1.ContainerMeasurement
-	(*VolumeMeasurement)(nil),    // 30: evictd.plugin.v1.VolumeMeasurement
-	(*Threshold)(nil),            // 31: evictd.plugin.v1.Threshold
-	(*WatchRequest)(nil),         // 32: evictd.plugin.v1.WatchRequest
-	(*WatchThreshold)(nil),       // 33: evictd.plugin.v1.WatchThreshold
-	(*WatchResponse)(nil),        // 34: evictd.plugin.v1.WatchResponse
-	(*RankRequest)(nil),          // 35: evictd.plugin.v1.RankRequest
-	(*Candidate)(nil),            // 36: evictd.plugin.v1.Candidate
-	(*RankResponse)(nil),         // 37: evictd.plugin.v1.RankResponse
-	(*Ranked)(nil),               // 38: evictd.plugin.v1.Ranked
-	(*PodPhase)(nil),             // 39: evictd.plugin.v1.PodPhase
-	(*ReclaimRequest)(nil),       // 40: evictd.plugin.v1.ReclaimRequest
-	(*ReclaimResponse)(nil),      // 41: evictd.plugin.v1.ReclaimResponse
-	(*MetricsRequest)(nil),       // 42: evictd.plugin.v1.MetricsRequest
-	(*MetricsResponse)(nil),      // 43: evictd.plugin.v1.MetricsResponse
-	(*Metric)(nil),               // 44: evictd.plugin.v1.Metric
-	(*Sample)(nil),               // 45: evictd.plugin.v1.Sample
-	nil,                          // 46: evictd.plugin.v1.Pod.LabelsEntry
-	nil,                          // 47: evictd.plugin.v1.Pod.AnnotationsEntry
-	nil,                          // 48: evictd.plugin.v1.Sample.LabelsEntry
+	(*Problem)(nil),              // 17: evictd.plugin.v1.Problem
+	(*ObserveRequest)(nil),       // 18: evictd.plugin.v1.ObserveRequest
+	(*ObserveResponse)(nil),      // 19: evictd.plugin.v1.ObserveResponse
+	(*Observation)(nil),          // 20: evictd.plugin.v1.Observation
+	(*Component)(nil),            // 21: evictd.plugin.v1.Component
+	(*LayoutReport)(nil),         // 22: evictd.plugin.v1.LayoutReport
+	(*Pod)(nil),                  // 23: evictd.plugin.v1.Pod
+	(*Volume)(nil),               // 24: evictd.plugin.v1.Volume
+	(*Container)(nil),            // 25: evictd.plugin.v1.Container
+	(*MeasureRequest)(nil),       // 26: evictd.plugin.v1.MeasureRequest
+	(*MeasureResponse)(nil),      // 27: evictd.plugin.v1.MeasureResponse
+	(*Measurement)(nil),          // 28: evictd.plugin.v1.Measurement
+	(*SignalUsage)(nil),          // 29: evictd.plugin.v1.SignalUsage
+	(*ContainerMeasurement)(nil), // 30: evictd.plugin.v1.ContainerMeasurement
+	(*VolumeMeasurement)(nil),    // 31: evictd.plugin.v1.VolumeMeasurement
+	(*Threshold)(nil),            // 32: evictd.plugin.v1.Threshold
+	(*WatchRequest)(nil),         // 33: evictd.plugin.v1.WatchRequest
+	(*WatchThreshold)(nil),       // 34: evictd.plugin.v1.WatchThreshold
+	(*WatchResponse)(nil),        // 35: evictd.plugin.v1.WatchResponse
+	(*RankRequest)(nil),          // 36: evictd.plugin.v1.RankRequest
+	(*Candidate)(nil),            // 37: evictd.plugin.v1.Candidate
+	(*RankResponse)(nil),         // 38: evictd.plugin.v1.RankResponse
+	(*Ranked)(nil),               // 39: evictd.plugin.v1.Ranked
+	(*PodPhase)(nil),             // 40: evictd.plugin.v1.PodPhase
+	(*ReclaimRequest)(nil),       // 41: evictd.plugin.v1.ReclaimRequest
+	(*ReclaimResponse)(nil),      // 42: evictd.plugin.v1.ReclaimResponse
+	(*MetricsRequest)(nil),       // 43: evictd.plugin.v1.MetricsRequest
+	(*MetricsResponse)(nil),      // 44: evictd.plugin.v1.MetricsResponse
+	(*Metric)(nil),               // 45: evictd.plugin.v1.Metric
+	(*Sample)(nil),               // 46: evictd.plugin.v1.Sample
+	nil,                          // 47: evictd.plugin.v1.Pod.LabelsEntry
+	nil,                          // 48: evictd.plugin.v1.Pod.AnnotationsEntry
+	nil,                          // 49: evictd.plugin.v1.Sample.LabelsEntry
 }
 var file_evictd_plugin_v1_plugin_proto_depIdxs = []int32{
 	0,  // 0: evictd.plugin.v1.DescribeResponse.capabilities:type_name -> evictd.plugin.v1.Capability
@@ -3833,59 +3915,60 @@ var file_evictd_plugin_v1_plugin_proto_depIdxs = []int32{
 	1,  // 5: evictd.plugin.v1.Definition.candidates:type_name -> evictd.plugin.v1.CandidateScope
 	2,  // 6: evictd.plugin.v1.ReclaimStep.layouts:type_name -> evictd.plugin.v1.Layout
 	15, // 7: evictd.plugin.v1.ConfigureRequest.node:type_name -> evictd.plugin.v1.NodeFacts
-	3,  // 8: evictd.plugin.v1.ObserveRequest.view:type_name -> evictd.plugin.v1.View
-	19, // 9: evictd.plugin.v1.ObserveResponse.observations:type_name -> evictd.plugin.v1.Observation
-	21, // 10: evictd.plugin.v1.ObserveResponse.layout:type_name -> evictd.plugin.v1.LayoutReport
-	4,  // 11: evictd.plugin.v1.Observation.state:type_name -> evictd.plugin.v1.ObservationState
-	20, // 12: evictd.plugin.v1.Observation.components:type_name -> evictd.plugin.v1.Component
-	46, // 13: evictd.plugin.v1.Pod.labels:type_name -> evictd.plugin.v1.Pod.LabelsEntry
-	47, // 14: evictd.plugin.v1.Pod.annotations:type_name -> evictd.plugin.v1.Pod.AnnotationsEntry
-	23, // 15: evictd.plugin.v1.Pod.volumes:type_name -> evictd.plugin.v1.Volume
-	24, // 16: evictd.plugin.v1.Pod.containers:type_name -> evictd.plugin.v1.Container
-	3,  // 17: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
-	5,  // 18: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
-	22, // 19: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
-	35, // 20: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
-	27, // 21: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
-	37, // 22: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
-	6,  // 23: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
-	28, // 24: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
-	29, // 25: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
-	30, // 26: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
-	33, // 27: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
-	31, // 28: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
-	31, // 29: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
-	36, // 30: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
-	22, // 31: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
-	27, // 32: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
-	38, // 33: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
-	7,  // 34: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
-	39, // 35: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
-	44, // 36: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
-	8,  // 37: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
-	45, // 38: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
-	48, // 39: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
-	9,  // 40: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
-	14, // 41: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
-	17, // 42: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
-	25, // 43: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
-	32, // 44: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
-	35, // 45: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
-	40, // 46: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
-	42, // 47: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
-	10, // 48: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
-	16, // 49: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
-	18, // 50: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
-	26, // 51: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
-	34, // 52: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
-	37, // 53: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
-	41, // 54: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
-	43, // 55: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
-	48, // [48:56] is the sub-list for method output_type
-	40, // [40:48] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	17, // 8: evictd.plugin.v1.ConfigureResponse.problems:type_name -> evictd.plugin.v1.Problem
+	3,  // 9: evictd.plugin.v1.ObserveRequest.view:type_name -> evictd.plugin.v1.View
+	20, // 10: evictd.plugin.v1.ObserveResponse.observations:type_name -> evictd.plugin.v1.Observation
+	22, // 11: evictd.plugin.v1.ObserveResponse.layout:type_name -> evictd.plugin.v1.LayoutReport
+	4,  // 12: evictd.plugin.v1.Observation.state:type_name -> evictd.plugin.v1.ObservationState
+	21, // 13: evictd.plugin.v1.Observation.components:type_name -> evictd.plugin.v1.Component
+	47, // 14: evictd.plugin.v1.Pod.labels:type_name -> evictd.plugin.v1.Pod.LabelsEntry
+	48, // 15: evictd.plugin.v1.Pod.annotations:type_name -> evictd.plugin.v1.Pod.AnnotationsEntry
+	24, // 16: evictd.plugin.v1.Pod.volumes:type_name -> evictd.plugin.v1.Volume
+	25, // 17: evictd.plugin.v1.Pod.containers:type_name -> evictd.plugin.v1.Container
+	3,  // 18: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
+	5,  // 19: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
+	23, // 20: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
+	36, // 21: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
+	28, // 22: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
+	38, // 23: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
+	6,  // 24: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
+	29, // 25: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
+	30, // 26: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
+	31, // 27: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
+	34, // 28: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
+	32, // 29: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
+	32, // 30: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
+	37, // 31: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
+	23, // 32: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
+	28, // 33: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
+	39, // 34: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
+	7,  // 35: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
+	40, // 36: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
+	45, // 37: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
+	8,  // 38: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
+	46, // 39: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
+	49, // 40: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
+	9,  // 41: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
+	14, // 42: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
+	18, // 43: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
+	26, // 44: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
+	33, // 45: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
+	36, // 46: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
+	41, // 47: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
+	43, // 48: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
+	10, // 49: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
+	16, // 50: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
+	19, // 51: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
+	27, // 52: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
+	35, // 53: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
+	38, // 54: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
+	42, // 55: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
+	44, // 56: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_evictd_plugin_v1_plugin_proto_init() }
@@ -3894,10 +3977,10 @@ func file_evictd_plugin_v1_plugin_proto_init() {
 		return
 	}
 	file_evictd_plugin_v1_plugin_proto_msgTypes[0].OneofWrappers = []any{}
-	file_evictd_plugin_v1_plugin_proto_msgTypes[18].OneofWrappers = []any{}
-	file_evictd_plugin_v1_plugin_proto_msgTypes[20].OneofWrappers = []any{}
+	file_evictd_plugin_v1_plugin_proto_msgTypes[19].OneofWrappers = []any{}
 	file_evictd_plugin_v1_plugin_proto_msgTypes[21].OneofWrappers = []any{}
-	file_evictd_plugin_v1_plugin_proto_msgTypes[22].OneofWrappers = []any{
+	file_evictd_plugin_v1_plugin_proto_msgTypes[22].OneofWrappers = []any{}
+	file_evictd_plugin_v1_plugin_proto_msgTypes[23].OneofWrappers = []any{
 		(*Threshold_Amount)(nil),
 		(*Threshold_Fraction)(nil),
 	}
@@ -3907,7 +3990,7 @@ func file_evictd_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_evictd_plugin_v1_plugin_proto_rawDesc), len(file_evictd_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
