@@ -16,7 +16,8 @@
 //	  cost-aware:
 //	    config: {unpricedHourlyUSD: "0.10"}
 //
-// The schema of that is in schema.json: evictd checks a configuration by it, and names the line of what is wrong.
+// The schema of that is in schema.json: the plugin checks a configuration by it, and evictd names the line of what is
+// wrong.
 package main
 
 import (
@@ -27,6 +28,7 @@ import (
 	"sync/atomic"
 
 	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/schema"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -36,7 +38,7 @@ import (
 const priceKey = "cost.acme.example/hourly-usd"
 
 //go:embed schema.json
-var schema []byte
+var schemaJSON []byte
 
 func main() { sdk.Serve(plugin()) }
 
@@ -48,8 +50,7 @@ func plugin() sdk.Plugin {
 		Signals:         sdk.Signals(eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable),
 		WantAnnotations: []string{priceKey},
 		Description:     "Evicts cheap pods before dear ones.",
-		Configurer:      sdk.Configure(r.configure),
-		ConfigSchema:    schema,
+		Configurer:      schema.Configurer(schemaJSON, sdk.Configure(r.configure)),
 		Ranker:          r,
 	}
 }

@@ -95,9 +95,9 @@ func TestEachPodsReasonHasItsPrice(t *testing.T) {
 func TestAConfigurationThatIsWrongChangesNothing(t *testing.T) {
 	p := plugin()
 	for config, want := range map[string]string{
-		`{"unpricedHourlyUSD":"lots"}`: `unpricedHourlyUSD: "lots", want a plain decimal number`,
-		`{"unpricedHourlyUSD":"-1"}`:   "want a plain decimal number",
-		`{"unpriced":"1"}`:             `unknown field "unpriced"`,
+		`{"unpricedHourlyUSD":"1..2"}`: `unpricedHourlyUSD: "1..2", want a plain decimal number`,
+		`{"unpricedHourlyUSD":"-1"}`:   `unpricedHourlyUSD: "-1": want a text that matches ^[0-9.]*$`,
+		`{"unpriced":"1"}`:             `unpriced: unknown field, want one of unpricedHourlyUSD`,
 	} {
 		err := p.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Config: []byte(config)})
 		if err == nil || !strings.Contains(err.Error(), want) {
