@@ -32,10 +32,6 @@ func describeFaults() map[string]valueFault {
 				return nil
 			}
 		}, "unknown feature", []string{"describe-newer-host"}},
-		"has a schema that is none": {func(_ *sound, p *eviction.Plugin) { p.ConfigSchema = []byte("{") }, "is not a JSON document", []string{"config-schema"}},
-		"has a schema that refers to another": {func(_ *sound, p *eviction.Plugin) {
-			p.ConfigSchema = []byte(`{"$ref": "https://acme.example/schema.json"}`)
-		}, "refers to another document", []string{"config-schema"}},
 		"accepts unknown config fields": {func(s *sound, _ *eviction.Plugin) {
 			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
 				var any map[string]any
@@ -80,6 +76,11 @@ func describeFaults() map[string]valueFault {
 		"is configured only once": {configuredOnce, "configured already", append([]string{"configure-again"}, afterOneConfigure...)},
 		// The call of the failing check was Rank, which the plugin had not got yet.
 		"is configured only once, before other calls": {configuredOnce, "Configure: plugin refused: configured already", append([]string{"rank", "configure-again"}, afterOneConfigure...)},
+		"needs a field": {func(s *sound, _ *eviction.Plugin) {
+			s.configure = func(context.Context, eviction.ConfigureRequest) error {
+				return eviction.FieldErrors{{Path: []string{"path"}, Text: "missing, want a value"}}
+			}
+		}, "path: missing, want a value (without any config", []string{"configure"}},
 		"needs a config": {func(s *sound, _ *eviction.Plugin) {
 			s.configure = func(context.Context, eviction.ConfigureRequest) error { return errors.New("path is empty") }
 		}, "path is empty (without any config", []string{"configure"}},

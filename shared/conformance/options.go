@@ -22,8 +22,8 @@ const DefaultTimeout = 2 * time.Minute
 type Options struct {
 	// Config is the plugin's configuration as JSON; empty for none.
 	Config []byte
-	// CheckSchema returns what is wrong with a plugin's ConfigSchema, or with Config by that schema. Nil checks neither.
-	CheckSchema func(schema, config []byte) error
+	// Locate returns the errors of a refused Config with their places in a file. Nil leaves the fields alone.
+	Locate func(eviction.FieldErrors) error
 	// Node describes the node to the plugin. Nil means this machine.
 	Node *eviction.NodeFacts
 	// RuntimeEndpoint of this machine, if it is not a usual one. Ignored if Node is set.

@@ -158,7 +158,7 @@ func prepared(ctx context.Context, o Options, checks func(context.Context, *run)
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(o.Timeout, DefaultTimeout), errOutOfTime)
 	defer cancel()
 	r := &run{options: o, dir: dir}
-	r.setup = check.Setup{Config: o.Config, CheckSchema: o.CheckSchema, MayReclaim: o.Reclaim, Reclaimed: r.reclaim, Factor: o.deadlineFactor}
+	r.setup = check.Setup{Config: o.Config, Locate: o.Locate, MayReclaim: o.Reclaim, Reclaimed: r.reclaim, Factor: o.deadlineFactor}
 	if o.Node != nil {
 		r.setup.Node = *o.Node
 	} else {

@@ -1,9 +1,7 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -18,8 +16,8 @@ import (
 func TestSoundPluginPasses(t *testing.T) {
 	t.Parallel()
 	p := newSound().plugin()
-	p.Watcher, p.ConfigSchema = newSound(), []byte("{}")
-	r, err := Value(t.Context(), p, Options{Reclaim: true, Config: []byte(`{"factor":2}`), CheckSchema: checkSchema, deadlineFactor: 4, Timeout: 2 * time.Minute})
+	p.Watcher = newSound()
+	r, err := Value(t.Context(), p, Options{Reclaim: true, Config: []byte(`{"factor":2}`), deadlineFactor: 4, Timeout: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,15 +34,22 @@ func TestSoundPluginPasses(t *testing.T) {
 	}
 }
 
-// checkSchema stands in for the host's.
-func checkSchema(schema, config []byte) error {
-	switch {
-	case !json.Valid(schema) || len(config) > 0 && !json.Valid(config):
-		return errors.New("is not a JSON document")
-	case bytes.Contains(schema, []byte("https:")):
-		return errors.New("refers to another document")
+// The host knows the lines of the file that the configuration is from.
+func TestARefusedConfigurationIsReportedByItsFile(t *testing.T) {
+	t.Parallel()
+	s := newSound()
+	s.configure = func(context.Context, eviction.ConfigureRequest) error {
+		return eviction.FieldErrors{{Path: []string{"factor"}, Text: "2: want 1"}}
 	}
-	return nil
+	o := Options{Config: []byte(`{"factor":2}`), Timeout: 2 * time.Minute, Only: []string{DescribeGroup}}
+	o.Locate = func(fields eviction.FieldErrors) error { return errors.New("a.yaml:1: " + fields.Error()) }
+	r, err := Value(t.Context(), s.plugin(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := judge(&r, "refused: a.yaml:1: factor: 2: want 1", "configure"); err != nil {
+		t.Error(err)
+	}
 }
 
 // A valueFault is something wrong with a plugin. The first of fails must fail with
@@ -106,7 +111,7 @@ var singleCalls = []string{"observe", "measure", "watch", "rank", "reclaim", "me
 // faultOptions are for a plugin that must fail some checks, the first one above
 // all.
 func faultOptions(text string, fails []string) Options {
-	o := Options{Timeout: 2 * time.Minute, CheckSchema: checkSchema} // machines that test are busy
+	o := Options{Timeout: 2 * time.Minute} // machines that test are busy
 	// Two groups see again what others have seen, at more cost.
 	o.Only = []string{groupOf(fails[0])}
 	if whole() && !raceDetector { // make nightly

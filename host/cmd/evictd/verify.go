@@ -15,9 +15,10 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
-	"github.com/evictd/evictd/host/internal/pluginhost/configschema"
+	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/host/internal/why/tell/verifytable"
 	"github.com/evictd/evictd/shared/conformance"
+	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/sandbox"
 )
 
@@ -96,7 +97,7 @@ func (v *verification) run(cmd *cobra.Command, plugin string, check func(context
 	if v.Config, at, err = input.PluginConfig(v.configFile); err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
-	v.CheckSchema = func(schema, config []byte) error { return configschema.Verify(schema, config, at) }
+	v.Locate = func(fields eviction.FieldErrors) error { return client.Located(fields, at) }
 	if err := v.confine(cmd.ErrOrStderr()); err != nil {
 		return err
 	}

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-plugin"
 
+	"github.com/evictd/evictd/sdk/schema"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -230,16 +233,20 @@ func describe(name string) eviction.Plugin {
 			if strings.Contains(string(config), "refuse") {
 				return nil, errors.New("config.signal: no such signal")
 			}
-			if !strings.HasPrefix(string(config), `"`) {
-				os.Exit(6) // its schema does not allow that
+			if err := schema.Check([]byte(`{"type": "string"}`), config); err != nil {
+				return nil, err
 			}
 			spec := signalOf(strings.Trim(string(config), `"`))
 			f.signal = spec.Signal
 			return []eviction.SignalSpec{spec}, nil
 		}
 	}
-	if schema, ok := schemas[name]; ok {
-		p.ConfigSchema, p.Description, p.Vendor, p.Licence = []byte(schema), "knows \x1b[31mred", "Acme", "MIT"
+	if document, ok := schemas[name]; ok {
+		p.Configurer = schema.Configurer([]byte(document), f)
+		p.Description, p.Vendor, p.Licence = "knows \x1b[31mred", "Acme", "MIT"
+	}
+	if name == "problems" {
+		p.Configurer = configurer(func(context.Context, eviction.ConfigureRequest) error { return problems })
 	}
 	if name == "invalid" {
 		p.Signals = append(p.Signals, eviction.SignalSpec{Signal: "unqualified"})
@@ -250,10 +257,22 @@ func describe(name string) eviction.Plugin {
 // schemas are those of the plugins with a schema.
 var schemas = map[string]string{
 	"schema":         `{"properties": {"count": {"type": "integer", "maximum": 100}}, "additionalProperties": false}`,
-	"follows":        `{"type": "string"}`,
 	"schema-invalid": `{"type": "nubmer"}`,
-	"schema-remote":  `{"properties": {"n": {"$ref": "https://faults.example/n.json"}}}`,
 }
+
+// problems are those of a plugin that lies about its configuration: more than a person reads, with texts that would
+// affect a terminal or pass for lines of the log, and with fields that no file has.
+var problems = func() eviction.FieldErrors {
+	all := eviction.FieldErrors{
+		{Path: []string{"\x1b[2J", "0", "a\nb"}, Text: "1: want \x1b[31mred\nlevel=ERROR msg=fine"},
+		{Text: ""},
+		{Path: slices.Repeat([]string{strings.Repeat("deep", 1000)}, 1000), Text: strings.Repeat("long ", 10_000)},
+	}
+	for i := range 10_000 {
+		all = append(all, eviction.FieldError{Path: []string{"x", strconv.Itoa(i)}, Text: "unknown field"})
+	}
+	return all
+}()
 
 // faulty implements the capabilities. Its observations contain the last configuration.
 type faulty struct {

@@ -38,8 +38,7 @@ func newRight() eviction.Plugin {
 			Definition:   &eviction.Definition{Unit: "bytes", Format: eviction.FormatBinarySI, Resource: string(cacheSignal), Condition: "faults.example/CachePressure"},
 			ReclaimSteps: []eviction.ReclaimStep{{Name: "faults.example/trim"}},
 		}},
-		ConfigSchema: []byte(`{"type": "object", "properties": {"reverse": {"type": "boolean"}}, "additionalProperties": false}`),
-		Configurer:   r, Observer: r, Measurer: r, Watcher: r, Ranker: r, Reclaimer: r,
+		Configurer: r, Observer: r, Measurer: r, Watcher: r, Ranker: r, Reclaimer: r,
 	}
 }
 

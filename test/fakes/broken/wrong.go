@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/evictd/evictd/sdk"
+	"github.com/evictd/evictd/sdk/schema"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
 )
@@ -150,20 +151,16 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongStarts, wrongFigures, wron
 			return json.Unmarshal(req.Config, &rightConfig{})
 		})
 	},
-	"a schema that does not compile": func(p *eviction.Plugin) { p.ConfigSchema = []byte(`{"properties": {"reverse": {"type": "bool"}}}`) },
-	"a schema with a remote reference": func(p *eviction.Plugin) {
-		p.ConfigSchema = []byte(`{"$ref": "https://faults.example/schema.json"}`)
-	},
+	"a schema that does not compile":   bySchema(`{"properties": {"reverse": {"type": "bool"}}}`),
+	"a schema with a remote reference": bySchema(`{"$ref": "https://faults.example/schema.json"}`),
 	"a schema that takes forever": func(p *eviction.Plugin) {
-		p.ConfigSchema = []byte(`{"$ref": "#/$defs/0", "$defs": {`)
+		costly := []byte(`{"$ref": "#/$defs/0", "$defs": {`)
 		for i := range 50 {
-			p.ConfigSchema = fmt.Appendf(p.ConfigSchema, `"%d": {"allOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
+			costly = fmt.Appendf(costly, `"%d": {"allOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
 		}
-		p.ConfigSchema = append(p.ConfigSchema, `"50": {}}}`...)
+		bySchema(string(costly) + `"50": {}}}`)(p)
 	},
-	"a schema that refuses a good configuration": func(p *eviction.Plugin) {
-		p.ConfigSchema = []byte(`{"properties": {"reverse": {"const": true}}}`)
-	},
+	"a schema that refuses a good configuration": bySchema(`{"properties": {"reverse": {"const": true}}}`),
 	"another description once it is configured": func(p *eviction.Plugin) {
 		signals := p.Signals
 		r := p.Configurer.(*right)
@@ -196,3 +193,8 @@ var wrongs = []map[string]func(*eviction.Plugin){wrongStarts, wrongFigures, wron
 		observing(p, func(*eviction.Observation) { fmt.Fprintln(out, "observing") })
 	},
 }}
+
+// bySchema makes a plugin check its configuration by a schema first.
+func bySchema(document string) func(*eviction.Plugin) {
+	return func(p *eviction.Plugin) { p.Configurer = schema.Configurer([]byte(document), p.Configurer) }
+}

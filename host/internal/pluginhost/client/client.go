@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/evictd/evictd/host/internal/pluginhost/configschema"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -73,8 +72,6 @@ type Client struct {
 	Config
 
 	remote eviction.Plugin
-	// schema checks configurations. It is nil without a ConfigSchema.
-	schema *configschema.Schema
 	// reported holds the last configuration sent to the plugin.
 	reported atomic.Pointer[eviction.ConfigureRequest]
 

@@ -11,16 +11,12 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/host/internal/pluginhost/configschema"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 // Describe asks the plugin for its description, and for that by a configuration if its signals follow from it.
 func (c *Client) Describe(ctx context.Context, with Configuration, describe func(ctx context.Context, config []byte) (eviction.Plugin, error)) error {
 	if err := c.describe(ctx, nil, describe); err != nil || !c.remote.SignalsFromConfig {
-		return err
-	}
-	if err := c.Check(with); err != nil {
 		return err
 	}
 	err := c.describe(ctx, append([]byte{}, with.Config...), describe)
@@ -38,13 +34,7 @@ func (c *Client) describe(ctx context.Context, config []byte, describe func(ctx 
 	for _, text := range []*string{&c.remote.Version, &c.remote.Description, &c.remote.Vendor, &c.remote.Licence} {
 		*text = shorten(*text, maxReasonBytes)
 	}
-	if err != nil || len(c.remote.ConfigSchema) == 0 {
-		return err
-	}
-	if c.schema, err = configschema.Compile(c.remote.ConfigSchema); err != nil {
-		return fmt.Errorf("describe: %w: configSchema: %w", eviction.ErrInvalidReply, err)
-	}
-	return nil
+	return err
 }
 
 // A Configuration is one for a plugin, with the place of its Config for errors.
@@ -54,17 +44,9 @@ type Configuration struct {
 	Place input.Place
 }
 
-// A refusal has the errors of a configuration by the schema of its plugin.
-type refusal struct{ error }
-
-func (refusal) Is(target error) bool { return target == eviction.ErrRefused }
-
-// Configure sends the plugin its configuration, if its schema accepts that, and remembers the accepted one.
+// Configure sends the plugin its configuration and remembers the accepted one.
 func (c *Client) Configure(ctx context.Context, with Configuration) error {
 	req := with.ConfigureRequest
-	if err := c.Check(with); err != nil {
-		return err
-	}
 	if c.remote.Configurer == nil && len(req.Config) > 0 {
 		return fmt.Errorf("configure: %w: it takes no configuration, want none for it", eviction.ErrRefused)
 	}
@@ -72,22 +54,14 @@ func (c *Client) Configure(ctx context.Context, with Configuration) error {
 		err := c.ask(ctx, "configure", c.Timeouts.Configure, func(ctx context.Context) error {
 			return c.remote.Configurer.Configure(ctx, req)
 		})
+		if fields, ok := errors.AsType[eviction.FieldErrors](err); ok {
+			return refusal{Located(fields, with.Place)}
+		}
 		if err != nil {
 			return err
 		}
 	}
 	c.reported.Store(&req)
-	return nil
-}
-
-// Check returns what is wrong with a configuration by the plugin's schema.
-func (c *Client) Check(with Configuration) error {
-	if c.schema == nil {
-		return nil
-	}
-	if err := c.schema.Check(with.Config, with.Place); err != nil {
-		return refusal{err}
-	}
 	return nil
 }
 

@@ -3,8 +3,10 @@ package supervisor
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
@@ -138,10 +140,6 @@ func TestSignalsFollowTheConfiguration(t *testing.T) {
 	if got := h.plugin("follows").PID; got != pid {
 		t.Errorf("pid %d, want that of the process which serves the same configuration", got)
 	}
-	want(t, fmt.Sprint(h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("follows", "7"))), "plugin follows:", "7: want type string")
-	if got := signal(); got != "faulty.example/blue" || h.plugin("follows").PID != pid || h.plugin("follows").Replacement != nil {
-		t.Errorf("signal %s, %+v, want the former one, and no other process", got, h.plugin("follows").Replacement)
-	}
 	if err := h.Reconfigure(t.Context(), eviction.NodeFacts{}, configs("follows", `"refuse"`)); err != nil {
 		t.Fatal(err)
 	}
@@ -221,28 +219,52 @@ func TestTheRegistryHasTheConfigurationOfAReload(t *testing.T) {
 	has(`{"n":2}`)
 }
 
-// A plugin that is described by its configuration does not see one either that its schema refuses.
-func TestTheSchemaIsCheckedBeforeTheSecondDescription(t *testing.T) {
+// A plugin that is described by its configuration may refuse it then, too.
+func TestASchemaMayRefuseTheSecondDescription(t *testing.T) {
 	t.Parallel()
 	h := startHost(t, install(t, "follows"), func(o *Options) { o.Settings = configs("follows", "7") })
 	eventually(t, "it is refused", func() bool { return h.plugin("follows").State == Refused })
 	want(t, h.plugin("follows").Reason, "7: want type string")
 }
 
-// A configuration that the plugin's schema refuses does not reach the plugin.
-func TestTheSchemaIsCheckedBeforeThePlugin(t *testing.T) {
-	t.Parallel()
-	settings := func(config string) map[string]Settings {
-		document := "plugins:\n  schema:\n    config:\n" + config
-		asJSON, _, err := input.YAML([]byte(document), "a mapping")
-		if err != nil {
-			t.Fatal(err)
-		}
-		asJSON, _ = bytes.CutPrefix(asJSON, []byte(`{"plugins":{"schema":{"config":`))
-		return map[string]Settings{"schema": {Config: bytes.TrimSuffix(asJSON, []byte("}}}")), Place: input.Place{
-			File: "evictd.yaml", Field: "plugins.schema.config", Lines: input.FieldLines([]byte(document), "plugins"), Pointer: "/plugins/schema/config",
-		}}}
+// inFile returns the settings of a plugin with its configuration in a file.
+func inFile(t *testing.T, name, config string) map[string]Settings {
+	t.Helper()
+	document := "plugins:\n  " + name + ":\n    config:\n" + config
+	asJSON, _, err := input.YAML([]byte(document), "a mapping")
+	if err != nil {
+		t.Fatal(err)
 	}
+	asJSON, _ = bytes.CutPrefix(asJSON, []byte(`{"plugins":{"`+name+`":{"config":`))
+	return map[string]Settings{name: {Config: bytes.TrimSuffix(asJSON, []byte("}}}")), Place: input.Place{
+		File: "evictd.yaml", Field: "plugins." + name + ".config", Lines: input.FieldLines([]byte(document), "plugins"), Pointer: "/plugins/" + name + "/config",
+	}}}
+}
+
+// What a plugin says of its configuration is a text of a stranger.
+func TestProblemsOfAPluginAreBoundedAndPrintable(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, install(t, "problems"), func(o *Options) { o.Settings = inFile(t, "problems", "      a: 1\n      count: 2\n") })
+	eventually(t, "it is refused", func() bool { return h.plugin("problems").State == Refused })
+	lines := strings.Split(h.plugin("problems").Reason, "\n")
+	if len(lines) != 21 || lines[20] != "and more" {
+		t.Errorf("%d lines, want 20 and the last one that there are more", len(lines))
+	}
+	for _, line := range lines {
+		if len(line) > 1100 || strings.ContainsFunc(line, unicode.IsControl) {
+			t.Errorf("%d bytes: %q", len(line), line)
+		}
+	}
+	want(t, lines[0], "evictd.yaml:3: plugins.problems.config: refused without a text")
+	if want := "evictd.yaml:3: plugins.problems.config[\"\\x1b[2J\"][0].a b: 1: want \uFFFD[31mred level=ERROR msg=fine"; lines[1] != want {
+		t.Errorf("%q, want %q", lines[1], want)
+	}
+}
+
+// A configuration that the plugin's schema refuses is refused with the lines of the file.
+func TestARefusalNamesTheLines(t *testing.T) {
+	t.Parallel()
+	settings := func(config string) map[string]Settings { return inFile(t, "schema", config) }
 	h := startHost(t, install(t, "schema"), func(o *Options) { o.Settings = settings("      count: 101\n      refuse: 1\n") })
 	eventually(t, "it is refused", func() bool { return h.plugin("schema").State == Refused })
 	wrong := "evictd.yaml:4: plugins.schema.config.count: 101: want at most 100\nevictd.yaml:5: plugins.schema.config.refuse: unknown field, want one of count"

@@ -26,7 +26,7 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := errors.Join(checkPolicies(s.control.Dir, settings), s.checkSchemas(node, settings)); err != nil {
+	if err := checkPolicies(s.control.Dir, settings); err != nil {
 		return err
 	}
 	var (
@@ -57,26 +57,6 @@ func (s *Supervisor) Reconfigure(ctx context.Context, node eviction.NodeFacts, s
 			return errors.Join(fmt.Errorf("plugin %s: %w", next.Name, err), s.takeBack(ctx, formerNode, former, reported, err))
 		}
 	}
-}
-
-// checkSchemas returns what is wrong with the configurations of plugins that serve by their schemas, also of those that
-// need another process.
-func (s *Supervisor) checkSchemas(node eviction.NodeFacts, settings map[string]Settings) error {
-	var serving []*process
-	s.call(func(c *controller) {
-		for _, p := range c.sorted() {
-			if p.serving != nil && !settings[p.Name].Disabled {
-				serving = append(serving, p.serving)
-			}
-		}
-	})
-	var errs []error
-	for _, p := range serving {
-		if err := p.client.Check(settings[p.Name].configuration(node)); err != nil {
-			errs = append(errs, fmt.Errorf("plugin %s: %w", p.Name, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 var errEnded = errors.New("plugins have ended")

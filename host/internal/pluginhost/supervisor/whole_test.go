@@ -22,7 +22,7 @@ func (able) Metrics(context.Context) ([]eviction.Metric, error) {
 func TestNoFieldOfAPluginIsLost(t *testing.T) {
 	t.Parallel()
 	p := eviction.Plugin{
-		Name: "whole", Version: "1", Description: "d", Vendor: "v", Licence: "l", OwnsLayout: true, ConfigSchema: []byte("{}"),
+		Name: "whole", Version: "1", Description: "d", Vendor: "v", Licence: "l", OwnsLayout: true,
 		WantLabels: []string{"a"}, WantAnnotations: []string{"b"}, CheckHost: func(eviction.Host) error { return nil },
 		Signals: []eviction.SignalSpec{{Signal: eviction.MemoryAvailable}}, SignalsFromConfig: true,
 	}

@@ -21,8 +21,8 @@ import (
 type Setup struct {
 	Node   eviction.NodeFacts
 	Config []byte
-	// CheckSchema may be nil.
-	CheckSchema func(schema, config []byte) error
+	// Locate may be nil.
+	Locate func(eviction.FieldErrors) error
 	// MayReclaim allows calls that reclaim something on this machine. Reclaimed is called with
 	// the result of each.
 	MayReclaim bool

@@ -17,10 +17,6 @@ const strangeField = "noSuchFieldInAnyConfiguration"
 
 var configureChecks = []check.Check{
 	{
-		Configurable: true, Name: "config-schema", RPC: "Describe", Input: "its configSchema",
-		Expect: "it compiles, refers to itself alone, and accepts the configuration given", Run: schemaChecked,
-	},
-	{
 		Configurable: true, Name: "configure", Input: "the facts of the node, and the configuration given, if any", Gate: true,
 		Expect: fmt.Sprintf("it is accepted within %s", eviction.ConfigureDeadline), Run: configured,
 	},
@@ -42,18 +38,12 @@ var configureChecks = []check.Check{
 	{Configurable: true, Name: "configure-during-calls", Input: "the same configuration 10 times while other calls run", Expect: "all of them are answered", Run: configuredDuringCalls},
 }
 
-func schemaChecked(_ context.Context, t *check.Target) error {
-	switch {
-	case len(t.Plugin.ConfigSchema) == 0:
-		return check.NotApplicable("it has no schema")
-	case t.CheckSchema == nil:
-		return check.NotApplicable("evictd plugins verify checks schemas")
-	}
-	return t.CheckSchema(t.Plugin.ConfigSchema, t.Config)
-}
-
 func configured(ctx context.Context, t *check.Target) error {
 	err := t.Configure(ctx)
+	fields, named := errors.AsType[eviction.FieldErrors](err)
+	if named && t.Locate != nil && len(t.Config) > 0 {
+		return fmt.Errorf("refused: %w", t.Locate(fields))
+	}
 	if errors.Is(err, eviction.ErrRefused) && len(t.Config) == 0 {
 		return fmt.Errorf("%w (without any config; if it needs one, give it: --config FILE)", err)
 	}
