@@ -56,7 +56,6 @@ func (p *Plugin) Validate() error {
 	if p.OwnsLayout && p.Observer == nil {
 		errs = append(errs, errors.New("ownsLayout without an Observer, which is what reports the layout"))
 	}
-	errs = append(errs, p.validateSchema())
 	seen := make(map[Signal]bool, len(p.Signals))
 	for i, s := range p.Signals {
 		at := fmt.Sprintf("signals[%d] %q", i, s.Signal)
@@ -97,17 +96,6 @@ func (s *SignalSpec) validateCandidates(can Capability) error {
 		return errors.New("candidates are those of a ranking, and the plugin does not rank the signal")
 	}
 	return nil
-}
-
-func (p *Plugin) validateSchema() error {
-	switch n := len(p.ConfigSchema); {
-	case n > MaxSchemaBytes:
-		return fmt.Errorf("configSchema has %d bytes, want at most %d", n, MaxSchemaBytes)
-	case n > 0 && p.Configurer == nil:
-		return errors.New("configSchema without a Configurer")
-	default:
-		return nil
-	}
 }
 
 func (s *SignalSpec) validateSteps(canReclaim bool) error {

@@ -20,9 +20,6 @@ type Plugin struct {
 	// Description says in a sentence what the plugin is for, Vendor who answers for it, Licence is an SPDX expression.
 	// All are free text, and optional.
 	Description, Vendor, Licence string
-	// ConfigSchema is the JSON Schema (2020-12) of the plugin's configuration, at most MaxSchemaBytes; empty for none.
-	// It refers to itself alone. The host checks a configuration before Configure, and names what is wrong by its line.
-	ConfigSchema []byte
 	// SignalsFor, if not nil, returns Signals for a configuration, as Configurer gets it. With another configuration
 	// the host starts another process, which takes over. A host, which must have FeatureSignalsFromConfig, has
 	// SignalsFromConfig for it.
@@ -42,9 +39,6 @@ type Plugin struct {
 	Reclaimer  Reclaimer
 	Meter      Meter
 }
-
-// MaxSchemaBytes bounds Plugin.ConfigSchema.
-const MaxSchemaBytes = 64 << 10
 
 // SignalSpec describes what a plugin offers for one signal.
 type SignalSpec struct {

@@ -47,7 +47,6 @@ var describeBounds = []bound{
 	}},
 	{field: 7, what: "wantLabels", most: 64, bytes: maxKeyBytes},
 	{field: 8, what: "wantAnnotations", most: 64, bytes: maxKeyBytes},
-	{field: 9, what: "configSchema", bytes: eviction.MaxSchemaBytes},
 	{field: 10, what: "description", bytes: maxTextBytes},
 	{field: 11, what: "vendor", bytes: maxTextBytes},
 	{field: 12, what: "licence", bytes: maxNameBytes},

@@ -44,7 +44,6 @@ func TestADescriptionOrAnObservationOutOfBoundsIsNotRead(t *testing.T) {
 		"a step's setting":      {describe, entries(6, entries(4, entries(3, long, 1), 1), 1), "enabledBy: 9000 bytes, want at most 253"},
 		"labels":                {describe, entries(7, "a", 65), "wantLabels: more than 64 entries"},
 		"a label's length":      {describe, entries(7, long, 1), "wantLabels: 9000 bytes, want at most 317"},
-		"schema":                {describe, entries(9, strings.Repeat("s", eviction.MaxSchemaBytes+1), 1), "configSchema: 65537 bytes, want at most 65536"},
 		"annotations":           {describe, entries(8, "a", 65), "wantAnnotations: more than 64 entries"},
 		"a name's length":       {describe, entries(1, long, 1), "name: 9000 bytes, want at most 253"},
 		"a version":             {describe, entries(2, long, 1), "version: 9000 bytes"},

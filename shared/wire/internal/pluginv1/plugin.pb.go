@@ -619,8 +619,7 @@ type DescribeRequest struct {
 	// Definition.candidates; "signals-from-config": config.
 	Features []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
 	// Set in a second call, of a plugin that has answered the first one with
-	// signals_from_config: the configuration that Configure will have, which the
-	// plugin's config_schema accepts.
+	// signals_from_config: the configuration that Configure will have.
 	Config        []byte `protobuf:"bytes,3,opt,name=config,proto3,oneof" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -698,11 +697,6 @@ type DescribeResponse struct {
 	// The keys of pod annotations that the plugin wants to see. Others are not
 	// sent.
 	WantAnnotations []string `protobuf:"bytes,8,rep,name=want_annotations,json=wantAnnotations,proto3" json:"want_annotations,omitempty"`
-	// The JSON Schema (2020-12) of ConfigureRequest.config, as a JSON document of at
-	// most 64 KiB; empty: there is none. It refers to itself alone ("$ref" of "#...").
-	// The host checks a configuration against it before Configure, and names what
-	// is wrong with its line. Only of a plugin that is configurable.
-	ConfigSchema []byte `protobuf:"bytes,9,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	// What the plugin is for, in a sentence.
 	Description string `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
 	// Who answers for the plugin: a name, or a name and an address.
@@ -802,13 +796,6 @@ func (x *DescribeResponse) GetWantLabels() []string {
 func (x *DescribeResponse) GetWantAnnotations() []string {
 	if x != nil {
 		return x.WantAnnotations
-	}
-	return nil
-}
-
-func (x *DescribeResponse) GetConfigSchema() []byte {
-	if x != nil {
-		return x.ConfigSchema
 	}
 	return nil
 }
@@ -3539,7 +3526,7 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x1b\n" +
 	"\x06config\x18\x03 \x01(\fH\x00R\x06config\x88\x01\x01B\t\n" +
-	"\a_config\"\x95\x04\n" +
+	"\a_config\"\x85\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12@\n" +
@@ -3550,15 +3537,15 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\asignals\x18\x06 \x03(\v2\x1c.evictd.plugin.v1.SignalSpecR\asignals\x12\x1f\n" +
 	"\vwant_labels\x18\a \x03(\tR\n" +
 	"wantLabels\x12)\n" +
-	"\x10want_annotations\x18\b \x03(\tR\x0fwantAnnotations\x12#\n" +
-	"\rconfig_schema\x18\t \x01(\fR\fconfigSchema\x12 \n" +
+	"\x10want_annotations\x18\b \x03(\tR\x0fwantAnnotations\x12 \n" +
 	"\vdescription\x18\n" +
 	" \x01(\tR\vdescription\x12\x16\n" +
 	"\x06vendor\x18\v \x01(\tR\x06vendor\x12\x18\n" +
 	"\alicence\x18\f \x01(\tR\alicence\x12\x1f\n" +
 	"\vhas_metrics\x18\r \x01(\bR\n" +
 	"hasMetrics\x12.\n" +
-	"\x13signals_from_config\x18\x0e \x01(\bR\x11signalsFromConfig\"\xe8\x01\n" +
+	"\x13signals_from_config\x18\x0e \x01(\bR\x11signalsFromConfigJ\x04\b\t\x10\n" +
+	"R\rconfig_schema\"\xe8\x01\n" +
 	"\n" +
 	"SignalSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\tR\x06signal\x12@\n" +
