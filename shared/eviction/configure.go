@@ -1,6 +1,9 @@
 package eviction
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Configurer receives the facts of the node and the plugin's own configuration.
 type Configurer interface {
@@ -17,14 +20,30 @@ type ConfigureRequest struct {
 	Config []byte
 }
 
+// FieldErrors say which fields of a configuration are wrong. Configure may return them: the host adds the lines of its file.
+type FieldErrors []FieldError
+
+// A FieldError has the path of a wrong field, of names and indexes of lists, and a text: the fault, and a right value.
+type FieldError struct {
+	Path []string
+	Text string
+}
+
+// Error implements error.
+func (e FieldErrors) Error() string {
+	lines := make([]string, len(e))
+	for i, f := range e {
+		lines[i] = strings.TrimPrefix(strings.Join(f.Path, ".")+": "+f.Text, ": ")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // NodeFacts describes the host's node to plugins.
 type NodeFacts struct {
 	NodeName string
-	// RootDir is the path at which the node's root filesystem is mounted, "/" outside of
-	// containers. /proc and /sys are read below it.
+	// RootDir is where the node's root filesystem is mounted, "/" outside of containers. /proc and /sys are below it.
 	RootDir string
-	// CgroupRoot is the kubelet's --cgroup-root: the parent of "kubepods", as a
-	// path inside each cgroup hierarchy. "/" by default.
+	// CgroupRoot is the kubelet's --cgroup-root, the parent of "kubepods" in each cgroup hierarchy. "/" by default.
 	CgroupRoot string
 	// CgroupDriver, "cgroupfs" or "systemd", determines the names of pod cgroups. It is empty
 	// until the host knows it, which takes a first pod; meanwhile detect it from the cgroups,

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire/internal/pluginv1"
@@ -86,12 +87,14 @@ func encodeProblem(w *pluginv1.Problem, e *eviction.FieldError) {
 	w.Text = cut(text(e.Text), maxTextBytes)
 }
 
+func decodeProblem(e *eviction.FieldError, w *pluginv1.Problem) {
+	e.Path, e.Text = w.GetPath(), w.GetText()
+}
+
 // decodeProblems returns an error of those in an answer, nil if there is none.
 func decodeProblems(w *pluginv1.ConfigureResponse) error {
 	if len(w.GetProblems()) == 0 {
 		return nil
 	}
-	return eviction.FieldErrors(decodeRows(w.GetProblems(), func(e *eviction.FieldError, w *pluginv1.Problem) {
-		e.Path, e.Text = w.GetPath(), w.GetText()
-	}))
+	return fmt.Errorf("%w: %w", eviction.ErrRefused, eviction.FieldErrors(decodeRows(w.GetProblems(), decodeProblem)))
 }
