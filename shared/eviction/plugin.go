@@ -60,7 +60,7 @@ type Host struct {
 	// Features are the names of the optional parts of the contract that the host supports.
 	// A plugin that needs one should refuse a host that lacks it.
 	Features []string
-	// Config is that of ConfigureRequest in the second Describe call, of a plugin with SignalsFromConfig; else nil.
+	// Config has the bytes of ConfigureRequest in the second Describe call, of a plugin with SignalsFromConfig.
 	Config []byte
 }
 
