@@ -190,7 +190,7 @@ deadcode: $(DEADCODE)
 
 # The packages that plugins compile against. An incompatible change of one fails; what only extends it shows up in the
 # exports, which a release renews.
-PROMISED := sdk sdk/sdktest shared/eviction shared/eviction/rank
+PROMISED := sdk sdk/schema sdk/sdktest shared/eviction shared/eviction/rank
 promised: $(APIDIFF)
 	@wrong=$$(for p in $(PROMISED); do $< -incompatible sdk/api/$$(echo $$p | tr / -).export github.com/evictd/evictd/$$p || echo "$$p: no comparison"; done); \
 	[ -z "$$wrong" ] || { echo "plugins do not compile with this any more:"; echo "$$wrong"; exit 1; }

@@ -66,7 +66,7 @@ func problems(err error) []*pluginv1.Problem {
 }
 
 func fieldErrors(err error) eviction.FieldErrors {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each part of it
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all eviction.FieldErrors
 		for _, part := range joined.Unwrap() {
 			all = append(all, fieldErrors(part)...)
