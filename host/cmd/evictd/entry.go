@@ -8,8 +8,8 @@ import (
 	"runtime"
 
 	"github.com/evictd/evictd/plugins/disk"
-	"github.com/evictd/evictd/plugins/disk/mounts"
 	"github.com/evictd/evictd/plugins/memory"
+	"github.com/evictd/evictd/plugins/mounts"
 	"github.com/evictd/evictd/plugins/pid"
 	"github.com/evictd/evictd/sdk"
 )

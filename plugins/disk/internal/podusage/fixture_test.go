@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/test/fakes/fakecri"

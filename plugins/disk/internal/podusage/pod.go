@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/plugins/disk/internal/filesystem"
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 	"github.com/evictd/evictd/shared/hang"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 	"github.com/evictd/evictd/shared/hang"
 )
 

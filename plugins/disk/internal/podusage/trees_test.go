@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

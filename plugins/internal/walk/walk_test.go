@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 )
 
 func TestHardLinksCountOnce(t *testing.T) {

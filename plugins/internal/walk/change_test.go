@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 )
 
 func TestAFileThatGrowsDoesNotHoldUpTheWalk(t *testing.T) {

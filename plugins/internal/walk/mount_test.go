@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/plugins/disk/internal/walk"
+	"github.com/evictd/evictd/plugins/internal/walk"
 	"github.com/evictd/evictd/shared/testos"
 )
 
