@@ -178,7 +178,7 @@ func (d *Daemon) openMode(api *kubeapi.Client, followed *kubeapi.ConfigMap, o *l
 			Runtime: client, Lister: criclient.NewLister(client, naming.PodCgroups), PodsDir: func() string { return parts.PodsDir(c) }, Log: d.log,
 			Processes: processes.New(processes.Options{FS: c.Node(), Root: c.CgroupRoot, Driver: d.cgroups.Driver, Log: d.log}),
 		},
-		restored: restored.Kills, dryRun: func() bool { return d.config().DryRun }, deletePods: func() bool { return d.config().DeletePods },
+		restored: restored.Kills, dryRun: func() bool { return d.config().DryRun },
 		wanted: &pods.Wanted{Ask: func() []string { return wantedBy(d.supervisor) }},
 		short:  func(resource string) (known, is bool) { return d.loop.Snapshot().Short(resource) },
 		refused: func(pod pods.Pod, why error) {

@@ -34,11 +34,9 @@ type modeOptions struct {
 	ending  victimcri.Options
 	journal loop.Journal
 	known   podkubernetes.Store
-	// restored holds the kills of a former host. dryRun reports whether kills are disabled now, deletePods whether
-	// pods are deleted whose evictions are refused.
-	restored   []victim.Kill
-	dryRun     func() bool
-	deletePods func() bool
+	// restored holds the kills of a former host, dryRun reports whether kills are disabled now.
+	restored []victim.Kill
+	dryRun   func() bool
 	// short reports whether it is known if the node is short of a resource, and whether it is.
 	short func(resource string) (known, is bool)
 	// wanted holds the labels and annotations that plugins want to see of pods.
@@ -80,7 +78,11 @@ var modes = map[string]func(modeOptions) (mode, error){
 		level := map[string]nodestatus.Level{config.NodeConditionsConditions: nodestatus.Conditions, config.NodeConditionsTaints: nodestatus.Taints}[o.config.NodeConditions]
 		of.conditions = nodestatus.New(o.api, level, o.dryRun, o.ending.Log)
 		killer := victimkubernetes.New(victimkubernetes.Options{
-			Options: o.ending, API: o.api, NodeName: o.config.NodeName, Refused: o.refused, Settle: of.conditions.Settle, Journal: o.journal, DryRun: o.dryRun, DeletePods: o.deletePods, Short: o.short, Pods: source.Pods,
+			Options: o.ending, API: o.api, NodeName: o.config.NodeName, Refused: o.refused, Settle: of.conditions.Settle, Journal: o.journal, DryRun: o.dryRun, Short: o.short, Pods: source.Pods,
+			MayDelete: func(ctx context.Context, namespace string) bool {
+				allowed, _, err := o.api.SelfSubjectAccessReview(ctx, "delete", "pods", "", namespace)
+				return err == nil && allowed
+			},
 			OwnerEvent: func(about v1.ObjectReference, annotations map[string]string, message string) {
 				of.events.Event(about, annotations, v1.EventTypeWarning, victim.ReasonPodEvicted, message)
 			},

@@ -70,7 +70,6 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"config.rootDir=/":                                   "/config/rootDir",
 		"config.mode=cri":                                    "/config/mode",
 		"config.dryRun=false":                                "left out: dryRun of the chart",
-		"config.deletePods=true":                             "left out: rbac.deletePods of the chart",
 		"config.evictionhard.a=1":                            "evictionhard",
 		"config.evictionHard.memory=1":                       "'memory'",
 		"config.logLevel=loud":                               "/config/logLevel",
@@ -182,9 +181,6 @@ func TestADeletionOfPodsIsAValue(t *testing.T) {
 			if strings.Contains(out, part) != (value == "true") {
 				t.Errorf("%s: %q is there: %t", value, part, value != "true")
 			}
-		}
-		if !strings.Contains(out, "deletePods: "+value) {
-			t.Errorf("want deletePods: %s in evictd.yaml", value)
 		}
 	}
 }

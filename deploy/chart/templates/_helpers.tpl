@@ -71,7 +71,7 @@ kubectl evictd
 {{- define "evictd.config" -}}
 {{- $config := deepCopy .Values.config }}
 {{- $paths := .Values.hostPaths }}
-{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "deletePods" .Values.rbac.deletePods "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- if .Values.besideKubelet.check }}
 {{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
 {{- end }}

@@ -49,7 +49,7 @@ func TestNoPodIsImmune(t *testing.T) {
 	}
 
 	config := map[string]any{
-		"mode": "kubernetes", "kubeconfig": account(t, c), "deletePods": true, "evictionPressureTransitionPeriod": "1s",
+		"mode": "kubernetes", "kubeconfig": account(t, c), "evictionPressureTransitionPeriod": "1s",
 		"evictionHard": leaveToEvictd(t, c, kubelet), "runDir": filepath.Join(c.Dir, "evictd-run"),
 	}
 	letDelete(t, c)

@@ -32,8 +32,6 @@ type Options struct {
 	API API
 	// Node is the nodeName of the configuration.
 	Node string
-	// Deletes: evictd deletes pods whose evictions are refused.
-	Deletes bool
 	// Conditions: evictd writes its own conditions to the Node object. Taints: also taints.
 	Conditions, Taints bool
 	// Reviews: evictd authenticates and authorizes remote readers of its metrics.
@@ -76,9 +74,6 @@ var always = []permission{
 
 func (o Options) needs() []permission {
 	needs := slices.DeleteFunc(slices.Clone(always), func(n permission) bool { return o.Running && n.running })
-	if o.Deletes {
-		needs = append(needs, permission{"delete", "pods", "", "deletePods deletes no pod whose eviction is refused; want deploy/rbac/delete-pods.yaml", true, false})
-	}
 	if o.Conditions {
 		needs = append(needs, permission{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true, false})
 	}

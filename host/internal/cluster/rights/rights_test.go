@@ -82,7 +82,6 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		tried          string
 		taints         bool
 		reviews        bool
-		deletes        bool
 	}{
 		"all is well": {api: &api{}, pods: web, tried: "web web"},
 		"pods cannot be listed": {
@@ -137,11 +136,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 			api: &api{silent: errors.New("connection reset")}, pods: web, tried: "web web",
 			warnings: []string{"whether deploy/rbac/policy.yaml is in force was not found out: connection reset"},
 		},
-		"pods cannot be deleted, and need not": {api: &api{withheld: "delete pods"}, pods: web, tried: "web web"},
-		"pods cannot be deleted": {
-			api: &api{withheld: "delete pods"}, pods: web, tried: "web web", deletes: true,
-			warnings: []string{"delete pods is not allowed: deletePods deletes no pod whose eviction is refused; want deploy/rbac/delete-pods.yaml"},
-		},
+		"pods cannot be deleted, and need not":       {api: &api{withheld: "delete pods"}, pods: web, tried: "web web"},
 		"conditions cannot be written, and need not": {api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web"},
 		"conditions cannot be written": {
 			api: &api{withheld: "patch nodes/status"}, pods: web, tried: "web web", taints: true,
@@ -158,7 +153,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews, Deletes: c.deletes})
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews})
 			var texts []string
 			for _, err := range errs {
 				texts = append(texts, err.Error())

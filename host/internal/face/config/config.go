@@ -75,7 +75,6 @@ type Config struct {
 	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s"`
 	RequiredSignals    []string        `json:"requiredSignals" is:"signals"`
 	PodMetrics         int32           `json:"podMetrics" is:"top"`
-	DeletePods         bool            `json:"deletePods"`
 	RankVeto           string          `json:"rankVeto" oneof:"soft always never" default:"soft"`
 	Layout             string          `json:"layout" oneof:"recheck kubelet" default:"recheck" reload:"no"`
 	Source             string          `json:"source" oneof:"native summary" default:"native" reload:"no"`

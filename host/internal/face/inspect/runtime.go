@@ -232,7 +232,6 @@ func tryAPI(ctx context.Context, n *node, f *Findings) {
 	refused, warnings := rights.Check(ctx, rights.Options{
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
 		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints, Reviews: c.MetricsElsewhere(),
-		Deletes: c.DeletePods,
 		Running: n.Listed != nil,
 	})
 	f.addAll(Error, refused...)

@@ -133,7 +133,7 @@ func (l *life) live(first bool, graceSeconds int64) (ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(l.w.ctx)
 	k := New(Options{
 		Options: victimcri.Options{Runtime: l, Log: slog.New(slog.NewTextHandler(&l.w.log, nil))},
-		API:     l, NodeName: "node-1", Refused: func(pods.Pod, error) {}, Journal: l, Pods: l.w.pods, DeletePods: func() bool { return true }, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
+		API:     l, NodeName: "node-1", Refused: func(pods.Pod, error) {}, Journal: l, Pods: l.w.pods, MayDelete: l.w.mayDelete, DryRun: func() bool { return false }, Short: func(string) (known, is bool) { return true, false },
 	})
 	restored := k.Restore(load(l))
 	s := victim.NewSet(victim.Options{

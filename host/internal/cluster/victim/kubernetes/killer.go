@@ -69,8 +69,8 @@ type Options struct {
 	Journal victim.Journal
 	// DryRun reports whether writing to the API server and killing are disabled now.
 	DryRun func() bool
-	// DeletePods reports whether to delete pods whose evictions are refused.
-	DeletePods func() bool
+	// MayDelete asks whether the account may delete pods of a namespace.
+	MayDelete func(ctx context.Context, namespace string) bool
 	// Refused is called with a pod whose eviction the API server refuses permanently, and why.
 	Refused func(pod pods.Pod, why error)
 	// OwnerEvent sends the event of an evicted pod's controller. It must not block.
@@ -103,7 +103,7 @@ type Killer struct {
 func New(o Options) *Killer {
 	r := newRecords(o.Journal, o.Log)
 	return &Killer{
-		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.DeletePods, o.Settle, o.Refused, o.OwnerEvent},
+		records: r, log: o.Log, teller: teller{r, o.Log, o.API, o.NodeName, o.Pods, o.DryRun, o.MayDelete, o.Settle, o.Refused, o.OwnerEvent},
 		runtime: victimcri.New(o.Options), pods: o.Pods, dryRun: o.DryRun,
 		judge: judge{o.Short, o.Log, map[types.UID]time.Time{}},
 	}

@@ -835,10 +835,9 @@ func TestNoPodIsImmune(t *testing.T) {
 	}
 }
 
-// Without deletePods a refusal is told and the containers stay stopped, and nothing asks for a deletion.
+// Without the right to delete a refusal is told and the containers stay stopped, and nothing asks for a deletion.
 func TestAPodWhoseEvictionIsRefusedIsNotDeletedByDefault(t *testing.T) {
 	in(t, podSpec{grace: 30, restarts: true, main: fakecri.Container{DiesAfter: 100 * time.Millisecond}}, func(t *testing.T, w *world) {
-		w.keepsPods = true
 		w.refuses = func(form string) error {
 			if form == "deleted" {
 				t.Error("a deletion was asked for")

@@ -45,10 +45,10 @@ type teller struct {
 	node    string
 	pods    func() []*v1.Pod
 	dryRun  func() bool
-	// deletePods reports whether to delete pods whose evictions are refused.
-	deletePods func() bool
-	before     func(context.Context)
-	refused    func(pod pods.Pod, why error)
+	// mayDelete asks whether the account may delete pods of a namespace: by default none may be.
+	mayDelete func(ctx context.Context, namespace string) bool
+	before    func(context.Context)
+	refused   func(pod pods.Pod, why error)
 	// ownerEvent sends the event of a pod's controller.
 	ownerEvent func(about v1.ObjectReference, annotations map[string]string, message string)
 }
@@ -78,7 +78,7 @@ func (k teller) tell(ctx context.Context, r *record) {
 		err := k.patch(ctx, r)
 		says := meaning(err)
 		final := refusal.final(says)
-		if final && k.deletePods() {
+		if final {
 			if err = k.deleteInstead(ctx, r, err); err == nil {
 				says = accepted
 			}
@@ -128,12 +128,15 @@ func (k teller) patch(ctx context.Context, r *record) (err error) {
 	return err
 }
 
-// deleteInstead deletes the pod of r, whose eviction is refused. It terminates as it would when
-// evicted, but only the event records why.
+// deleteInstead deletes the pod of r, whose eviction is refused, if the account has the right to. It
+// terminates as it would when evicted, but only the event records why.
 func (k teller) deleteInstead(ctx context.Context, r *record, refusal error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	kill := r.kill
+	if !k.mayDelete(ctx, kill.Namespace) {
+		return refusal
+	}
 	err := k.api.DeletePod(ctx, kill.Namespace, kill.Name, types.UID(kill.UID), max(1, k.records.grace(r)))
 	if says := meaning(err); says != accepted && says != gone && says != conflict { // a conflict is one of uids
 		return errors.Join(refusal, fmt.Errorf("delete pod %s: %w", kill.Key(), err))

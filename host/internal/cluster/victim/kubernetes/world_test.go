@@ -58,8 +58,6 @@ type world struct {
 	refusals int
 	// refuses, if set, is the answer to a patch in a form, or to deletion; nil lets it pass.
 	refuses func(form string) error
-	// keepsPods: no pod whose eviction is refused is deleted.
-	keepsPods bool
 	// stale, if set, is the pod as the API server last sent it.
 	stale *v1.Pod
 	// failsEvents, if set, is the answer to events.
@@ -347,6 +345,13 @@ func changes(is, patch map[string]string) bool {
 	return false
 }
 
+// mayDelete reports whether the account has the right to delete pods.
+func (w *world) mayDelete(context.Context, string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refuses == nil || w.refuses("right") == nil
+}
+
 // DeletePod implements API.
 func (w *world) DeletePod(_ context.Context, _, _ string, uid types.UID, graceSeconds int64) error {
 	w.mu.Lock()
@@ -511,7 +516,7 @@ func (w *world) pods() []*v1.Pod {
 func (w *world) made() *Killer {
 	return New(Options{
 		Options: victimcri.Options{Runtime: w.cri.Client(), Log: slog.New(slog.NewTextHandler(&w.log, nil))},
-		API:     w, NodeName: "node-1", Refused: func(pods.Pod, error) { w.change(func() { w.refusals++ }) }, Journal: w, Pods: w.pods, DeletePods: func() bool { return !w.keepsPods }, DryRun: func() bool {
+		API:     w, NodeName: "node-1", Refused: func(pods.Pod, error) { w.change(func() { w.refusals++ }) }, Journal: w, Pods: w.pods, MayDelete: w.mayDelete, DryRun: func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.dryRun
