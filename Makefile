@@ -108,8 +108,8 @@ SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## evictd, its plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
-	$(BUILD) -o $(OUT)/evictd ./host/cmd/evictd
+build: ## evictd, evictctl, the plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
+	$(BUILD) -o $(OUT)/ ./host/cmd/evictd ./host/cmd/evictctl
 	@mkdir -p $(OUT)/plugins && ln -sf ../evictd $(OUT)/plugins/memory && ln -sf ../evictd $(OUT)/plugins/disk && ln -sf ../evictd $(OUT)/plugins/pid
 	$(BUILD) -o $(OUT)/ github.com/evictd/evictd/sdk/examples/... ./plugins/disk/examples/...
 
@@ -127,15 +127,16 @@ manifests: $(HELM) ## plain manifests of the chart into deploy/
 	deploy/packages/manifests.sh $(HELM) deploy
 
 # Its own modules, which are directories to Go, have the names and the version of evictd.
-sbom: build $(CYCLONEDX) ## the modules that are in evictd, as CycloneDX, into dist/
+sbom: build $(CYCLONEDX) ## the modules that are in evictd and evictctl, as CycloneDX, into dist/
 	@mkdir -p dist
-	$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/evictd_$(SBOM) $(OUT)/evictd
-	sed -i 's|golang/\./\([a-z]*\)@(devel)|golang/github.com/evictd/evictd/\1@$(PACKAGE_VERSION)|; s|"name": "\./|"name": "github.com/evictd/evictd/|; s|"(devel)"|"$(PACKAGE_VERSION)"|' dist/evictd_$(SBOM)
+	for program in evictd evictctl; do \
+		$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(PACKAGE_VERSION) -output dist/$${program}_$(SBOM) $(OUT)/$$program && \
+		sed -i 's|golang/\./\([a-z]*\)@(devel)|golang/github.com/evictd/evictd/\1@$(PACKAGE_VERSION)|; s|"name": "\./|"name": "github.com/evictd/evictd/|; s|"(devel)"|"$(PACKAGE_VERSION)"|' dist/$${program}_$(SBOM) || exit; done
 
 stage: build
 	rm -rf dist/pages
 	@mkdir -p dist/pages
-	SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) CGO_ENABLED=0 $(GO) run -tags man ./host/cmd/evictd dist/pages
+	for program in evictd evictctl; do SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) CGO_ENABLED=0 $(GO) run -tags man ./host/cmd/$$program dist/pages || exit; done
 	deploy/packages/stage.sh $(OUT) dist/pages $(STAGE)
 
 release: ## image, packages, bills of materials and their checksums for amd64 and arm64 into dist/

@@ -246,7 +246,7 @@ func kubeletSettings(file string, found []inspect.Lasting) string {
 	if texts == nil {
 		return ""
 	}
-	return strings.Join(texts, "; ") + "; evictd check prints settings of the kubelet that go with evictd's"
+	return strings.Join(texts, "; ") + "; evictctl check prints settings of the kubelet that go with evictd's"
 }
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it stops deciding, gives

@@ -38,7 +38,7 @@ type Status struct {
 	// NotReady is the reason why /healthz fails; empty if it succeeds.
 	NotReady string `json:"notReady,omitempty"`
 	loop.Snapshot
-	// Inspection lists problems of the node or the configuration, in the words of evictd check.
+	// Inspection lists problems of the node or the configuration, in the words of evictctl check.
 	Inspection []inspect.Lasting   `json:"inspection,omitempty"`
 	Cgroups    cgroups.Status      `json:"cgroups"`
 	Plugins    []supervisor.Status `json:"plugins"`

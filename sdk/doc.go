@@ -15,7 +15,7 @@
 // The contract is in package eviction, which this package only serves; package eviction/rank has
 // the kubelet's orders, and package sdktest the tests
 // that every plugin has to pass. Put the executable into the host's plugin directory and it takes
-// over what it offers. The command "evictd plugins new" writes a module to start from, and
+// over what it offers. The command "evictctl plugins new" writes a module to start from, and
 // docs/plugin-authors.md leads from an empty directory to a pod that a plugin has ranked.
 //
 // This package decides nothing about pods, starts no goroutine for a call, and has

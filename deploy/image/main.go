@@ -65,6 +65,7 @@ func files(dir string) []ociimage.File {
 		{Path: "tmp/"},
 		{Path: "usr/"},
 		{Path: "usr/bin/"},
+		{Path: "usr/bin/evictctl", From: filepath.Join(dir, "evictctl")},
 		{Path: "usr/bin/evictd", From: filepath.Join(dir, "evictd")},
 		{Path: "usr/libexec/"},
 		{Path: "usr/libexec/evictd/"},

@@ -135,10 +135,10 @@ func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no-field: 1\nevictionHard: {no-signal: '1'}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, _ := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("EVICTD_BIN"), "evictd"), "check", "--config", file).CombinedOutput()
+	said, _ := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("EVICTD_BIN"), "evictctl"), "check", "--config", file).CombinedOutput()
 	lists := regexp.MustCompile("want one of (.*)").FindAllStringSubmatch(string(said), -1)
 	if len(lists) != 2 {
-		t.Fatalf("evictd check: %s, want what fields and signals there are", said)
+		t.Fatalf("evictctl check: %s, want what fields and signals there are", said)
 	}
 	if fields := strings.Join(slices.Sorted(maps.Keys(schema.Properties.Config.Properties)), ", "); fields != lists[0][1] {
 		t.Errorf("properties.config.properties are\n%s, want\n%s", fields, lists[0][1])
@@ -162,7 +162,7 @@ func TestNoTaintIsLeftForEver(t *testing.T) {
 				t.Errorf("%s: want the toleration %q", values, want)
 			}
 		}
-		for _, part := range []string{"name: evictd-nodes", "name: evictd-node-conditions", "helm.sh/hook: pre-delete", "args: [uninstall-cluster, default/evictd]"} {
+		for _, part := range []string{"name: evictd-nodes", "name: evictd-node-conditions", "helm.sh/hook: pre-delete", "command: [/usr/bin/evictctl, uninstall-cluster, default/evictd]"} {
 			if strings.Contains(out, part) != writes {
 				t.Errorf("%s: %q is there: %t, want %t", values, part, !writes, writes)
 			}
@@ -301,7 +301,7 @@ func TestEachValueIsDescribed(t *testing.T) {
 // What the chart makes of its values is a configuration that evictd takes, with plugins and with
 // thresholds of the operator's.
 func TestEvictdTakesTheChartsConfiguration(t *testing.T) {
-	evictd := filepath.Join(os.Getenv("EVICTD_BIN"), "evictd")
+	evictctl := filepath.Join(os.Getenv("EVICTD_BIN"), "evictctl")
 	for name, values := range map[string][]string{
 		"default": nil,
 		"plugin":  {"--set", "plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest,plugins[0].config.a=b"},
@@ -318,7 +318,7 @@ func TestEvictdTakesTheChartsConfiguration(t *testing.T) {
 		if err := os.WriteFile(file, []byte(strings.ReplaceAll(config, "\n    ", "\n")[4:]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, _ := exec.CommandContext(t.Context(), evictd, "check", "--config", file, "--start-plugins=false").CombinedOutput()
+		said, _ := exec.CommandContext(t.Context(), evictctl, "check", "--config", file, "--start-plugins=false").CombinedOutput()
 		if wrong := strings.Contains(string(said), "evictd.yaml: "); wrong != (name == "wrong") {
 			t.Errorf("%s: %s", name, said)
 		}

@@ -148,6 +148,7 @@ func TestBothPackagesHoldTheSame(t *testing.T) {
 		"/usr/libexec/evictd/plugins": {mode: 0o755, owner: "root:root", directories: true},
 		"/etc/evictd/evictd.yaml":     {mode: 0o644, owner: "root:root", conffile: true},
 		"/usr/bin/evictd":             {mode: 0o755, owner: "root:root"},
+		"/usr/bin/evictctl":           {mode: 0o755, owner: "root:root"},
 	} {
 		got := deb[name]
 		got.digest = ""
@@ -168,9 +169,9 @@ func TestTheConfigurationOfThePackageBeginsWithADryRun(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "\ndryRun: true\n") {
 		t.Errorf("deploy/evictd.yaml: %v, %s, want a dry run", err, text)
 	}
-	said, _ := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("EVICTD_BIN"), "evictd"), "check", "--config", "../evictd.yaml", "--start-plugins=false").CombinedOutput()
+	said, _ := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("EVICTD_BIN"), "evictctl"), "check", "--config", "../evictd.yaml", "--start-plugins=false").CombinedOutput()
 	if !strings.HasPrefix(string(said), "SIGNAL ") || strings.Contains(string(said), "evictd.yaml:") {
-		t.Errorf("evictd check: %s, want its thresholds", said)
+		t.Errorf("evictctl check: %s, want its thresholds", said)
 	}
 }
 

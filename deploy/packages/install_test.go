@@ -36,8 +36,8 @@ mknod -m 666 dev/null c 1 3 2>/dev/null || :
 left >"$work/before"
 echo "== install"
 inside dpkg -i /evictd.deb 2>&1
-inside sh -c 'test -x /usr/bin/evictd && evictd version'
-inside sh -c 'ls -ld /usr/libexec/evictd/plugins; man=/usr/share/man/man8/evictd-check.8.gz; test -e $man || test ! -d /usr/share/man/man8 || ls /usr/share/man/man8 | grep evictd || echo "no pages: this system leaves them out"'
+inside sh -c 'test -x /usr/bin/evictd && evictd version && evictctl version'
+inside sh -c 'ls -ld /usr/libexec/evictd/plugins; man=/usr/share/man/man8/evictctl-check.8.gz; test -e $man || test ! -d /usr/share/man/man8 || ls /usr/share/man/man8 | grep evictctl || echo "no pages: this system leaves them out"'
 echo "== there"
 left
 echo "== edited"
@@ -46,7 +46,7 @@ inside dpkg -i /evictd.deb 2>&1
 grep -c "by the operator" etc/evictd/evictd.yaml
 echo "== remove"
 inside dpkg --remove evictd 2>&1
-test ! -e usr/bin/evictd
+test ! -e usr/bin/evictd && test ! -e usr/bin/evictctl
 grep -c "by the operator" etc/evictd/evictd.yaml
 echo "== purge"
 inside dpkg --purge evictd 2>&1

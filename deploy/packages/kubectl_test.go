@@ -69,7 +69,7 @@ func TestKubectlEvictdShowsTheLogOfAnEvictdThatDoesNotRun(t *testing.T) {
 func TestKubectlEvictdReplaysHere(t *testing.T) {
 	here, temporary, without := t.TempDir(), t.TempDir(), os.Getenv("PATH")
 	t.Setenv("PATH", here+":"+without)
-	if err := os.WriteFile(filepath.Join(here, "evictd"), []byte("#!/bin/sh\nfor last; do :; done\necho \"here: $*: $(cat \"$last\")\"; exit 3\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(here, "evictctl"), []byte("#!/bin/sh\nfor last; do :; done\necho \"here: $*: $(cat \"$last\")\"; exit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func TestKubectlEvictdReplaysHere(t *testing.T) {
 		code      int
 		want      string
 	}{
-		"a pod":      {nil, []string{"replay", "shop/cart", "--plugin-dir", "mine"}, 3, "/record.json: + -n evictd exec evictd-x7k2p -c evictd -- /usr/bin/evictd explain --config /etc/evictd/evictd.yaml --json shop/cart\n"},
+		"a pod":      {nil, []string{"replay", "shop/cart", "--plugin-dir", "mine"}, 3, "/record.json: + -n evictd exec evictd-x7k2p -c evictd -- /usr/bin/evictctl explain --config /etc/evictd/evictd.yaml --json shop/cart\n"},
 		"no record":  {nil, []string{"replay", "--node", "worker-1"}, 1, "replay without a record"},
 		"flags only": {nil, []string{"replay", "--node", "worker-1", "--since", "7d"}, 1, "replay without a record"},
 		"not found":  {[]string{"EXEC=1"}, []string{"replay", "shop/cart"}, 1, "container not found"},
@@ -89,8 +89,8 @@ func TestKubectlEvictdReplaysHere(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", without)
-	if said, code := kubectlEvictd(t, nil, []string{"replay", "shop/cart"}); code != 1 || !strings.Contains(said, "want evictd on the PATH") {
-		t.Errorf("without evictd: exit code %d, %s", code, said)
+	if said, code := kubectlEvictd(t, nil, []string{"replay", "shop/cart"}); code != 1 || !strings.Contains(said, "want evictctl on the PATH") {
+		t.Errorf("without evictctl: exit code %d, %s", code, said)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		want      string
 	}{
 		"the only pod":                     {nil, []string{"evictions"}, 0, runs},
-		"on the node of a pod":             {nil, []string{"explain", "shop/cart"}, 0, runs + "/usr/bin/evictd explain --config /etc/evictd/evictd.yaml shop/cart"},
+		"on the node of a pod":             {nil, []string{"explain", "shop/cart"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml shop/cart"},
 		"of a pod without a node":          {[]string{"CART="}, []string{"explain", "shop/cart"}, 0, runs},
 		"beside a pod without an owner":    {[]string{"PODS=  evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
 		"beside a pod of a ReplicaSet":     {[]string{"PODS=ReplicaSet u-2 evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},

@@ -14,6 +14,6 @@ if booted && systemctl --quiet is-active evictd.service; then
 	exit 0
 fi
 booted && systemctl --quiet is-enabled evictd.service 2>/dev/null && exit 0
-echo "evictd: installed and not started. What evictd check says of this node with $config:"
-evictd check --config "$config" --start-plugins=false 2>&1 | sed 's/^/  /' || :
+echo "evictd: installed and not started. What evictctl check says of this node with $config:"
+evictctl check --config "$config" --start-plugins=false 2>&1 | sed 's/^/  /' || :
 echo "evictd: edit $config until no line of it begins with evictd:, then: systemctl enable --now evictd"

@@ -2,9 +2,9 @@
 # dpkg: remove, purge, or upgrade VERSION; rpm: 0 for a removal, 1 for an upgrade. rpm knows no purge.
 set -e
 case "$1" in remove | purge | 0) ;; *) exit 0 ;; esac
-# What evictd protect-node --write has written.
+# What evictctl protect-node --write has written.
 [ "$1" != purge ] || for dropin in /etc/systemd/system/*.d/50-evictd.conf; do
-	grep -qs '^# evictd protect-node --write made this file' "$dropin" || continue
+	grep -qs '^# evictctl protect-node --write made this file' "$dropin" || continue
 	rm "$dropin"
 	rmdir "${dropin%/*}" 2>/dev/null || : # others may have files there
 done

@@ -9,7 +9,7 @@ import (
 )
 
 // A purge took the administrator's drop-ins of the unit along, which no package has made. It removes
-// what evictd protect-node --write has written.
+// what evictctl protect-node --write has written.
 func TestAPurgeLeavesDropInsOfTheUnit(t *testing.T) {
 	stubs, units := t.TempDir(), t.TempDir()
 	for name, does := range map[string]string{
@@ -21,9 +21,9 @@ func TestAPurgeLeavesDropInsOfTheUnit(t *testing.T) {
 		}
 	}
 	for file, text := range map[string]string{
-		"system.slice.d/50-evictd.conf":    "# evictd protect-node --write made this file, evictd protect-node --remove removes it.\n[Slice]\n",
+		"system.slice.d/50-evictd.conf":    "# evictctl protect-node --write made this file, evictctl protect-node --remove removes it.\n[Slice]\n",
 		"evictd.service.d/50-evictd.conf":  "[Service]\n",
-		"evictd.service.d/60-another.conf": "# evictd protect-node --write made this file\n",
+		"evictd.service.d/60-another.conf": "# evictctl protect-node --write made this file\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(units, file)), 0o700); err != nil {
 			t.Fatal(err)

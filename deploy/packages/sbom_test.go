@@ -7,8 +7,15 @@ import (
 	"testing"
 )
 
-func TestTheBillOfMaterialsHasEachModuleOfEvictd(t *testing.T) {
-	raw, err := os.ReadFile(dist(t, "evictd_*_amd64.cdx.json"))
+func TestTheBillsOfMaterialsHaveEachModule(t *testing.T) {
+	for _, program := range []string{"evictd", "evictctl"} {
+		t.Run(program, func(t *testing.T) { isWhole(t, program) })
+	}
+}
+
+func isWhole(t *testing.T, program string) {
+	t.Helper()
+	raw, err := os.ReadFile(dist(t, program+"_*_amd64.cdx.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +34,7 @@ func TestTheBillOfMaterialsHasEachModuleOfEvictd(t *testing.T) {
 		}
 	}
 	used := map[string]bool{}
-	for line := range strings.Lines(run(t, ".", "go", "version", "-m", "../../bin/evictd")) {
+	for line := range strings.Lines(run(t, ".", "go", "version", "-m", "../../bin/"+program)) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) >= 3 && f[0] == "dep" && strings.HasPrefix(f[1], "github.com/evictd/evictd/"):
@@ -43,12 +50,12 @@ func TestTheBillOfMaterialsHasEachModuleOfEvictd(t *testing.T) {
 	}
 	for m := range used {
 		if !listed[m] {
-			t.Errorf("%s is in evictd and not in its bill", m)
+			t.Errorf("%s is in %s and not in its bill", m, program)
 		}
 	}
 	for m := range listed {
 		if !used[m] {
-			t.Errorf("%s is in the bill of evictd and not in it", m)
+			t.Errorf("%s is in the bill of %s and not in it", m, program)
 		}
 	}
 }

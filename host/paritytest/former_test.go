@@ -37,7 +37,7 @@ func TestFormerDifferences(t *testing.T) {
 	}
 }
 
-// What a comparison writes down evictd replay can read: the generator makes no
+// What a comparison writes down evictctl replay can read: the generator makes no
 // scenario that it would refuse.
 func TestScenariosCanBeReplayed(t *testing.T) {
 	for seed := range int64(40) {

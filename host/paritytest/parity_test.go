@@ -98,7 +98,7 @@ func judge(t *testing.T, s *replay.Scenario) (*replay.Replay, *replay.Difference
 }
 
 // report tells a difference in a few lines and puts the scenario, with what the
-// kubelet decided, into a file that evictd replay reads.
+// kubelet decided, into a file that evictctl replay reads.
 func report(s *replay.Scenario, got, want *replay.Decisions, d *replay.Difference) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: got is evictd's, recorded the kubelet's\n", d)
@@ -114,7 +114,7 @@ func report(s *replay.Scenario, got, want *replay.Decisions, d *replay.Differenc
 	if err != nil {
 		return b.String() + "  " + err.Error()
 	}
-	return b.String() + "  to look at it: evictd replay " + file
+	return b.String() + "  to look at it: evictctl replay " + file
 }
 
 // brief is a step's decision in one line.

@@ -1,5 +1,5 @@
 // Package sdktest checks in a Go test that a plugin keeps the contract of package eviction. It
-// makes the checks of `evictd plugins verify` as subtests.
+// makes the checks of `evictctl plugins verify` as subtests.
 //
 // It does not judge whether the plugin ranks wisely or reads the right figures;
 // the plugin's own tests must do that.

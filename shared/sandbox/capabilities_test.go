@@ -30,7 +30,7 @@ func TestParseCapabilities(t *testing.T) {
 	}
 }
 
-// The status is read by `evictd plugins`, too.
+// The status is read by `evictctl plugins`, too.
 func TestCapabilitiesAsJSON(t *testing.T) {
 	for set, want := range map[Capabilities]string{0: `"none"`, 1<<5 | 1<<39: `"CAP_KILL,CAP_BPF"`} {
 		text, err := json.Marshal(set)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/evictd/evictd/host"
+	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/reload"
 	"github.com/evictd/evictd/host/internal/ground/logbuffer"
@@ -70,8 +71,8 @@ func newRun() *cobra.Command {
 		for _, w := range cfg.Warnings() {
 			log.Warn("configuration", "warning", w)
 		}
-		o := host.Options{Config: cfg, Version: version, Commit: commit, Log: log, DroppedLogLines: out.Dropped, ConfigMap: followed}
-		return failed(run(ctx, o, from))
+		o := host.Options{Config: cfg, Version: program.Version, Commit: program.Commit, Log: log, DroppedLogLines: out.Dropped, ConfigMap: followed}
+		return command.Failed(run(ctx, o, from))
 	}
 	return cmd
 }
@@ -101,7 +102,7 @@ func untilSignal(parent context.Context, ends <-chan os.Signal, log *slog.Logger
 		select {
 		case s := <-ends:
 			log.Error("second signal, ending immediately", "signal", s.String())
-			exit(exitFailure)
+			exit(command.ExitFailure)
 		case <-quit:
 		}
 	}()

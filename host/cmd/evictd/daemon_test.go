@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+
+	"github.com/evictd/evictd/host/internal/face/command"
 )
 
 func TestASecondSignalEndsAtOnce(t *testing.T) {
@@ -25,7 +27,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 		ends <- syscall.SIGINT
 		synctest.Wait()
 		stop()
-		if len(exited) != 1 || exited[0] != exitFailure {
+		if len(exited) != 1 || exited[0] != command.ExitFailure {
 			t.Errorf("after the second signal: exits %v, want one with code 1", exited)
 		}
 	})

@@ -43,7 +43,7 @@ func (f rankerFunc) Rank(ctx context.Context, req eviction.RankRequest) ([]evict
 	return f(ctx, req)
 }
 
-// RankersFail makes evictd rank by itself.
+// RankersFail makes evictctl rank by itself.
 func RankersFail(s *Setup) {
 	s.each(func(p *eviction.Plugin) {
 		p.Ranker = rankerFunc(func(context.Context, eviction.RankRequest) ([]eviction.Ranked, error) { return nil, errBroken })

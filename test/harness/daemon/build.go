@@ -16,6 +16,7 @@ import (
 // programs are the packages that tests run as processes, by binary name.
 var programs = map[string]string{
 	"evictd":     "./host/cmd/evictd",
+	"evictctl":   "./host/cmd/evictctl",
 	"oldest":     "github.com/evictd/evictd/sdk/examples/oldest",
 	"cost-aware": "github.com/evictd/evictd/sdk/examples/cost-aware",
 	"acme-disk":  "./plugins/disk/examples/acme-disk",

@@ -5,7 +5,7 @@
 #   --guest: also what makes the root filesystem of a guest with systemd, and a kernel with PSI
 #   --python: also Python's gRPC and protobuf, for the example plugin in Python
 #   --prometheus: also Prometheus, for the alerts and the dashboard
-#   --browser: also Chromium, and what draws a picture without it, for the pages of evictd explain
+#   --browser: also Chromium, and what draws a picture without it, for the pages of evictctl explain
 set -eu
 
 missing=

@@ -28,7 +28,7 @@ become_a_node() {
 	chmod 0755 "$NODE_DIR/bin/systemctl"
 	PATH=$NODE_DIR/bin:$PATH
 	for _ in $(seq 100); do
-		why=$(evictd plugins --config /etc/evictd/evictd.yaml 2>&1) && return 0
+		why=$(evictctl plugins --config /etc/evictd/evictd.yaml 2>&1) && return 0
 		command sleep 0.1
 	done
 	printf '%s\nlog of evictd:\n' "$why" >&2

@@ -13,11 +13,11 @@ import (
 // need to be built, also for its tests. That it builds is shown by who follows the document.
 func TestModulesBuildWithoutANetwork(t *testing.T) {
 	needsRoot(t)
-	evictd := daemon.Build(t, "evictd")
+	evictctl := daemon.Build(t, "evictctl")
 	for _, kind := range []string{"rank", "disk", "signal"} {
 		dir := filepath.Join(t.TempDir(), kind+"-plugin")
 		for _, command := range [][]string{
-			{evictd, "plugins", "new", kind + "-plugin", "--" + kind, "--sdk", repository(t), "--dir", dir},
+			{evictctl, "plugins", "new", kind + "-plugin", "--" + kind, "--sdk", repository(t), "--dir", dir},
 			{"go", "-C", dir, "list", "-deps", "-test", "./..."},
 		} {
 			cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	evictd = "../../../bin/evictd"
+	evictctl = "../../../bin/evictctl"
 	// kept is for people to look at.
 	kept = "../../../bin/test/pages"
 	// maxWait is for what a loaded machine does late; a page takes a tenth of a second.
@@ -111,7 +111,7 @@ func ready(t testing.TB) {
 	if started != nil {
 		t.Fatalf("chromium does not start: %v: apt-get install chromium", started)
 	}
-	for program, how := range map[string]string{"rsvg-convert": "apt-get install librsvg2-bin", evictd: "make build"} {
+	for program, how := range map[string]string{"rsvg-convert": "apt-get install librsvg2-bin", evictctl: "make build"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("%v: %s", err, how)
 		}
@@ -197,16 +197,16 @@ func (p *tab) shot(name string) {
 	p.must(os.WriteFile(filepath.Join(kept, name+".png"), png, 0o644))
 }
 
-// explain returns the output of evictd explain.
+// explain returns the output of evictctl explain.
 func explain(t testing.TB, args ...string) []byte {
 	t.Helper()
 	ready(t)
-	cmd := exec.CommandContext(t.Context(), evictd, append([]string{"explain"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), evictctl, append([]string{"explain"}, args...)...)
 	var errors strings.Builder
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("evictd explain %q: %v\n%s", args, err, errors.String())
+		t.Fatalf("evictctl explain %q: %v\n%s", args, err, errors.String())
 	}
 	return out
 }

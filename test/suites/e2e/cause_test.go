@@ -64,7 +64,7 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 			}
 			var reported string
 			eventually(t, "explain knows of "+c.victim, func() (bool, error) {
-				out, err := exec.CommandContext(t.Context(), filepath.Join("../../../bin", "evictd"), "explain", "--state-dir", state, c.victim).CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), filepath.Join("../../../bin", "evictctl"), "explain", "--state-dir", state, c.victim).CombinedOutput()
 				reported = string(out)
 				return err == nil, err
 			})

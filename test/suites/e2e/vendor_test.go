@@ -36,14 +36,14 @@ func vendorOfImages(t *testing.T, n *site, filesystem string) {
 	vendor(t, n, cache, binary, map[string]any{"config": map[string]any{"dir": cache.dir}, "capabilities": []string{"DAC_OVERRIDE"}}, "acme.example/empty-cache")
 }
 
-// What "evictd plugins new --disk" writes, unmodified, on one filesystem for all with the
+// What "evictctl plugins new --disk" writes, unmodified, on one filesystem for all with the
 // kubelet's thresholds: the images' is met first, which its step is not listed for.
 func TestTheScaffoldEmptiesItsCacheFirst(t *testing.T) {
 	n := newSite(t, shared(debian))
 	root, err := filepath.Abs("../../..")
 	must(t, err)
 	dir := filepath.Join(t.TempDir(), "cache-disk")
-	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin/evictd"), "plugins", "new", "cache-disk", "--disk", "--sdk", root, "--dir", dir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin/evictctl"), "plugins", "new", "cache-disk", "--disk", "--sdk", root, "--dir", dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -97,7 +97,7 @@ func TestWhatItWouldHaveDone(t *testing.T) {
 func replay(t *testing.T, d *daemon.Daemon, records ...string) string {
 	t.Helper()
 	args := append([]string{"replay", "--config", d.ConfigFile, "--with", d.ConfigFile, "--plugin-dir", d.Config()["pluginDir"].(string)}, records...)
-	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), args...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %v", args, err)
 	}

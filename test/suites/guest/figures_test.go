@@ -172,7 +172,7 @@ func (n *node) crossed(t *testing.T, by, stop string) (r reaction) {
 		eventually(t, "evictd is through with it", func() bool {
 			return slices.ContainsFunc(status(t).Evictions, func(e eviction) bool { return e.Pod == pod.Key() && slices.Contains(over, e.State) })
 		})
-		said := sh(t, "evictd evictions --json "+pod.Key()) // what it warns of is no JSON
+		said := sh(t, "evictctl evictions --json "+pod.Key()) // what it warns of is no JSON
 		at := strings.LastIndex("\n"+said, "\n{")
 		if at < 0 || json.NewDecoder(strings.NewReader(said[at:])).Decode(&record) != nil {
 			t.Fatalf("evictions of %s: %s", pod.Key(), said)

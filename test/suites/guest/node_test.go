@@ -78,7 +78,7 @@ func checkout(t *testing.T, tests, driver string, add func(dir string)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkout")
 	must(t, os.Mkdir(dir, 0o755))
-	for _, from := range []string{"bin/evictd", "deploy"} {
+	for _, from := range []string{"bin/evictd", "bin/evictctl", "deploy"} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o755))
 		run(t, "cp", "-r", filepath.Join("../../..", from), filepath.Join(dir, from))
 	}
@@ -120,7 +120,7 @@ func installation(t *testing.T) string {
 	t.Helper()
 	document, err := os.ReadFile("../../../docs/operations.md")
 	must(t, err)
-	block := regexp.MustCompile("(?s)\n## Run it on a node\n.*?```sh\nmake build\n(.*?)evictd plugins[^\n]*\n```").FindSubmatch(document)
+	block := regexp.MustCompile("(?s)\n## Run it on a node\n.*?```sh\nmake build\n(.*?)evictctl plugins[^\n]*\n```").FindSubmatch(document)
 	if block == nil {
 		t.Fatal("docs/operations.md does not say how to install evictd any more")
 	}

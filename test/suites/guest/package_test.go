@@ -23,9 +23,9 @@ func (n *node) packaged(t *testing.T) {
 	config["evictionSoft"] = map[string]any{"pid.available": fmt.Sprint(pidsAvailable(t) - 100)}
 	writeYAML(t, installed, config)
 	n.start(t, "packaged", 0)
-	sh(t, "evictd check && systemctl enable --now evictd")
+	sh(t, "evictctl check && systemctl enable --now evictd")
 	awaitUp(t, "pid")
-	sh(t, "evictd protect-node --write")
+	sh(t, "evictctl protect-node --write")
 	protected := func(t *testing.T) string {
 		return sh(t, "cd /sys/fs/cgroup/system.slice; cat memory.min containerd.service/memory.min containerd.service/cpu.weight")
 	}

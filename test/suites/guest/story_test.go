@@ -52,7 +52,7 @@ func TestGuestNode(t *testing.T) {
 	if p := status(t); p.Passes == 0 || p.Time.IsZero() { // systemctl has waited for that
 		t.Errorf("evictd is started and has concluded nothing yet: %+v", p)
 	}
-	eventually(t, "evictd shows its plugins", func() bool { return exec.Command("/usr/bin/evictd", "plugins", "--config", installed).Run() == nil })
+	eventually(t, "evictd shows its plugins", func() bool { return exec.Command("/usr/bin/evictctl", "plugins", "--config", installed).Run() == nil })
 	nightly := os.Getenv("EVICTD_NIGHTLY") != ""
 	for _, story := range []struct {
 		name   string
@@ -128,14 +128,14 @@ func (n *node) end(t *testing.T) {
 
 // check is a story of what the node is, of which the tests know it.
 func check(t *testing.T) {
-	said := sh(t, "evictd check --all --start-plugins=false --config "+installed)
+	said := sh(t, "evictctl check --all --start-plugins=false --config "+installed)
 	t.Logf("%s", said)
 	for _, want := range []string{
 		`cgroups +version 2`, `runtime +containerd 1\.`, `cgroup driver +` + os.Getenv(driverEnv) + ` `, `layout +shared `, `plugins +disk, memory, pid `,
 		`memory events +no `, `PSI +no `, `memory\.reclaim +yes`, `process_mrelease +yes`, `memory\.available +plugin memory +looked at`,
 	} {
 		if !regexp.MustCompile(want).MatchString(said) {
-			t.Errorf("evictd check --all does not say %q", want)
+			t.Errorf("evictctl check --all does not say %q", want)
 		}
 	}
 }
@@ -168,8 +168,8 @@ func (n *node) wrongDriver(t *testing.T) {
 	config := readYAML(t, asInstalled)
 	config["cgroupDriver"] = wrong
 	writeYAML(t, installed, config)
-	if out, err := exec.Command("/usr/bin/evictd", "check", "--config", installed).CombinedOutput(); err == nil || !strings.Contains(string(out), reported) {
-		t.Errorf("evictd check with %s: %v\n%s\nwant it refused, since the %s", wrong, err, out, reported)
+	if out, err := exec.Command("/usr/bin/evictctl", "check", "--config", installed).CombinedOutput(); err == nil || !strings.Contains(string(out), reported) {
+		t.Errorf("evictctl check with %s: %v\n%s\nwant it refused, since the %s", wrong, err, out, reported)
 	}
 	sh(t, "systemctl restart evictd")
 	eventually(t, "/healthz tells of the wrong driver", func() bool {

@@ -54,7 +54,7 @@ type thrash struct {
 	Case string
 	// Hot: the calm pods read 200 MiB of data all the time, otherwise 24.
 	Hot bool
-	// Protected: the drop-ins of `evictd protect-node` are in force.
+	// Protected: the drop-ins of `evictctl protect-node` are in force.
 	Protected bool
 	// Killed: evictd gets SIGKILL as the hog begins to grow.
 	Killed bool
@@ -450,7 +450,7 @@ func (r thrash) begin(t *testing.T) (pids []string) {
 			awaitUp(t, "pressure")
 		}
 		if r.Protected {
-			t.Logf("%s", sh(t, "evictd protect-node --write 2>&1"))
+			t.Logf("%s", sh(t, "evictctl protect-node --write 2>&1"))
 		}
 		host := sh(t, "systemctl show -p MainPID --value evictd")
 		return append([]string{host}, slices.DeleteFunc(pidsOf(t, "evictd"), func(pid string) bool { return pid == host })...)

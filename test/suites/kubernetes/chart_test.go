@@ -367,7 +367,7 @@ func kubectlEvictd(t *testing.T, c *cluster.Cluster, args ...string) string {
 // pluginNames asks evictd in its pod for its plugins.
 func (h *chart) pluginNames(t *testing.T) string {
 	t.Helper()
-	out, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "exec", "ds/evictd", "--", "/usr/bin/evictd", "plugins", "--config", "/etc/evictd/evictd.yaml")
+	out, err := h.c.Kubectl(soon(t), "", "-n", "evictd", "exec", "ds/evictd", "--", "/usr/bin/evictctl", "plugins", "--config", "/etc/evictd/evictd.yaml")
 	must(t, err)
 	return out
 }

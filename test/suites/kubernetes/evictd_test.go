@@ -103,7 +103,7 @@ func TestCheckSaysWhichRightIsMissing(t *testing.T) {
 	}
 }
 
-// awaitCheck runs evictd check until it ends as wanted: what changes of a role takes a moment.
+// awaitCheck runs evictctl check until it ends as wanted: what changes of a role takes a moment.
 // It says nothing of rights if says is "".
 func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, says string) {
 	t.Helper()
@@ -119,7 +119,7 @@ func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, s
 	must(t, err)
 	ctx := soon(t)
 	for {
-		cmd := exec.CommandContext(ctx, "../../../bin/evictd", "check", "--start-plugins=false", "--config", file)
+		cmd := exec.CommandContext(ctx, "../../../bin/evictctl", "check", "--start-plugins=false", "--config", file)
 		out, _ := cmd.CombinedOutput()
 		said := string(out)
 		if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == code && strings.Contains(said, says) && (says != "" || !strings.Contains(said, "not allowed")) {

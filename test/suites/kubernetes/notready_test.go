@@ -20,7 +20,7 @@ func TestNotesNameWhatANodeHasElsewhere(t *testing.T) {
 		t.Errorf("the pod is ready: %s", out)
 	}
 	for command, want := range map[string]string{
-		"exec ds/evictd -- evictd check --start-plugins=false": `runtimeEndpoint: "unix:///host/run/crio/crio.sock": does not exist`,
+		"exec ds/evictd -- evictctl check --start-plugins=false": `runtimeEndpoint: "unix:///host/run/crio/crio.sock": does not exist`,
 		"logs ds/evictd": "want an API server that nodes reach: apiServer.host and apiServer.port of the chart",
 	} {
 		for ctx := soon(t); ; must(t, stack.Pause(ctx, time.Second)) { // its container may be about to start

@@ -16,7 +16,7 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// A pod over its emptyDir's limit was evicted by the kubelet, and evictd evictions had no record of it. Each
+// A pod over its emptyDir's limit was evicted by the kubelet, and evictctl evictions had no record of it. Each
 // is listed once, and not what evictd evicted itself.
 func TestEvictionsOfOthersAreListed(t *testing.T) {
 	if os.Getenv("EVICTD_NIGHTLY") == "" {
@@ -122,7 +122,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: owner}]
 	must(t, p.Stop())
 }
 
-// awaitRow returns the row of evictd evictions with all of these texts, once there is one.
+// awaitRow returns the row of evictctl evictions with all of these texts, once there is one.
 func awaitRow(ctx context.Context, t *testing.T, stateDir string, texts ...string) string {
 	t.Helper()
 	for {
@@ -147,7 +147,7 @@ func awaitRow(ctx context.Context, t *testing.T, stateDir string, texts ...strin
 
 func evictdSays(ctx context.Context, t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(ctx, "../../../bin/evictd", args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "../../../bin/evictctl", args...).CombinedOutput()
 	if err != nil && ctx.Err() == nil {
 		t.Fatalf("%q: %v: %s", args, err, out)
 	}

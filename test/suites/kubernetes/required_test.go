@@ -59,12 +59,12 @@ func TestAListedPluginThatIsMissingStopsARollout(t *testing.T) {
 	if out := kubectl("describe", "pod", "-l", "app.kubernetes.io/name=evictd"); !strings.Contains(out, why) {
 		t.Errorf("kubectl describe pod: %s", out)
 	}
-	_, err = c.Kubectl(soon(t), "", "-n", "evictd", "exec", "ds/evictd", "--", "/usr/bin/evictd", "check", "--config", "/etc/evictd/evictd.yaml", "--start-plugins=false", "--node-name", c.Node)
+	_, err = c.Kubectl(soon(t), "", "-n", "evictd", "exec", "ds/evictd", "--", "/usr/bin/evictctl", "check", "--config", "/etc/evictd/evictd.yaml", "--start-plugins=false", "--node-name", c.Node)
 	if err == nil || strings.Count(err.Error(), why) != 1 {
-		t.Errorf("evictd check: %v, want once %q", err, why)
+		t.Errorf("evictctl check: %v, want once %q", err, why)
 	}
 	if s := h.pluginNames(t); !strings.Contains(s, "\nacme ") || !strings.Contains(s, "missing") {
-		t.Errorf("evictd plugins: %s", s)
+		t.Errorf("evictctl plugins: %s", s)
 	}
 
 	configure(right)

@@ -62,9 +62,9 @@ func TestVendorsPluginsInACluster(t *testing.T) {
 func (v *vendor) emptiesItsCache(t *testing.T) {
 	const image = "registry.example.org/cache-disk:0.1.0"
 	dir := filepath.Join(t.TempDir(), "cache-disk")
-	command(t, "", filepath.Join(v.root, "bin/evictd"), "plugins", "new", "cache-disk", "--disk", "--sdk", v.root, "--dir", dir)
+	command(t, "", filepath.Join(v.root, "bin/evictctl"), "plugins", "new", "cache-disk", "--disk", "--sdk", v.root, "--dir", dir)
 	command(t, dir, "go", "build", "-trimpath", "-o", "bin/cache-disk", ".")
-	command(t, dir, filepath.Join(v.root, "bin/evictd"), "plugins", "image", "bin/cache-disk", image)
+	command(t, dir, filepath.Join(v.root, "bin/evictctl"), "plugins", "image", "bin/cache-disk", image)
 	must(t, v.c.ImportArchive(soon(t), filepath.Join(dir, "cache-disk_0.1.0_oci.tar"), image))
 	settings := map[string]any{"config": map[string]any{"cacheDir": v.cache, "minAge": "0s"}}
 	listed := func(more map[string]any) []any {
@@ -146,7 +146,7 @@ func (v *vendor) ranksInPython(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	dir := filepath.Join(v.c.Dir, "spot-first")
-	command(t, "", filepath.Join(v.root, "bin/evictd"), "plugins", "new", "spot-first", "--python", "--dir", dir)
+	command(t, "", filepath.Join(v.root, "bin/evictctl"), "plugins", "new", "spot-first", "--python", "--dir", dir)
 	v.helm(t, "upgrade")
 	began := time.Now()
 	mount := `{name: %s, mountPath: %s, readOnly: true}`

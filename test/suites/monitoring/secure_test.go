@@ -102,7 +102,7 @@ func TestPrometheusScrapesFromElsewhereWithAToken(t *testing.T) {
 	if found := p.query(t, `evictd_passes_total`); len(found) != 1 {
 		t.Errorf("%d jobs have metrics, want one", len(found))
 	}
-	if out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--run-dir", d.RunDir).CombinedOutput(); err != nil || !strings.Contains(string(out), "memory") {
-		t.Errorf("evictd plugins: %v\n%s", err, out)
+	if out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "plugins", "--run-dir", d.RunDir).CombinedOutput(); err != nil || !strings.Contains(string(out), "memory") {
+		t.Errorf("evictctl plugins: %v\n%s", err, out)
 	}
 }

@@ -273,12 +273,12 @@ func TestBrokenNodesAreNamedByCheckAndRun(t *testing.T) {
 	}
 }
 
-// check runs evictd check and returns its exit code and what it wrote on standard error.
+// check runs evictctl check and returns its exit code and what it wrote on standard error.
 func check(t *testing.T, config string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, daemon.Build(t, "evictd"), "check", "--config", config)
+	cmd := exec.CommandContext(ctx, daemon.Build(t, "evictctl"), "check", "--config", config)
 	var said strings.Builder
 	cmd.Stderr = &said
 	err := cmd.Run()

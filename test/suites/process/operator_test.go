@@ -199,7 +199,7 @@ func TestARequiredSignalWithoutObserverMakesTheHostNotReady(t *testing.T) {
 	})
 	// "no decision is on record" was all that an engineer saw of a daemon that could not decide.
 	for _, args := range [][]string{{"evictions"}, {"explain", "default/big"}} {
-		out, _ := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), append(args, "--config", d.ConfigFile)...).CombinedOutput()
+		out, _ := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), append(args, "--config", d.ConfigFile)...).CombinedOutput()
 		if want := "evictd: the daemon is not ready: required signal nodefs.available is not observed\n"; !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "record") {
 			t.Errorf("%v:\n%swant %sfirst", args, out, want)
 		}
@@ -238,20 +238,20 @@ func TestACustomRankerIsInChargeAsSoonAsItIsThere(t *testing.T) {
 	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("ranker"); got != "rival" {
 		t.Errorf("ranked by %s, want rival", got)
 	}
-	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--run-dir", d.RunDir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "plugins", "--config", d.ConfigFile, "--run-dir", d.RunDir).CombinedOutput()
 	if err != nil {
-		t.Fatalf("evictd plugins: %v\n%s", err, out)
+		t.Fatalf("evictctl plugins: %v\n%s", err, out)
 	}
-	wantAll(t, "evictd plugins", string(out), "rival", "memory", "rank", "observe")
+	wantAll(t, "evictctl plugins", string(out), "rival", "memory", "rank", "observe")
 }
 
 func TestTheNextCustomRankerByNameStandsIn(t *testing.T) {
 	w := newWorld(t)
 	w.plugins("memory", "rival-ranks-foreign", "rival-second")
 	d := w.startReady()
-	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--config", d.ConfigFile, "--run-dir", d.RunDir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "plugins", "--config", d.ConfigFile, "--run-dir", d.RunDir).CombinedOutput()
 	if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, "rank rival-ranks-foreign first by name memory (fallback), rival-second (fallback)") {
-		t.Errorf("evictd plugins: %v, want the first by name in charge\n%s", err, out)
+		t.Errorf("evictctl plugins: %v, want the first by name in charge\n%s", err, out)
 	}
 	w.pressure()
 	if got := d.AwaitMsg("evicting pod", 5*time.Second).String("ranker"); got != "rival-second" {
@@ -266,7 +266,7 @@ func TestTheNextVictimIsReported(t *testing.T) {
 	d := w.startReady()
 	ask := func(args ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), append(args, "--run-dir", d.RunDir)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), append(args, "--run-dir", d.RunDir)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
@@ -282,7 +282,7 @@ func TestTheNextVictimIsReported(t *testing.T) {
 	now := filepath.Join(t.TempDir(), "now.json")
 	testos.WriteFile(t, now, ask("rank", "--json"), 0o600)
 	for _, ranker := range []string{"memory", "rival"} {
-		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "replay", "--plugin-dir", w.plugins("memory", ranker), now).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "replay", "--plugin-dir", w.plugins("memory", ranker), now).CombinedOutput()
 		if err != nil {
 			t.Fatalf("replay of the ranking: %v: %s", err, out)
 		}

@@ -60,7 +60,7 @@ func TestAListedPluginThatDoesNotServeMakesTheHostNotReady(t *testing.T) {
 			listed := func(d *daemon.Daemon) {
 				t.Helper()
 				daemon.Eventually(t, 10*time.Second, func() error {
-					out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "plugins", "--run-dir", d.RunDir).CombinedOutput()
+					out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "plugins", "--run-dir", d.RunDir).CombinedOutput()
 					return errors.Join(err, saysAll(string(out), "\n"+c.plugin+" ", cause))
 				})
 			}
@@ -77,9 +77,9 @@ func TestAListedPluginThatDoesNotServeMakesTheHostNotReady(t *testing.T) {
 			d = w.startReady()
 			awaitHealth(t, d, http.StatusServiceUnavailable, "plugin "+c.plugin+": "+c.state, cause, c.hint)
 			listed(d)
-			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), "check", "--config", d.ConfigFile, "--start-plugins=false").CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "check", "--config", d.ConfigFile, "--start-plugins=false").CombinedOutput()
 			if err == nil || strings.Count(string(out), cause) != 1 {
-				t.Errorf("evictd check: %v, want an error with %q once: %s", err, cause, out)
+				t.Errorf("evictctl check: %v, want an error with %q once: %s", err, cause, out)
 			}
 			w.pressure()
 			if got := d.AwaitMsg("evicting pod", 5*time.Second); got.String("pod") != "default/big" || got.String("ranker") != "memory" {

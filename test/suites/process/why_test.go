@@ -29,7 +29,7 @@ func TestAReloadIsTheReason(t *testing.T) {
 	d.AwaitMsg("pod finished", 10*time.Second)
 	ask := func(args ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), append(args, "--config", d.ConfigFile)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), append(args, "--config", d.ConfigFile)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}

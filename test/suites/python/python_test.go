@@ -80,15 +80,15 @@ func TestACopyOfTheExampleBuilds(t *testing.T) {
 	}
 }
 
-// The steps that evictd plugins new prints.
+// The steps that evictctl plugins new prints.
 func TestANewPluginInPythonPassesItsTestsAndKeepsTheContract(t *testing.T) {
 	plugin(t)
-	evictd, dir := daemon.Build(t, "evictd"), filepath.Join(t.TempDir(), "spot-first")
+	evictctl, dir := daemon.Build(t, "evictctl"), filepath.Join(t.TempDir(), "spot-first")
 	for _, command := range [][]string{
-		{evictd, "plugins", "new", "spot-first", "--python", "--dir", dir},
+		{evictctl, "plugins", "new", "spot-first", "--python", "--dir", dir},
 		{interpreter, "-m", "unittest"},
 		{"sh", "build.sh", "bin/spot-first"},
-		{evictd, "plugins", "verify", "bin/spot-first"},
+		{evictctl, "plugins", "verify", "bin/spot-first"},
 	} {
 		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 		if command[2] != "new" {
@@ -142,9 +142,9 @@ func TestAPluginInPlainPythonKeepsTheContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"plugins", "verify"}, append(flags, file)...)
-			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictd"), args...).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), args...).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), " 0 failed") {
-				t.Errorf("evictd plugins verify: %v\n%s", err, out)
+				t.Errorf("evictctl plugins verify: %v\n%s", err, out)
 			}
 			for _, check := range []string{"garbage-describe", "garbage-configure", "garbage-rank", "rank-deterministic"} {
 				if !strings.Contains(string(out), "ok       "+check+"\n") {

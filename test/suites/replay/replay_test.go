@@ -42,12 +42,12 @@ func install(t *testing.T) *program {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p := &program{t: t, binary: filepath.Join(dir, "evictd"), tmp: filepath.Join(dir, "tmp")}
+	p := &program{t: t, binary: filepath.Join(dir, "evictctl"), tmp: filepath.Join(dir, "tmp")}
 	for _, d := range []string{dir, filepath.Join(dir, "plugins"), p.tmp} {
 		testos.MkdirAll(t, d, 0o755)
 		testos.Chmod(t, d, 0o755)
 	}
-	daemon.Install(t, daemon.Build(t, "evictd"), p.binary)
+	daemon.Install(t, daemon.Build(t, "evictctl"), p.binary)
 	for _, name := range []string{"memory", "disk", "pid"} {
 		daemon.Install(t, daemon.Build(t, name), filepath.Join(dir, "plugins", name))
 	}

@@ -50,10 +50,10 @@ type outcome struct {
 }
 
 // verify runs the command as uid.
-func verify(t *testing.T, evictd string, uid uint32, args ...string) outcome {
+func verify(t *testing.T, evictctl string, uid uint32, args ...string) outcome {
 	t.Helper()
 	var out, errs strings.Builder
-	cmd := exec.CommandContext(t.Context(), evictd, append([]string{"plugins", "verify"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), evictctl, append([]string{"plugins", "verify"}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	err := cmd.Run()
@@ -69,7 +69,7 @@ func TestOurPluginsPass(t *testing.T) {
 	requireRoot(t)
 	runtime := fakecri.Start(t)
 	runtime.SetImageDir(t.TempDir())
-	evictd := daemon.Build(t, "evictd")
+	evictctl := daemon.Build(t, "evictctl")
 	mounts := filepath.Join(t.TempDir(), "mounts.json")
 	testos.WriteFile(t, mounts, `{"paths": {"shm": "/dev/shm"}}`, 0o600)
 	for name, flags := range map[string][]string{
@@ -83,7 +83,7 @@ func TestOurPluginsPass(t *testing.T) {
 		file := daemon.Build(t, name)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := verify(t, evictd, 0, append(flags, file)...)
+			got := verify(t, evictctl, 0, append(flags, file)...)
 			if got.code != 0 || !strings.Contains(got.out, " 0 failed") {
 				t.Errorf("exit code %d, %s%s", got.code, got.errs, got.out)
 			}
@@ -140,7 +140,7 @@ func install(t *testing.T, from, to string) {
 func TestFaultyPluginsAreReported(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	evictd, faulty := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
+	evictctl, faulty := daemon.Build(t, "evictctl"), daemon.Build(t, "broken")
 	for name, c := range map[string]struct{ only, want string }{
 		"refuses-host":       {"describe", `needs a host with feature "time-travel"`},
 		"crashes-in-observe": {"observe", "the process ended (exit status 2); the end of its log"},
@@ -149,7 +149,7 @@ func TestFaultyPluginsAreReported(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), name)
 			testos.Symlink(t, faulty, path)
-			got := verify(t, evictd, 0, "--only", c.only, path)
+			got := verify(t, evictctl, 0, "--only", c.only, path)
 			if got.code != 1 || !strings.Contains(got.out, c.want) || !strings.Contains(got.errs, "fails") {
 				t.Errorf("exit code %d, want %q in\n%s%s", got.code, c.want, got.errs, got.out)
 			}

@@ -87,7 +87,7 @@ var ofProcess = []string{"describe-restarted", "survivors", "reconnect", "start"
 func catchWrong(t *testing.T, socket bool) {
 	t.Helper()
 	requireRoot(t)
-	evictd, broken := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
+	evictctl, broken := daemon.Build(t, "evictctl"), daemon.Build(t, "broken")
 	var caught atomic.Int32
 	tried, groups := 0, map[string]bool{}
 	t.Run("each", func(t *testing.T) { // ends when all of them have
@@ -102,7 +102,7 @@ func catchWrong(t *testing.T, socket bool) {
 				if !c.alone {
 					t.Parallel()
 				}
-				failed, err := verifyWrong(t, evictd, broken, wrong, socket, append([]string{"--only", c.only}, c.flags...))
+				failed, err := verifyWrong(t, evictctl, broken, wrong, socket, append([]string{"--only", c.only}, c.flags...))
 				switch {
 				case err != nil:
 					t.Fatal(err)
@@ -127,14 +127,14 @@ func catchWrong(t *testing.T, socket bool) {
 func TestThePluginThatIsNotWrongPasses(t *testing.T) {
 	t.Parallel()
 	requireRoot(t)
-	evictd, broken := daemon.Build(t, "evictd"), daemon.Build(t, "broken")
+	evictctl, broken := daemon.Build(t, "evictctl"), daemon.Build(t, "broken")
 	for name, flags := range map[string][]string{
 		"as it is": nil, "configured": {"--config"}, "with reclaim": {"--reclaim"},
 		"confined": {"--user", "nobody", "--memory-limit", "64Mi", "--reclaim"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failed, err := verifyWrong(t, evictd, broken, "nothing", false, flags)
+			failed, err := verifyWrong(t, evictctl, broken, "nothing", false, flags)
 			if err != nil || len(failed) > 0 {
 				t.Errorf("failed %q: %v", failed, err)
 			}
@@ -143,7 +143,7 @@ func TestThePluginThatIsNotWrongPasses(t *testing.T) {
 }
 
 // verifyWrong returns the names of the checks that failed.
-func verifyWrong(t *testing.T, evictd, broken, wrong string, socket bool, flags []string) ([]string, error) {
+func verifyWrong(t *testing.T, evictctl, broken, wrong string, socket bool, flags []string) ([]string, error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "wrong-") // t.TempDir is below a directory of root's
 	if err != nil {
@@ -170,7 +170,7 @@ func verifyWrong(t *testing.T, evictd, broken, wrong string, socket bool, flags 
 		args = append(args, "--socket")
 		path = at
 	}
-	got := verify(t, evictd, 0, append(args, path)...)
+	got := verify(t, evictctl, 0, append(args, path)...)
 	var report conformance.Report
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		return nil, fmt.Errorf("%w: %s%s", err, got.errs, got.out)

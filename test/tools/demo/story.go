@@ -90,7 +90,7 @@ func (s *story) stay(ctx context.Context) error {
 	}
 	s.show.line("keep", "configuration  %s (kill -HUP %d has it read again)", configs[0], s.agent.PID())
 	s.show.line("keep", "plugins        %s", filepath.Join(filepath.Dir(configs[0]), "plugins"))
-	s.show.line("keep", "status         evictd observe --config %s", configs[0])
+	s.show.line("keep", "status         evictctl observe --config %s", configs[0])
 	s.show.line("keep", "containerd     %s", s.stack.Socket)
 	s.show.line("keep", "Ctrl-C ends and removes all of it")
 	<-ctx.Done()

@@ -1,4 +1,4 @@
-// Package inspect probes this node for everything that evictd needs, for evictd check and the
+// Package inspect probes this node for everything that evictd needs, for evictctl check and the
 // daemon. The daemon refuses to start on fatal findings and shows the rest in /status. The
 // probes run the daemon's code and change nothing on the node.
 package inspect

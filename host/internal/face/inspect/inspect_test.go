@@ -42,7 +42,7 @@ func TestCheckSaysWhereTheAPIServerOfAPodIsConfigured(t *testing.T) {
 }
 
 // The runtime named a directory of images that did not exist: imagefs was unknown, and neither
-// /healthz nor evictd check said so.
+// /healthz nor evictctl check said so.
 func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 	s, dir := fakecri.Start(t), t.TempDir()
 	c := &config.Config{RuntimeEndpoint: s.Endpoint(), ImageEndpoint: s.Endpoint(), KubeletRootDir: dir, RootDir: "/", Source: config.SourceNative}
@@ -80,7 +80,7 @@ func TestAnImageFilesystemThatIsNotThereIsSaid(t *testing.T) {
 
 func TestEachProbeIsDocumented(t *testing.T) {
 	text := testos.ReadFile(t, "../../../../docs/operations.md")
-	_, table, _ := strings.Cut(string(text), "### What `evictd check` tries\n")
+	_, table, _ := strings.Cut(string(text), "### What `evictctl check` tries\n")
 	table, _, _ = strings.Cut(table, "\n#")
 	for _, p := range probes {
 		if !strings.Contains(table, "`"+p.name+"`") {

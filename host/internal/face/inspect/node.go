@@ -146,7 +146,7 @@ func tryProtection(ctx context.Context, n *node, f *Findings) {
 		}
 	}
 	if len(short) > 0 {
-		f.add(Advice, "memory.min protects too little (%s): on a node that thrashes their pages go, and the kernel may kill first; evictd protect-node shows drop-ins of systemd, --write writes them", strings.Join(short, ", "))
+		f.add(Advice, "memory.min protects too little (%s): on a node that thrashes their pages go, and the kernel may kill first; evictctl protect-node shows drop-ins of systemd, --write writes them", strings.Join(short, ", "))
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // With pages of the runtime and of evictd protected, a threshold of 5 % of 640 MiB was never met.
 func TestCheckComparesThresholdsWithTheProtectedCache(t *testing.T) {
-	const advice = "memory.min protects too little (system.slice 0 of 108 MiB, containerd.service 0 of 76 MiB, evictd.service 0 of 32 MiB): on a node that thrashes their pages go, and the kernel may kill first; evictd protect-node shows drop-ins of systemd, --write writes them"
+	const advice = "memory.min protects too little (system.slice 0 of 108 MiB, containerd.service 0 of 76 MiB, evictd.service 0 of 32 MiB): on a node that thrashes their pages go, and the kernel may kill first; evictctl protect-node shows drop-ins of systemd, --write writes them"
 	for name, c := range map[string]struct {
 		protected map[string]int // memory.min, in MiB
 		threshold string

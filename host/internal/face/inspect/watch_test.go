@@ -184,7 +184,7 @@ func TestTheFirstFindingsAfterAReloadAreReported(t *testing.T) {
 	})
 }
 
-// A directory on a dead NFS server kept evictd check for ever.
+// A directory on a dead NFS server kept evictctl check for ever.
 func TestAProbeThatHangsIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})

@@ -35,7 +35,7 @@ const (
 
 	// Mark begins each drop-in: others are not replaced or removed. The purge of the package looks
 	// for it, too.
-	Mark = "# evictd protect-node --write made this file, evictd protect-node --remove removes it.\n"
+	Mark = "# evictctl protect-node --write made this file, evictctl protect-node --remove removes it.\n"
 )
 
 // A Unit is a service, or a slice above one: a cgroup is protected at most as far as its parent.

@@ -3,7 +3,7 @@
 //
 // It simulates the clock, the pods, the figures, the runtime and the kills of a scenario; it
 // decides nothing itself and knows no rule of eviction. The caller provides the manager: package
-// host with real plugin processes in evictd replay, with in-process plugins in tests.
+// host with real plugin processes in evictctl replay, with in-process plugins in tests.
 package replay
 
 import (

@@ -190,7 +190,7 @@ func await(dir, id string) {
 const fallsSince = 7 * 24 * time.Hour
 
 // Falls returns the fastest falls of memory in the records below a state directory. It skips
-// unreadable records: evictd evictions reports them.
+// unreadable records: evictctl evictions reports them.
 func Falls(stateDir string) map[eviction.Signal]int64 {
 	most := int64(0)
 	_ = Each(config.RecordsDir(stateDir), Filter{Since: fallsSince, All: true}, func(d *decision.Decision) {

@@ -69,7 +69,7 @@ func (r *Resolver) FindAll(what string, age time.Duration) ([]*decision.Decision
 func (r *Resolver) several(dir string, f Filter) ([]*decision.Decision, error) {
 	found, older, err := find(dir, f, maxBytes)
 	if older > 0 {
-		r.Say(fmt.Sprintf("%d older records are left out: at most %d MiB are read at once. Use a shorter --since, or list all with evictd evictions", older, maxBytes>>20))
+		r.Say(fmt.Sprintf("%d older records are left out: at most %d MiB are read at once. Use a shorter --since, or list all with evictctl evictions", older, maxBytes>>20))
 	}
 	if len(found) > 0 && err != nil {
 		r.Say(err.Error())
@@ -97,7 +97,7 @@ func (r *Resolver) episode(dir, id string) (found []*decision.Decision, err erro
 	}
 	found, unread := r.several(dir, f)
 	if len(found) == 0 {
-		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictd evictions lists", id, ErrNone, dir), err, unread)
+		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictctl evictions lists", id, ErrNone, dir), err, unread)
 	}
 	return found, err
 }
@@ -145,7 +145,7 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	case noDir != nil:
 		return nil, errors.Join(unread.error, noDir)
 	case last < 0:
-		return nil, errors.Join(unread.error, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictd evictions --all lists%s", what, ErrNone, dir, nearest(dir, what)), err)
+		return nil, errors.Join(unread.error, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictctl evictions --all lists%s", what, ErrNone, dir, nearest(dir, what)), err)
 	case unread.error != nil && !errors.Is(unread.error, fs.ErrNotExist):
 		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread.error), err)
 	}

@@ -65,7 +65,7 @@ func TestRecordsAreThereAfterARestart(t *testing.T) {
 	}
 }
 
-// The log had the id of an eviction, and evictd replay said that there is no record of it.
+// The log had the id of an eviction, and evictctl replay said that there is no record of it.
 func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago, written time.Duration // of the decision, and after it; 0 for never
@@ -595,7 +595,7 @@ func TestReadingManyRecordsIsBounded(t *testing.T) {
 		if err != nil || n < documents/4 || n > maxBytes/size || found[n-1].ID != heads[documents-1].ID || found[0].ID != heads[documents-n].ID {
 			t.Errorf("%q: %d records, %v, want the newest with at most %d bytes", what, n, err, maxBytes)
 		}
-		if want := fmt.Sprintf("%d older records are left out: at most 8 MiB are read at once. Use a shorter --since, or list all with evictd evictions", documents-n); said != want {
+		if want := fmt.Sprintf("%d older records are left out: at most 8 MiB are read at once. Use a shorter --since, or list all with evictctl evictions", documents-n); said != want {
 			t.Errorf("%q: said %q, want %q", what, said, want)
 		}
 	}

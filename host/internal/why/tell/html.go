@@ -272,7 +272,7 @@ func (p *page) courses(all []*decision.Decision, heads []decision.Head) {
 		p.table(fmt.Sprintf("Who held %s, at each decision", c.Signal), c.Table(), nil)
 	}
 	if shown > coursesShown {
-		p.element("p", "", fmt.Sprintf("and %d more episodes: evictd explain EPISODE", shown-coursesShown))
+		p.element("p", "", fmt.Sprintf("and %d more episodes: evictctl explain EPISODE", shown-coursesShown))
 	}
 }
 
@@ -468,11 +468,11 @@ func (p *page) record(d *decision.Decision) {
 		{"node", d.Node},
 		{"evictd", cmp.Or(d.Evictd, "unknown")},
 		{"configuration", cmp.Or(d.Config, "unknown")},
-		{"explain it", "evictd explain " + d.ID},
+		{"explain it", "evictctl explain " + d.ID},
 	})
 	document, err := json.Marshal(d)
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(&p.b, `<p><a download="%s.json" href="data:application/json;base64,%s">The record</a> is in this file: evictd explain takes it.</p>`+"\n", escaped(d.ID), base64.StdEncoding.EncodeToString(document))
+	fmt.Fprintf(&p.b, `<p><a download="%s.json" href="data:application/json;base64,%s">The record</a> is in this file: evictctl explain takes it.</p>`+"\n", escaped(d.ID), base64.StdEncoding.EncodeToString(document))
 }

@@ -99,7 +99,7 @@ func TestThePageHasAllThatTheTextHas(t *testing.T) {
 	}
 	for _, want := range []string{
 		"shop/report is before shop/web by: lower priority", "of 3 pods that could go, by memory, version 1", "emptyDir scratch", "kube-system/proxy", "critical or static",
-		"left out by memory", "shop/spared", "nothing of the pod ran any more", "threshold met", "memory.available<2Gi: not met by then", d.ID, "v1.2.3", "evictd explain " + d.ID,
+		"left out by memory", "shop/spared", "nothing of the pod ran any more", "threshold met", "memory.available<2Gi: not met by then", d.ID, "v1.2.3", "evictctl explain " + d.ID,
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not on the page", want)

@@ -336,7 +336,7 @@ func TestNowBeginsWithWhatIsNear(t *testing.T) {
 
 // The picture of the documentation is that of the example:
 //
-//	go run ./host/cmd/evictd explain host/internal/why/tell/testdata/example.json --svg >docs/night.svg
+//	go run ./host/cmd/evictctl explain host/internal/why/tell/testdata/example.json --svg >docs/night.svg
 func TestTheDocumentationHasThePictureOfTheExample(t *testing.T) {
 	r := example()
 	want, err := SVG(r)

@@ -110,7 +110,7 @@ const (
 type PluginServiceClient interface {
 	// Describe tells what the plugin is and offers. It is the first call (and with
 	// signals_from_config the second), and the answer holds as long as the process: evictd does not ask again, and who does,
-	// as "evictd plugins verify", gets the same.
+	// as "evictctl plugins verify", gets the same.
 	// A plugin may refuse a host that lacks something it needs, with a text that
 	// names it. Deadline: 2 s.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -275,7 +275,7 @@ func (c *pluginServiceClient) Metrics(ctx context.Context, in *MetricsRequest, o
 type PluginServiceServer interface {
 	// Describe tells what the plugin is and offers. It is the first call (and with
 	// signals_from_config the second), and the answer holds as long as the process: evictd does not ask again, and who does,
-	// as "evictd plugins verify", gets the same.
+	// as "evictctl plugins verify", gets the same.
 	// A plugin may refuse a host that lacks something it needs, with a text that
 	// names it. Deadline: 2 s.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)

@@ -1,4 +1,4 @@
-// Package verifytable presents the report of `evictd plugins verify`.
+// Package verifytable presents the report of `evictctl plugins verify`.
 package verifytable
 
 import (

@@ -1,0 +1,5 @@
+//go:build !man
+
+package main
+
+func main() { start() }
