@@ -124,7 +124,7 @@ func awaitCheck(t *testing.T, c *cluster.Cluster, kubeconfig string, code int, s
 		said := string(out)
 		if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == code && strings.Contains(said, says) && (says != "" || !strings.Contains(said, "not allowed")) {
 			for line := range strings.Lines(said) {
-				if strings.HasPrefix(line, "evictd: ") {
+				if strings.HasPrefix(line, "evictctl: ") {
 					t.Log("  ", strings.TrimSpace(line))
 				}
 			}

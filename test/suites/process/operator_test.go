@@ -200,7 +200,7 @@ func TestARequiredSignalWithoutObserverMakesTheHostNotReady(t *testing.T) {
 	// "no decision is on record" was all that an engineer saw of a daemon that could not decide.
 	for _, args := range [][]string{{"evictions"}, {"explain", "default/big"}} {
 		out, _ := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), append(args, "--config", d.ConfigFile)...).CombinedOutput()
-		if want := "evictd: the daemon is not ready: required signal nodefs.available is not observed\n"; !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "record") {
+		if want := "evictctl: the daemon is not ready: required signal nodefs.available is not observed\n"; !strings.HasPrefix(string(out), want) || !strings.Contains(string(out), "record") {
 			t.Errorf("%v:\n%swant %sfirst", args, out, want)
 		}
 	}

@@ -188,7 +188,7 @@ func TestAnInterruptLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 1 || errs.String() != "evictd: interrupted\n" {
+	if code := cmd.ProcessState.ExitCode(); code != 1 || errs.String() != "evictctl: interrupted\n" {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 	for name, pid := range plugins {
