@@ -34,7 +34,7 @@ func (e *Evictd) Look(n *Node) error {
 	now, t := moment(n.Now), e.thresholds[0]
 	o := eviction.Observation{Signal: t.Signal, State: eviction.Observed, Available: bytes(max(0, n.Available())), Capacity: capacity * mib, Time: now.Time}
 	observations := map[eviction.Signal]eviction.Observation{t.Signal: o}
-	if n.Restarts(n.Now) {
+	if n.Restarts() {
 		e.restart(n, observations)
 	}
 	var a policy.Assessment

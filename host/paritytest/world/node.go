@@ -1,6 +1,7 @@
 package world
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -53,6 +54,15 @@ func (n *Node) Available() float64 {
 		left -= h.amount
 	}
 	return left
+}
+
+// Restarts reports whether the manager is started again.
+func (n *Node) Restarts() bool {
+	chance := n.restarts
+	if len(n.held) > 0 || len(n.cleaning) > 0 {
+		chance *= 10
+	}
+	return rand.New(rand.NewPCG(n.Seed, uint64(n.Now))).IntN(1000) < chance
 }
 
 // Evict evicts a pod, and returns the time of its end. Its controller learns of the eviction after

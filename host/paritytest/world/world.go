@@ -31,13 +31,9 @@ type World struct {
 	workloads []workload
 	// starts is the time that a pod takes to start on its node.
 	starts time.Duration
-	// restarts is the chance in a thousand that evictd is started again in a tick.
+	// restarts is the chance in a thousand that evictd is started again in a tick, ten times that while memory of a victim is
+	// on its way.
 	restarts int
-}
-
-// Restarts reports whether the manager of a node is started again.
-func (w *World) Restarts(now time.Duration) bool {
-	return rand.New(rand.NewPCG(w.Seed, uint64(now))).IntN(1000) < w.restarts
 }
 
 // A machine has a process outside of all pods that grows by rate MiB per second to daemon MiB.
