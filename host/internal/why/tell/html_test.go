@@ -205,6 +205,9 @@ func TestMarkupInARecordIsText(t *testing.T) {
 			if slices.ContainsFunc(got.attrs, func(a xml.Attr) bool { return strings.HasPrefix(a.Name.Local, "on") }) {
 				t.Errorf("%s: %q becomes an attribute", name, markup)
 			}
+			if strings.Contains(got.text, "\u202e") {
+				t.Errorf("%s: %q changes the direction of writing", name, markup)
+			}
 			if markup[0] > ' ' && !strings.Contains(got.text, "shop/report"+markup) {
 				t.Errorf("%s: %q is not shown as it is", name, markup)
 			}

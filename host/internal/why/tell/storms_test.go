@@ -11,15 +11,13 @@ import (
 
 func TestAStormIsOfPodsThatWent(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	storms := func(change func(i int, h *decision.Head)) string {
+	page := func(change func(i int, h *decision.Head)) string {
 		heads := make([]decision.Head, 4)
 		for i := range heads {
 			heads[i] = decision.Head{Time: at.Add(time.Duration(i) * time.Minute), Episode: "e1", Pod: "shop/report", UID: fmt.Sprint(i), Owner: "Job/report"}
 			change(i, &heads[i])
 		}
-		p := &page{}
-		p.storms(heads)
-		return p.b.String()
+		return string(render("storms", storms(heads)))
 	}
 	for name, c := range map[string]struct {
 		change func(i int, h *decision.Head)
@@ -34,7 +32,7 @@ func TestAStormIsOfPodsThatWent(t *testing.T) {
 		"owners of the same name":         {func(i int, h *decision.Head) { h.Pod = fmt.Sprintf("%d/report", i%2) }, 0},
 		"episodes of which one has three": {func(i int, h *decision.Head) { h.Episode = fmt.Sprint("e", i/3) }, 3},
 	} {
-		got := storms(c.change)
+		got := page(c.change)
 		if strings.Contains(got, "Made again and again") != (c.pods > 0) || c.pods > 0 && !strings.Contains(got, fmt.Sprintf(`<td class="amount">%d</td>`, c.pods)) {
 			t.Errorf("%s: want %d pods in %s", name, c.pods, got)
 		}

@@ -69,11 +69,14 @@ func (w *text) line(label, format string, args ...any) {
 }
 
 // SVG draws a decision as picture.Decision.
-func SVG(r *decision.Decision) ([]byte, error) {
+func SVG(r *decision.Decision) ([]byte, error) { return drawn(r, "") }
+
+// drawn is SVG with a description for a screen reader.
+func drawn(r *decision.Decision, about string) ([]byte, error) {
 	w := &text{r: r}
 	w.headline()
 	title, _, _ := strings.Cut(w.b.String(), "\n")
-	return picture.Decision(r, title)
+	return picture.Decision(r, title, about)
 }
 
 // title says what was decided.
@@ -273,14 +276,19 @@ func (w *text) tried() {
 	}
 }
 
+// whyFirst says why the first pod was first.
+func (w *text) whyFirst() {
+	if why := first(w.r); why != "" {
+		w.line("why it", "%s", why)
+		w.line("order", "of %s that could go, by %s", format.Counted(len(w.r.Candidates), "pod"), rankerOf(w.r))
+	}
+}
+
 func (w *text) whyIt() {
 	r := w.r
-	if why := first(r); why != "" {
-		w.line("why it", "%s", why)
-		w.line("order", "of %s that could go, by %s", format.Counted(len(r.Candidates), "pod"), rankerOf(r))
-		for _, line := range Ranking(r) {
-			w.line("order", "%s", line)
-		}
+	w.whyFirst()
+	for _, line := range Ranking(r) {
+		w.line("order", "%s", line)
 	}
 	if len(r.Order) > 0 && len(r.Candidates[r.Order[0]].Parts) > 0 {
 		w.line("it had", "%s", format.Parts(r, w.signal(), r.Candidates[r.Order[0]].Parts))

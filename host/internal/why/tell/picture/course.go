@@ -208,8 +208,8 @@ func thinned(at map[int64]float64) (curves [][]point) {
 	return curves
 }
 
-// SVG draws the signal and, below it, who held it at each decision.
-func (c *Course) SVG() ([]byte, error) {
+// SVG draws the signal and, below it, who held it at each decision. about is that of Decision.
+func (c *Course) SVG(about string) ([]byte, error) {
 	curves := thinned(c.samples())
 	if len(curves) == 0 {
 		return nil, errors.New("no samples of a signal are on record")
@@ -238,7 +238,7 @@ func (c *Course) SVG() ([]byte, error) {
 	}
 	p.fit()
 	p.stack(c)
-	return p.finish(printable.ClipText(title)), nil
+	return p.finish(printable.ClipText(title), about), nil
 }
 
 // Heights below the axis of time: of the columns, and of their names.

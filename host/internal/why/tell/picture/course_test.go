@@ -54,7 +54,7 @@ func courseOf(all []*decision.Decision) *Course {
 
 func drawnCourse(t *testing.T, all []*decision.Decision) *picture {
 	t.Helper()
-	document, err := courseOf(all).SVG()
+	document, err := courseOf(all).SVG("")
 	if err != nil {
 		t.Fatal(err)
 	}

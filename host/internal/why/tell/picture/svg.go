@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -37,8 +38,9 @@ const (
 const maxPlotted, maxUsage, maxMarks, maxLevels, maxLabel, shortLabel = 24 * 3600, 3600, 16, 12, 460, 300
 
 // Decision draws the signal of a decision before and after it, with its thresholds, the use of pods and
-// what happened. It returns an error if the record has no samples.
-func Decision(r *decision.Decision, title string) ([]byte, error) {
+// what happened. about, which may be empty, describes the picture to a screen reader. Decision returns an
+// error if the record has no samples.
+func Decision(r *decision.Decision, title, about string) ([]byte, error) {
 	head := r.Head()
 	signal := eviction.Signal(head.Signal)
 	at := slices.IndexFunc(r.Signals, func(s decision.Series) bool { return s.Signal == signal && len(s.Available) > 0 })
@@ -57,7 +59,7 @@ func Decision(r *decision.Decision, title string) ([]byte, error) {
 	p.marks()
 	p.decided()
 	p.fit()
-	return p.finish(title), nil
+	return p.finish(title, about), nil
 }
 
 // newPlot returns the plot of a signal by samples without a break, of which there may be several.
@@ -83,12 +85,12 @@ func (p *plot) fit() {
 }
 
 // finish draws all that was added.
-func (p *plot) finish(title string) []byte {
+func (p *plot) finish(title, about string) []byte {
 	p.thresholds()
 	p.scale()
 	p.axes()
 	p.draw()
-	return p.picture(title)
+	return p.picture(title, about)
 }
 
 // A plot shows one signal. Seconds count from the decision, negative before it.
@@ -369,14 +371,18 @@ func (p *plot) drawEvents() {
 }
 
 // picture returns the document, with the title above all labels.
-func (p *plot) picture(title string) []byte {
+func (p *plot) picture(title, about string) []byte {
 	above := lineHeight * (p.rows + 3)
 	for i, text := range strings.SplitN(title, ", ", 2) {
 		p.label(lineHeight, float64(lineHeight*(2*i+3)/2-above), "start", black, clipped(text, pictureWidth-2*lineHeight))
 	}
 	var b bytes.Buffer
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
-	printf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight+p.below)
+	label := ""
+	if about != "" {
+		label = `aria-label="` + html.EscapeString(printable.ClipText(about)) + `" `
+	}
+	printf(`<svg %[3]sxmlns="http://www.w3.org/2000/svg" role="img" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight+p.below, label)
 	printf("<title>%s</title>\n%s", html.EscapeString(title), Dark)
 	printf(`<rect class="paper" width="100%%" height="100%%" fill="#ffffff"/>`)
 	printf(`<g transform="translate(0 %d)">`, above)

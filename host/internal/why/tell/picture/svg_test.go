@@ -87,7 +87,7 @@ type drawnLine struct {
 // is on a line or on another text.
 func drawn(t *testing.T, r *decision.Decision) *picture {
 	t.Helper()
-	document, err := Decision(r, r.Victim.Pod+" was evicted for "+r.Victim.Signal+", which it took itself")
+	document, err := Decision(r, r.Victim.Pod+" was evicted for "+r.Victim.Signal+", which it took itself", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestHugeAmountsHaveAnEndOfTicks(t *testing.T) {
 }
 
 func TestWithoutSamplesThereIsNoPicture(t *testing.T) {
-	if _, err := Decision(softEviction(), ""); err == nil || !strings.Contains(err.Error(), "no samples of a signal are on record") {
+	if _, err := Decision(softEviction(), "", ""); err == nil || !strings.Contains(err.Error(), "no samples of a signal are on record") {
 		t.Errorf("error %v, want what is missing", err)
 	}
 }
