@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 
 	"golang.org/x/mod/modfile"
 
@@ -72,45 +73,28 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// A text fills in templates. The library's would have the linker keep each method of each type in the program.
-type text struct {
-	// values replaces [[.NAME]].
-	values *strings.Replacer
-	// holds has what the lines after [[if NAME]] are for, up to the next such line or [[end]].
-	holds map[string]bool
+// values has what templates name.
+type values struct {
+	Name, Module string
+	Kind         Kind
+	// Domain is for names that others see. Placeholder: it is not a domain of the author.
+	Domain      string
+	Placeholder bool
+
+	Go, SDKVersion string
+	// Checkout: the module builds with the SDK in SDKDir and SharedDir, and Requires what the SDK does.
+	Checkout          bool
+	SDKDir, SharedDir string
+	Requires          []string
 }
 
-func newText(o Options, c checkout) text {
-	host, requires := domain(o.Module), ""
-	for _, r := range c.Requires {
-		requires += "\t" + r + " // indirect\n"
+func newValues(o Options, c checkout) values {
+	host := domain(o.Module)
+	return values{
+		Name: o.Name, Module: o.Module, Kind: o.Kind, Domain: host, Placeholder: host == placeholder,
+		Go: cmp.Or(c.Go, goVersion), SDKVersion: cmp.Or(c.Version, o.Version),
+		Checkout: o.SDKDir != "", SDKDir: modfile.AutoQuote(filepath.Join(c.Dir, "sdk")), SharedDir: modfile.AutoQuote(filepath.Join(c.Dir, "shared")), Requires: c.Requires,
 	}
-	return text{
-		values: strings.NewReplacer("[[.Name]]", o.Name, "[[.Module]]", o.Module, "[[.Domain]]", host, "[[.Go]]", cmp.Or(c.Go, goVersion),
-			"[[.SDK]]", SDK, "[[.Shared]]", shared, "[[.SDKVersion]]", cmp.Or(c.Version, o.Version), "[[.SDKDir]]", modfile.AutoQuote(filepath.Join(c.Dir, "sdk")),
-			"[[.SharedDir]]", modfile.AutoQuote(filepath.Join(c.Dir, "shared")), "[[.Requires]]", requires),
-		holds: map[string]bool{
-			string(o.Kind): true, "plain": o.Kind == Rank || o.Kind == Python, "placeholder": host == placeholder, "domain": host != placeholder,
-			"checkout": o.SDKDir != "", "release": o.SDKDir == "",
-		},
-	}
-}
-
-func (t text) fill(template string) []byte {
-	var out bytes.Buffer
-	shown := true
-	for line := range strings.Lines(template) {
-		condition, is := strings.CutPrefix(line, "[[if ")
-		switch {
-		case is:
-			shown = t.holds[strings.TrimSuffix(condition, "]]\n")]
-		case line == "[[end]]\n":
-			shown = true
-		case shown:
-			out.WriteString(t.values.Replace(line))
-		}
-	}
-	return out.Bytes()
 }
 
 // expand returns the content of a module's files by their names.
@@ -128,7 +112,7 @@ func expand(o Options) (map[string][]byte, error) {
 		}
 		files["go.sum"] = c.Sum
 	}
-	return files, newText(o, c).expand(files, "module", string(o.Kind))
+	return files, newValues(o, c).expand(files, "module", string(o.Kind))
 }
 
 // expandPython returns the content of the files of a plugin in Python: the example's under another
@@ -146,26 +130,31 @@ func expandPython(o Options) (map[string][]byte, error) {
 		}
 		files[f.Name()] = bytes.ReplaceAll(content, []byte("python-rank"), []byte(o.Name))
 	}
-	return files, newText(o, checkout{}).expand(files, "python")
+	return files, newValues(o, checkout{}).expand(files, "python")
 }
 
 // expand adds the files of the templates in directories, and of a Helm chart that runs the plugin in pods of its own.
-func (t text) expand(files map[string][]byte, dirs ...string) error {
+func (v values) expand(files map[string][]byte, dirs ...string) error {
 	for _, dir := range append(dirs, "chart", "chart/templates") {
 		all, err := fs.Glob(templates, "templates/"+dir+"/*"+suffix)
 		if err != nil {
 			return err
 		}
 		for _, file := range all {
-			content, err := templates.ReadFile(file)
+			// A chart is a template itself, with {{ and }}.
+			t, err := template.New(path.Base(file)).Delims("[[", "]]").ParseFS(templates, file)
 			if err != nil {
+				return err
+			}
+			var content bytes.Buffer
+			if err := t.Execute(&content, v); err != nil {
 				return err
 			}
 			name := hidden(strings.TrimSuffix(path.Base(file), suffix))
 			if strings.HasPrefix(dir, "chart") {
 				name = dir + "/" + name
 			}
-			files[name] = t.fill(string(content))
+			files[name] = content.Bytes()
 		}
 	}
 	return nil
