@@ -76,7 +76,7 @@ func newPageRecord(d *decision.Decision) pageRecord {
 		{"node", d.Node},
 		{"evictd", cmp.Or(d.Evictd, "unknown")},
 		{"configuration", cmp.Or(d.Config, "unknown")},
-		{"explain it", "evictd explain " + d.ID},
+		{"explain it", "evictctl explain " + d.ID},
 	})}
 	if document, err := json.Marshal(d); err == nil {
 		// Base64 has no character that could end the link or lead elsewhere.
