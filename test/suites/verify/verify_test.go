@@ -106,10 +106,10 @@ func TestAnybodyMayVerify(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	testos.Chmod(t, dir, 0o755)
-	for _, name := range []string{"evictd", "memory"} {
+	for _, name := range []string{"evictctl", "memory"} {
 		install(t, daemon.Build(t, name), filepath.Join(dir, name))
 	}
-	got := verify(t, filepath.Join(dir, "evictd"), nobody, "--json", filepath.Join(dir, "memory"))
+	got := verify(t, filepath.Join(dir, "evictctl"), nobody, "--json", filepath.Join(dir, "memory"))
 	var report conformance.Report
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatalf("%v: %s%s", err, got.errs, got.out)
