@@ -104,6 +104,9 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 	}{
 		"the only pod":                     {nil, []string{"evictions"}, 0, runs},
 		"on the node of a pod":             {nil, []string{"explain", "shop/cart"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml shop/cart"},
+		"on the node of an owner's pod":    {nil, []string{"explain", "--owner", "shop/cart", "--html"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml --owner shop/cart --html"},
+		"on that, in one word":             {nil, []string{"explain", "--owner=shop/cart"}, 0, runs},
+		"of an owner's pod that is gone":   {[]string{"CART=", "PODS=" + ours + "DaemonSet u-1 evictd-b worker-2\\n"}, []string{"explain", "--owner", "shop/cart"}, 1, "want --node with one of: worker-1 worker-2"},
 		"of a pod without a node":          {[]string{"CART="}, []string{"explain", "shop/cart"}, 0, runs},
 		"beside a pod without an owner":    {[]string{"PODS=  evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
 		"beside a pod of a ReplicaSet":     {[]string{"PODS=ReplicaSet u-2 evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},

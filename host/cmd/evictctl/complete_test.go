@@ -28,6 +28,8 @@ func TestCommandLinesAreCompleted(t *testing.T) {
 		"explain --state-dir " + dir + " r":              "r5 r4 r3 r2 r1 :32",
 		"explain --state-dir " + dir + " r1 ":            ":4",
 		"explain --state-dir " + absent + " ":            "a.json :32",
+		"explain --state-dir " + dir + " --owner ":       "shop/web bank/db :36",
+		"explain --owner shop/web ":                      ":4",
 		"replay --state-dir " + dir + " r1 shop":         "shop/web :32",
 		"replay --state-dir " + dir + " r1 a":            "a.json :32",
 		"evictions --state-dir " + dir + " ":             "r5 r4 shop/web web-1 r3 bank/db db-1 r2 r1 :36",

@@ -30,7 +30,7 @@ func newExplain() *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print the record as JSON, with what would have spared the pod")
 	asSVG := cmd.Flags().Bool("svg", false, "print a picture of the signal before the decision, and of what followed")
 	asHTML := cmd.Flags().Bool("html", false, "print all of it as one page, with the picture and the record, to open or to attach")
-	readers := cmd.Flags().String("for", "", "namespace of those who may read it: a pod of another one is \"another pod\"")
+	owner := cmd.Flags().String("owner", "", "print ten facts of the last eviction of `NAMESPACE/POD` for its owner; they name no other pod")
 	others := cmd.Flags().StringArray("if", nil, `also say when another threshold would have been met, such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
 	since := time.Duration(0)
 	cmd.Flags().Var((*store.Age)(&since), "since", "tell of all evictions of the last so long, such as 36h or 7d")
@@ -39,27 +39,35 @@ func newExplain() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("json", "svg", "html")
 	cmd.MarkFlagsMutuallyExclusive("now", "svg", "html")
 	cmd.MarkFlagsMutuallyExclusive("now", "since")
-	cmd.MarkFlagsMutuallyExclusive("now", "for")
+	cmd.MarkFlagsMutuallyExclusive("owner", "svg")
+	cmd.MarkFlagsMutuallyExclusive("owner", "now")
+	cmd.MarkFlagsMutuallyExclusive("owner", "since")
+	cmd.MarkFlagsMutuallyExclusive("owner", "if")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("owner") {
+			return ownerAlone(args)
+		}
 		if *now || since > 0 {
 			return cobra.NoArgs(cmd, args)
 		}
 		return cobra.ExactArgs(1)(cmd, args)
 	}
 	completeNames(cmd, dir, true)
+	_ = cmd.RegisterFlagCompletionFunc("owner", fromRecords(dir, store.Pods)) // the flag exists
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *now {
 			return explainNow(cmd, runDir, *asJSON)
 		}
 		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
+		if cmd.Flags().Changed("owner") {
+			saySick(cmd)
+			return explainOwner(cmd.OutOrStdout(), &in, *owner, *asJSON, *asHTML)
+		}
 		what := strings.Join(args, "")
 		if _, err := os.Stat(what); err != nil { // else it is a file, perhaps of another node
 			saySick(cmd)
 		}
 		all, err := in.FindAll(what, since)
-		if err == nil && *readers != "" {
-			all, err = decision.ForNamespace(all, *readers)
-		}
 		if err != nil {
 			return err
 		}
@@ -102,6 +110,37 @@ func explain(out io.Writer, all []*decision.Decision, said []byte, asJSON, asSVG
 		return command.Written(out.Write(append(tell.Episode(all, time.Now()), said...)))
 	}
 	return command.Written(out.Write(append(tell.Text(r), said...)))
+}
+
+func ownerAlone(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("--owner names the pod, want no argument %q beside it", args[0])
+	}
+	return nil
+}
+
+// explainOwner prints what the owner of a pod may read of its last eviction.
+func explainOwner(out io.Writer, in *store.Resolver, pod string, asJSON, asHTML bool) error {
+	if namespace, name, _ := strings.Cut(pod, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("--owner: %.100q, want NAMESPACE/POD", pod)
+	}
+	d, err := in.Find(pod)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--owner: %w", err)
+	case d.Victim == nil || d.Victim.Pod != pod:
+		return fmt.Errorf("--owner: %s: %w of this pod, want a name that evictctl evictions lists", pod, store.ErrNone)
+	case d.DryRun:
+		return fmt.Errorf("--owner: %s: record %s is of a dry run: the pod was not evicted", pod, d.ID)
+	}
+	o := tell.Owner(d)
+	switch {
+	case asJSON:
+		return printJSON(out, o)
+	case asHTML:
+		return command.Written(out.Write(o.HTML(pod)))
+	}
+	return command.Written(out.Write(o.Text()))
 }
 
 // ifOthers returns a line for each threshold of --if.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,10 @@ func TestNoNameOfAFileReachesATerminalAsItIs(t *testing.T) {
 		{"explain", "--json", file},
 		{"explain", "--state-dir", dir, "shop/" + evil},
 		{"explain", "--state-dir", state, "shop/a"},
+		{"explain", "--state-dir", state, "--owner", r.Victim.Pod},
+		{"explain", "--state-dir", state, "--owner", r.Victim.Pod, "--html"},
+		{"explain", "--state-dir", state, "--owner", r.Victim.Pod, "--json"},
+		{"explain", "--state-dir", state, "--owner", "shop/b" + evil},
 		{"explain", file, "--if", "memory.available<" + evil},
 		{"evictions", "--state-dir", state},
 		{"replay", "--plugin-dir", n.plugins, bad},
@@ -182,15 +187,49 @@ func TestExplainTellsOfANight(t *testing.T) {
 	}
 }
 
-// An owner gets the answer without the names of others, in each form.
-func TestExplainForANamespaceNamesNoOtherPod(t *testing.T) {
-	const record = "../../internal/why/tell/testdata/example.json"
-	for _, form := range [][]string{nil, {"--json"}, {"--svg"}, {"--html"}} {
-		for namespace, named := range map[string]bool{"shop": true, "other": false} {
-			got := evictctl(t, append([]string{"explain", record, "--for", namespace}, form...)...)
-			if has := strings.Contains(got.Out, "shop/"); got.Code != command.ExitFine || has != named || strings.Contains(got.Out, "another pod") == named {
-				t.Errorf("%q for %s: %d, names pods of shop: %t\n%.300s", form, namespace, got.Code, has, got.Errors+got.Out)
+// An owner gets the last eviction of a pod in each form, without the names of others.
+func TestExplainForAnOwnerNamesNoOtherPod(t *testing.T) {
+	d, err := store.InFile("../../internal/why/tell/testdata/example.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := *d
+	former.ID, former.Time = decision.NewID(d.Time.Add(-time.Hour)), d.Time.Add(-time.Hour)
+	tried := *d
+	tried.ID, tried.DryRun, tried.Victim = decision.NewID(d.Time.Add(time.Hour)), true, &decision.Victim{Pod: "shop/tried", UID: "tried-1"}
+	dir := recorded(t, &former, d, &tried)
+	for form, want := range map[string][]string{
+		"":       {"time          2026-01-01 12:00:50 UTC", "own use       3Gi, request is 512Mi", "spared by     it was still growing by 17Mi/s: "},
+		"--json": {`"time": "2026-01-01T12:00:50Z"`, `"request": "512Mi"`, `"place": 1`},
+		"--html": {"<h1>Eviction of shop/report</h1>", "<dt>own use</dt>\n<dd>3Gi, request is 512Mi</dd>"},
+	} {
+		got := evictctl(t, slices.DeleteFunc([]string{"explain", "--state-dir", dir, "--owner", "shop/report", form}, func(arg string) bool { return arg == "" })...)
+		if got.Code != command.ExitFine || strings.Contains(got.Out, "shop/web") || got.Errors != "" {
+			t.Errorf("%s: %d %s%s", form, got.Code, got.Out, got.Errors)
+		}
+		for _, text := range want {
+			if !strings.Contains(got.Out, text) {
+				t.Errorf("%s: want %q in\n%s", form, text, got.Out)
 			}
+		}
+	}
+	for args, want := range map[string]string{
+		"--owner shop":                                  `--owner: "shop", want NAMESPACE/POD`,
+		"--owner=":                                      `--owner: "", want NAMESPACE/POD`,
+		"--owner deployment/shop/report":                `want NAMESPACE/POD`,
+		"--owner shop/rep":                              "--owner: shop/rep: no record of this pod",
+		"--owner shop/absent":                           "--owner: shop/absent: no record of it in " + dir,
+		"--owner shop/tried":                            "is of a dry run: the pod was not evicted",
+		"--owner shop/report shop/web":                  `--owner names the pod, want no argument "shop/web" beside it`,
+		"--owner shop/report --since 1h":                "[owner since]",
+		"--owner shop/report --svg":                     "[owner svg]",
+		"--owner shop/report --now":                     "[now owner]",
+		"--owner shop/report --if memory.available<2Gi": "[if owner]",
+		"--owner shop/report --json --html":             "[html json]",
+	} {
+		got := evictctl(t, append([]string{"explain", "--state-dir", dir}, strings.Split(args, " ")...)...)
+		if got.Code == command.ExitFine || got.Out != "" || !strings.Contains(got.Errors, want) {
+			t.Errorf("%s: %d %s%s, want %q", args, got.Code, got.Out, got.Errors, want)
 		}
 	}
 }

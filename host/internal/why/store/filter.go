@@ -144,6 +144,9 @@ func Words(dir, typed string, of func(*decision.Head) []string, words ...string)
 // Names returns the pod, its uid and the id of the record.
 func Names(h *decision.Head) []string { return []string{h.Pod, h.UID, h.ID} }
 
+// Pods returns the pod.
+func Pods(h *decision.Head) []string { return []string{h.Pod} }
+
 // Signals returns the signal of the decision.
 func Signals(h *decision.Head) []string { return []string{h.Signal} }
 

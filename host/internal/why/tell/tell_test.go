@@ -71,6 +71,8 @@ func TestAVendorsFigureIsExplained(t *testing.T) {
 func TestTheDocumentationQuotesTheExample(t *testing.T) {
 	d := example()
 	document.Compare(t, "../../../../docs/night.md", map[string]string{"example": "```text\n" + string(Text(d)) + "```\n"})
+	view := Owner(d)
+	document.Compare(t, "../../../../docs/explain.md", map[string]string{"example": "```text\n" + string(view.Text()) + "```\n"})
 	why, owner := reason.Why(d, d.Growth.Most[0].By, time.Duration(-d.Growth.SinceMS*1e6)), string(testos.ReadFile(t, "../../../../docs/explain.md"))
 	if message := strings.TrimSpace(d.Victim.Message); !strings.Contains(owner, why) || !strings.Contains(owner, message) || !strings.Contains(owner, d.ID) {
 		t.Errorf("docs/explain.md lacks %q, %q or %q", why, message, d.ID)
@@ -230,6 +232,10 @@ func FuzzRecord(f *testing.F) {
 		Episode([]*decision.Decision{r, r}, time.Unix(0, 0))
 		if e, err := whatif.Met(r, other); err == nil {
 			If("x", &e)
+		}
+		if r.Victim != nil {
+			o := Owner(r)
+			o.HTML("x")
 		}
 		_ = r.Head()
 		_, _ = SVG(r) // an error says that there are no samples
