@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/plugins/internal/memcg"
 )
 
 const (
@@ -108,16 +110,8 @@ func (a *alarm) run(ctx context.Context) {
 				a.silent.Store(false)
 			}
 			a.armed.Store(level)
-			ring(a.rings, causeKernel)
+			memcg.Ring(a.rings, causeKernel)
 		}
-	}
-}
-
-// ring sends a cause, unless another one waits.
-func ring(rings chan<- string, cause string) {
-	select {
-	case rings <- cause:
-	default:
 	}
 }
 
@@ -143,7 +137,7 @@ func (a *alarm) register(w wanted) (*registration, error) {
 			if _, err := event.Read(count[:]); err != nil {
 				return // closed
 			}
-			ring(a.rings, causeKernel)
+			memcg.Ring(a.rings, causeKernel)
 		}
 	}()
 	return r, nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/shared/eviction"
-	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 )
 
@@ -110,22 +109,5 @@ func TestTheKernelNotifiesOfTheCgroupWithTheLimit(t *testing.T) {
 	}
 	if text := testos.ReadFile(t, filepath.Join(memory, "tenant/kubepods/cgroup.event_control")); len(text) > 0 {
 		t.Errorf("level %q of kubepods, want none", text)
-	}
-}
-
-func TestSignsOfAShortageAreThoseOfAllCgroupsAbove(t *testing.T) {
-	naming, err := nodefs.FS{}.Naming("/a/tenant", "cgroupfs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{hierarchy: nodefs.Hierarchy{Version: nodefs.V2, Dir: "/cg"}, naming: naming}
-	var got []string
-	for _, s := range append(n.signs(eviction.AllocatableMemoryAvailable), n.signs(eviction.MemoryAvailable)...) {
-		got = append(got, s.path)
-	}
-	want := "/cg/a/tenant/kubepods/memory.pressure /cg/a/tenant/kubepods/memory.events /cg/a/tenant/memory.pressure /cg/a/tenant/memory.events " +
-		"/cg/a/memory.pressure /cg/a/memory.events /proc/pressure/memory /cg/memory.events"
-	if strings.Join(got, " ") != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

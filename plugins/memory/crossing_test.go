@@ -247,7 +247,7 @@ func TestPodsThatVanishAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Release()
-	if n := h.Value.pods.Kept(); n != 0 {
+	if n := h.Value.Pods.Kept(); n != 0 {
 		t.Errorf("%d pods are still open", n)
 	}
 	if got := observeBoth(t, as)[1]; got.State != eviction.Absent {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evictd/evictd/plugins/internal/memcg"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
@@ -83,7 +84,8 @@ type pressure struct{ current sdk.Current[*thrasher] }
 
 // A thrasher is a node that may thrash, in one configuration.
 type thrasher struct {
-	*node
+	*memcg.Node
+
 	reclaim *nodefs.Gauge[nodefs.Reclaim]
 	rule    rule
 	// sinceBoot returns the time since the boot, also of a machine that was suspended.
@@ -115,16 +117,16 @@ type sizes struct {
 
 func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c headroomConfig) error {
 	facts.MemoryFigure = "" // a figure of its own: the lower one
-	n, err := newNode(facts)
+	n, err := memcg.Open(facts)
 	if err != nil {
 		return err
 	}
 	next := &thrasher{
-		node: n, reclaim: nodefs.ReclaimCounters(n.hierarchy.FS), rule: rule{window: c.window, brink: *c.HardMiB << 20},
+		Node: n, reclaim: nodefs.ReclaimCounters(n.Hierarchy.FS), rule: rule{window: c.window, brink: *c.HardMiB << 20},
 		sinceBoot: func() time.Duration { return time.Duration(nodefs.BootNanos()) },
 	}
 	p.current.Set(next, func() {
-		next.node.close()
+		next.Node.Close()
 		next.reclaim.Close()
 	})
 	return nil
@@ -142,7 +144,7 @@ func (p *pressure) Observe(_ context.Context, req eviction.ObserveRequest) (repl
 		defer release()
 		o, _ := h.Value.observe(b)
 		reply.Observations = append(reply.Observations, o)
-		h.Value.pods.Probe(nodefs.ProbesPerPass, b)
+		h.Value.Pods.Probe(nodefs.ProbesPerPass, b)
 	}
 	return reply, nil
 }
@@ -152,7 +154,7 @@ func (t *thrasher) observe(b *nodefs.Buffer) (o eviction.Observation, stirred bo
 	t.observing.Lock()
 	defer t.observing.Unlock()
 	o = figures.At(Headroom)
-	m, err := t.total.Read(b)
+	m, err := t.Total.Read(b)
 	var counters nodefs.Reclaim
 	if err == nil {
 		counters, err = t.reclaim.Read(b)
@@ -222,13 +224,13 @@ func number(is bool) int64 {
 
 // stalled reads the pressure stall information of the node, all pods and the system's services.
 func (t *thrasher) stalled(b *nodefs.Buffer) (all [3]time.Duration) {
-	names, err := t.naming.Names()
+	names, err := t.Naming.Names()
 	for i, cgroup := range [...]string{"/", names.Kubepods(), "/system.slice"} {
 		all[i] = unknownStall
 		if i == 1 && err != nil {
 			continue
 		}
-		if stalled, ok := nodefs.ReadFullStall(t.hierarchy, cgroup, b); ok {
+		if stalled, ok := nodefs.ReadFullStall(t.Hierarchy, cgroup, b); ok {
 			all[i] = stalled
 		}
 	}
@@ -238,8 +240,8 @@ func (t *thrasher) stalled(b *nodefs.Buffer) (all [3]time.Duration) {
 // protectedCache returns the page cache that memory.min of cgroups protects, in bytes. It is read at first, and once in a
 // window while the node may begin to thrash.
 func (t *thrasher) protectedCache(now look) int64 {
-	if t.hierarchy.Version == nodefs.V2 && (t.protectedAt == 0 || now.at-t.protectedAt >= t.rule.window && t.last.stirs) {
-		t.protected, t.protectedAt = nodefs.ProtectedCache(t.hierarchy, "/", math.MaxInt64>>2), now.at
+	if t.Hierarchy.Version == nodefs.V2 && (t.protectedAt == 0 || now.at-t.protectedAt >= t.rule.window && t.last.stirs) {
+		t.protected, t.protectedAt = nodefs.ProtectedCache(t.Hierarchy, "/", math.MaxInt64>>2), now.at
 	}
 	return t.protected
 }
@@ -249,13 +251,13 @@ const sizeEvery = 400 * time.Millisecond
 
 // workingSets reads those of pods by UID. It returns nil if it cannot list the pods: each would look new.
 func (t *thrasher) workingSets(b *nodefs.Buffer) map[string]int64 {
-	pods, err := t.naming.PodCgroups()
+	pods, err := t.Naming.PodCgroups()
 	if err != nil {
 		return nil
 	}
 	of := make(map[string]int64, len(pods))
 	for uid := range pods {
-		if use, err := t.pods.Read(uid, "", b); err == nil {
+		if use, err := t.Pods.Read(uid, "", b); err == nil {
 			of[uid] = use.WorkingSetBytes()
 		}
 	}
@@ -318,7 +320,7 @@ func (p *pressure) Measure(ctx context.Context, req eviction.MeasureRequest, emi
 		return err
 	}
 	defer h.Release()
-	return h.Value.measure(ctx, req, emit, Headroom)
+	return h.Value.Measure(ctx, req, emit, Headroom)
 }
 
 // grewPart is the part of the node's memory by which a pod has grown at least that is first for it.
@@ -393,7 +395,7 @@ func (p *pressure) Watch(ctx context.Context, req eviction.WatchRequest, wake fu
 		defer stop()
 		running.Go(func() {
 			defer stop() // in case of a panic
-			watchSigns(ctx, func() []sign { return t.signs(eviction.MemoryAvailable) }, rings)
+			memcg.WatchSigns(ctx, func() []memcg.Sign { return t.Signs(eviction.MemoryAvailable) }, rings)
 		})
 		var b nodefs.Buffer
 		step := pace.Pace{Thresholds: thresholds, PerSecond: noRate, Repeat: true}
@@ -409,7 +411,7 @@ func (p *pressure) Watch(ctx context.Context, req eviction.WatchRequest, wake fu
 				v = step.Look(time.Now(), o.Available, o.Capacity, every)
 			}
 			v.Report(Headroom, cause, wake)
-			cause = waitForNext(ctx, v.Again, rings, cause)
+			cause = memcg.WaitForNext(ctx, v.Again, rings, cause)
 		}
 	})
 }

@@ -87,7 +87,7 @@ func benchmarkMeasure(b *testing.B, h nodefs.Hierarchy, n int) {
 	var buffer nodefs.Buffer
 	reading := testing.AllocsPerRun(5, func() {
 		for i := range pods {
-			if _, err := node.pods.Read(pods[i].UID, string(pods[i].QoSClass), &buffer); err != nil {
+			if _, err := node.Pods.Read(pods[i].UID, string(pods[i].QoSClass), &buffer); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -13,8 +13,11 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/evictd/evictd/plugins/internal/memcg"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/figures"
+	"github.com/evictd/evictd/shared/nodefs"
 )
 
 // New returns the memory plugin.
@@ -42,16 +45,48 @@ type plugin struct {
 
 func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
 	interval, intervalErr := c.pollInterval()
-	next, err := newNode(facts)
+	sources, err := memcg.Open(facts)
 	if err := errors.Join(intervalErr, err); err != nil {
 		return err
 	}
-	next.pollInterval, next.farRate, next.silent = interval, farRate, p.silent
+	next := &node{Node: sources, pollInterval: interval, farRate: farRate, silent: p.silent}
 	if c.PollInterval != "" {
 		next.farRate = math.MaxInt64
 	}
-	p.current.Set(next, next.close)
+	p.current.Set(next, next.Close)
 	return nil
+}
+
+// Measure implements eviction.Measurer.
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+	h, err := p.current.Hold()
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	return h.Value.Measure(ctx, req, emit, eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable)
+}
+
+// Observe implements eviction.Observer.
+func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
+	h, err := p.current.Hold()
+	if err != nil {
+		return eviction.ObserveReply{}, err
+	}
+	defer h.Release()
+	n := h.Value
+	b, release := nodefs.BorrowBuffer()
+	defer release()
+	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, 0, len(req.Signals))}
+	for _, s := range req.Signals {
+		if gauge := n.Gauge(s); gauge != nil {
+			o := figures.At(s)
+			m, err := gauge.Read(b)
+			reply.Observations = append(reply.Observations, figures.Memory(o, m, err))
+		}
+	}
+	n.Pods.Probe(nodefs.ProbesPerPass, b)
+	return reply, nil
 }
 
 // Watch implements eviction.Watcher. It returns nil when ctx ends. It ignores thresholds of

@@ -3,9 +3,9 @@ package memory
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/evictd/evictd/plugins/internal/memcg"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -27,8 +27,6 @@ const (
 	// farRate is eight times fillRate, in bytes per nanosecond: far from all thresholds the poll is slower
 	// by default, but not so slow that memory reserved for huge pages could cross one long before.
 	farRate = 32
-	// minGap is the minimum time between looks if the kernel keeps notifying.
-	minGap = time.Millisecond
 )
 
 // watch watches the machine until ctx ends. It does so even if another plugin is assigned to observe it.
@@ -62,40 +60,24 @@ func (n *node) watch(ctx context.Context, req eviction.WatchRequest, wake func(e
 	}
 }
 
-// signs returns the signs of a shortage of a signal's memory: of its cgroup, and of those above.
-func (n *node) signs(s eviction.Signal) (all []sign) {
-	if s == eviction.MemoryAvailable { // only the "/" of a container has memory.events
-		return []sign{{causePSI, n.hierarchy.FS.Path("/proc/pressure/memory"), stallTrigger}, {causeEvents, filepath.Join(n.hierarchy.Path("/"), "memory.events"), ""}}
-	}
-	cgroup, err := n.cgroup(s)
-	if err != nil || n.hierarchy.Version != nodefs.V2 {
-		return nil
-	}
-	for ; cgroup != "/"; cgroup = filepath.Dir(cgroup) {
-		dir := n.hierarchy.Path(cgroup)
-		all = append(all, sign{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, sign{causeEvents, filepath.Join(dir, "memory.events"), ""})
-	}
-	return all
-}
-
 // watchSignal looks at the signal's memory repeatedly. Each look reads fresh figures and sets the
 // level for the kernel's next notification, so another one follows if a notification comes too
 // early: the page cache moves the crossing, while the kernel knows only a usage.
 func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []eviction.Threshold, wakes chan<- eviction.Wake) {
-	gauge := n.gauge(s)
+	gauge := n.Gauge(s)
 	var a *alarm
 	rings := make(chan string, 1)
 	var running hang.Group
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if n.hierarchy.Version == nodefs.V1 {
+	if n.Hierarchy.Version == nodefs.V1 {
 		a = newAlarm(func(limitOf string) (string, error) {
 			if limitOf != "" {
-				return n.hierarchy.Path(limitOf), nil
+				return n.Hierarchy.Path(limitOf), nil
 			}
-			cgroup, err := n.cgroup(s)
-			return n.hierarchy.Path(cgroup), err
+			cgroup, err := n.Cgroup(s)
+			return n.Hierarchy.Path(cgroup), err
 		}, rings, n.silent[s])
 		running.Go(func() {
 			defer stop() // in case of a panic
@@ -104,7 +86,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 	}
 	running.Go(func() {
 		defer stop()
-		watchSigns(ctx, func() []sign { return n.signs(s) }, rings)
+		memcg.WatchSigns(ctx, func() []memcg.Sign { return n.Signs(s) }, rings)
 	})
 	var b nodefs.Buffer
 	w := watcher{Pace: pace.Pace{Thresholds: thresholds, PerSecond: fillRate, Repeat: true}, interval: n.pollInterval, farRate: n.farRate, alarm: a}
@@ -117,7 +99,7 @@ func (n *node) watchSignal(ctx context.Context, s eviction.Signal, thresholds []
 			case <-ctx.Done():
 			}
 		})
-		cause = waitForNext(ctx, v.Again, rings, cause)
+		cause = memcg.WaitForNext(ctx, v.Again, rings, cause)
 	}
 }
 
@@ -166,27 +148,3 @@ var pageSize = int64(os.Getpagesize())
 // pageAbove returns the least multiple of the page size above v. The usage counts whole pages and
 // a threshold is met only beyond it, so the kernel must notify there.
 func pageAbove(v int64) int64 { return (v/pageSize + 1) * pageSize }
-
-// waitForNext waits until it is time to look again and returns the cause. After a look that was not for a
-// notification the next one is processed at once.
-func waitForNext(ctx context.Context, again time.Duration, rings <-chan string, last string) (cause string) {
-	looked := time.Now()
-	timer := time.NewTimer(max(again, minGap))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return pace.CausePoll
-	case <-timer.C:
-		return pace.CausePoll
-	case cause = <-rings:
-	}
-	if last == pace.CausePoll {
-		return cause
-	}
-	timer.Reset(minGap - time.Since(looked))
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return cause
-}

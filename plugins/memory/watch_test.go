@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evictd/evictd/plugins/internal/memcg"
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
@@ -202,8 +203,8 @@ func TestWatchOfNothingOfOursWaitsForItsEnd(t *testing.T) {
 func TestAWatchThatPanicsEnds(t *testing.T) {
 	for _, version := range []nodefs.Version{nodefs.V1, nodefs.V2} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &node{pollInterval: defaultPollInterval} // without gauges
-			n.hierarchy.Version = version
+			n := &node{Node: &memcg.Node{}, pollInterval: defaultPollInterval} // without gauges
+			n.Hierarchy.Version = version
 			req := eviction.WatchRequest{Thresholds: []eviction.WatchThreshold{{Signal: eviction.MemoryAvailable, Threshold: eviction.Threshold{Amount: mib}}}}
 			if p := hang.Catch(func() { n.watch(t.Context(), req, func(eviction.Wake) {}) }); p == nil || !strings.Contains(string(p.Stack), "watcher).look") {
 				t.Errorf("version %v: ended with %v, want the panic of the look", version, p)

@@ -1,4 +1,4 @@
-package memory
+package memcg
 
 import (
 	"context"
@@ -9,18 +9,8 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-// Measure implements eviction.Measurer.
-func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	h, err := p.current.Hold()
-	if err != nil {
-		return err
-	}
-	defer h.Release()
-	return h.Value.measure(ctx, req, emit, eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable)
-}
-
-// measure measures pods for those of the requested signals that are among ours.
-func (n *node) measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement), ours ...eviction.Signal) error {
+// Measure measures pods for those of the requested signals that are among ours.
+func (n *Node) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement), ours ...eviction.Signal) error {
 	b, release := nodefs.BorrowBuffer()
 	defer release()
 	machine, _ := n.machine.Read(b) // else any amount can be
@@ -30,7 +20,7 @@ func (n *node) measure(ctx context.Context, req eviction.MeasureRequest, emit fu
 			return err // answers emitted before count
 		}
 		pod := &req.Pods[i]
-		m := figures.PodMemory(n.pods, pod, machine.Whole(), b)
+		m := figures.PodMemory(n.Pods, pod, machine.Whole(), b)
 		if m.State == eviction.Measured {
 			m.Usage = usage.of(m.WorkingSetBytes.Value)
 			if req.Detail == eviction.DetailContainers {
@@ -45,11 +35,11 @@ func (n *node) measure(ctx context.Context, req eviction.MeasureRequest, emit fu
 // measureContainers reads the containers in the order of the row. A container without a cgroup,
 // which has ended or not begun, has no figure, nor a container whose figure cannot be. It keeps no descriptors open, since it is called
 // only for the pod to be evicted.
-func (n *node) measureContainers(pod *eviction.Pod, machine eviction.Whole, b *nodefs.Buffer) []eviction.ContainerMeasurement {
+func (n *Node) measureContainers(pod *eviction.Pod, machine eviction.Whole, b *nodefs.Buffer) []eviction.ContainerMeasurement {
 	out := make([]eviction.ContainerMeasurement, len(pod.Containers))
 	for i, c := range pod.Containers {
 		out[i].Name = c.Name
-		_ = n.naming.Pod(pod.UID, string(pod.QoSClass), func(cgroup string) error {
+		_ = n.Naming.Pod(pod.UID, string(pod.QoSClass), func(cgroup string) error {
 			use, err := n.readContainer(cgroup, c.ID, b)
 			if used, wrong := use.WorkingSetOf(machine); err == nil && wrong == nil {
 				out[i].WorkingSetBytes = eviction.Some(used)
@@ -60,12 +50,12 @@ func (n *node) measureContainers(pod *eviction.Pod, machine eviction.Whole, b *n
 	return out
 }
 
-func (n *node) readContainer(podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
-	cgroup, err := n.hierarchy.FindContainer(podPath, id)
+func (n *Node) readContainer(podPath, id string, b *nodefs.Buffer) (nodefs.MemoryUse, error) {
+	cgroup, err := n.Hierarchy.FindContainer(podPath, id)
 	if err != nil {
 		return nodefs.MemoryUse{}, err
 	}
-	c, err := n.hierarchy.OpenMemory(cgroup)
+	c, err := n.Hierarchy.OpenMemory(cgroup)
 	if err != nil {
 		return nodefs.MemoryUse{}, err
 	}
@@ -97,26 +87,4 @@ func (u *usages) of(workingSet int64) []eviction.SignalUsage {
 		u.free = append(u.free, eviction.SignalUsage{Signal: s, Value: workingSet})
 	}
 	return u.free[from:len(u.free):len(u.free)]
-}
-
-// Observe implements eviction.Observer.
-func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-	h, err := p.current.Hold()
-	if err != nil {
-		return eviction.ObserveReply{}, err
-	}
-	defer h.Release()
-	n := h.Value
-	b, release := nodefs.BorrowBuffer()
-	defer release()
-	reply := eviction.ObserveReply{Observations: make([]eviction.Observation, 0, len(req.Signals))}
-	for _, s := range req.Signals {
-		if gauge := n.gauge(s); gauge != nil {
-			o := figures.At(s)
-			m, err := gauge.Read(b)
-			reply.Observations = append(reply.Observations, figures.Memory(o, m, err))
-		}
-	}
-	n.pods.Probe(nodefs.ProbesPerPass, b)
-	return reply, nil
 }

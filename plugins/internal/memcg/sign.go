@@ -1,13 +1,18 @@
-package memory
+package memcg
 
 import (
 	"context"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/shared/pace"
 )
 
 const (
@@ -22,16 +27,18 @@ const (
 	signInterval = 25 * time.Millisecond
 	// reopenAfter is the interval at which missing files are opened again.
 	reopenAfter = 10 * time.Second
+	// minGap is the minimum time between looks if the kernel keeps notifying.
+	minGap = time.Millisecond
 )
 
-// A sign is a file by which the kernel notifies of a shortage: it may precede a crossing.
-type sign struct {
+// A Sign is a file by which the kernel notifies of a shortage: it may precede a crossing.
+type Sign struct {
 	cause, path, trigger string
 }
 
-// watchSigns sends the causes of signs until ctx ends. Those that this kernel does not have, or does
+// WatchSigns sends the causes of signs until ctx ends. Those that this kernel does not have, or does
 // not give to this process, are missing: the poll does without.
-func watchSigns(ctx context.Context, signs func() []sign, rings chan<- string) {
+func WatchSigns(ctx context.Context, signs func() []Sign, rings chan<- string) {
 	for ctx.Err() == nil {
 		watchOpenSigns(ctx, signs(), rings)
 		select {
@@ -48,7 +55,7 @@ type openSign struct {
 }
 
 // watchOpenSigns watches the signs that can be opened until ctx ends or their cgroup is removed.
-func watchOpenSigns(ctx context.Context, signs []sign, rings chan<- string) {
+func watchOpenSigns(ctx context.Context, signs []Sign, rings chan<- string) {
 	end, stop, err := os.Pipe()
 	if err != nil {
 		return
@@ -87,7 +94,7 @@ func ringFor(all []openSign, polled []unix.PollFd, notified bool, rings chan<- s
 			return false
 		}
 		if notified {
-			ring(rings, s.cause)
+			Ring(rings, s.cause)
 		}
 	}
 	return true
@@ -103,7 +110,7 @@ func rearm(f *os.File) error {
 	return err
 }
 
-func (s sign) open() (*os.File, error) {
+func (s Sign) open() (*os.File, error) {
 	flag := os.O_RDONLY
 	if s.trigger != "" {
 		flag = os.O_RDWR
@@ -119,4 +126,52 @@ func (s sign) open() (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// Signs returns the signs of a shortage of a signal's memory: of its cgroup, and of those above.
+func (n *Node) Signs(s eviction.Signal) (all []Sign) {
+	if s == eviction.MemoryAvailable { // only the "/" of a container has memory.events
+		return []Sign{{causePSI, n.Hierarchy.FS.Path("/proc/pressure/memory"), stallTrigger}, {causeEvents, filepath.Join(n.Hierarchy.Path("/"), "memory.events"), ""}}
+	}
+	cgroup, err := n.Cgroup(s)
+	if err != nil || n.Hierarchy.Version != nodefs.V2 {
+		return nil
+	}
+	for ; cgroup != "/"; cgroup = filepath.Dir(cgroup) {
+		dir := n.Hierarchy.Path(cgroup)
+		all = append(all, Sign{causePSI, filepath.Join(dir, "memory.pressure"), stallTrigger}, Sign{causeEvents, filepath.Join(dir, "memory.events"), ""})
+	}
+	return all
+}
+
+// Ring sends a cause, unless another one waits.
+func Ring(rings chan<- string, cause string) {
+	select {
+	case rings <- cause:
+	default:
+	}
+}
+
+// WaitForNext waits until it is time to look again and returns the cause. After a look that was not for a
+// notification the next one is processed at once.
+func WaitForNext(ctx context.Context, again time.Duration, rings <-chan string, last string) (cause string) {
+	looked := time.Now()
+	timer := time.NewTimer(max(again, minGap))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return pace.CausePoll
+	case <-timer.C:
+		return pace.CausePoll
+	case cause = <-rings:
+	}
+	if last == pace.CausePoll {
+		return cause
+	}
+	timer.Reset(minGap - time.Since(looked))
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return cause
 }

@@ -1,4 +1,4 @@
-package memory
+package memcg
 
 import (
 	"context"
@@ -8,9 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 )
 
@@ -50,7 +53,7 @@ func populate(t *testing.T, dir string) (end func()) {
 // The kernel notifies of cgroup.events as of memory.events.
 func TestSignsRingWhenTheKernelNotifies(t *testing.T) {
 	dir := cgroup2(t)
-	signs := []sign{{causeEvents, filepath.Join(dir, "cgroup.events"), ""}, {causePSI, filepath.Join(dir, "missing"), stallTrigger}}
+	signs := []Sign{{causeEvents, filepath.Join(dir, "cgroup.events"), ""}, {causePSI, filepath.Join(dir, "missing"), stallTrigger}}
 	ctx, cancel := context.WithCancel(t.Context())
 	rings, ended := make(chan string, 1), make(chan struct{})
 	go func() {
@@ -85,7 +88,7 @@ func TestSignsOfARemovedCgroupEnd(t *testing.T) {
 	end := populate(t, dir)
 	go func() {
 		defer close(ended)
-		watchOpenSigns(t.Context(), []sign{{causeEvents, filepath.Join(dir, "cgroup.events"), ""}}, make(chan string, 1))
+		watchOpenSigns(t.Context(), []Sign{{causeEvents, filepath.Join(dir, "cgroup.events"), ""}}, make(chan string, 1))
 	}()
 	end()
 	for os.Remove(dir) != nil { // until its process is reaped
@@ -96,7 +99,7 @@ func TestSignsOfARemovedCgroupEnd(t *testing.T) {
 
 func TestTheTriggerOfStallsIsAccepted(t *testing.T) {
 	cgroup2(t) // as root
-	f, err := sign{causePSI, "/proc/pressure/memory", stallTrigger}.open()
+	f, err := Sign{causePSI, "/proc/pressure/memory", stallTrigger}.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("this kernel has no PSI")
 	}
@@ -104,4 +107,21 @@ func TestTheTriggerOfStallsIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = f.Close()
+}
+
+func TestSignsOfAShortageAreThoseOfAllCgroupsAbove(t *testing.T) {
+	naming, err := nodefs.FS{}.Naming("/a/tenant", "cgroupfs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{Hierarchy: nodefs.Hierarchy{Version: nodefs.V2, Dir: "/cg"}, Naming: naming}
+	var got []string
+	for _, s := range append(n.Signs(eviction.AllocatableMemoryAvailable), n.Signs(eviction.MemoryAvailable)...) {
+		got = append(got, s.path)
+	}
+	want := "/cg/a/tenant/kubepods/memory.pressure /cg/a/tenant/kubepods/memory.events /cg/a/tenant/memory.pressure /cg/a/tenant/memory.events " +
+		"/cg/a/memory.pressure /cg/a/memory.events /proc/pressure/memory /cg/memory.events"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
