@@ -11,6 +11,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
+	"github.com/evictd/evictd/test/fakes/memorynode"
 )
 
 // One pod's cgroup said 1 PiB on a machine of 8 GiB: the pod went first, as it "exceeds request by 1Pi".
@@ -61,21 +62,21 @@ func TestAPodThatUsesMoreThanTheMachineHasIsUnknown(t *testing.T) {
 
 // 80 GiB were used of a machine of 32: all memory seemed to be missing while 20 GiB were available.
 func TestANodeThatUsesMoreThanItHasIsAsTheKernelSays(t *testing.T) {
-	n := newFakeNode(t)
-	p := configured(t, n.facts())
-	n.use(1001)
+	n := memorynode.New(t)
+	p := configured(t, n.Facts())
+	n.Use(1001)
 	for _, alsoWrong := range []string{"", "MemAvailable: 1024001 kB\n"} {
-		writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\n" + alsoWrong})
+		writeTree(t, n.Root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\n" + alsoWrong})
 		if o := observeBoth(t, p)[0]; o.State != eviction.Unknown || !strings.Contains(o.Err, "cgroup /: 1049624576 is more than the machine's memory") {
 			t.Errorf("%+v, want unknown with the reason", o)
 		}
 	}
-	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 307200 kB\n"})
+	writeTree(t, n.Root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 307200 kB\n"})
 	o := observeBoth(t, p)[0]
 	if got := fmt.Sprint(o.State, o.Available>>20, o.Capacity>>20, o.Components); got != fmt.Sprint(eviction.Observed, 300, 1000, " [{limit 1048576000} {impossible_usage 1049624576} {mem_available 314572800}]") {
 		t.Errorf("%s, want 300 of 1000 MiB", got)
 	}
-	n.use(800) // the figure is there again
+	n.Use(800) // the figure is there again
 	if o := observeBoth(t, p)[0]; o.Available != 200*mib || len(o.Components) != 5 {
 		t.Errorf("%+v, want 200 MiB", o)
 	}

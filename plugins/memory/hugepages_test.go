@@ -8,6 +8,7 @@ import (
 
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
+	"github.com/evictd/evictd/test/fakes/memorynode"
 )
 
 // hugePagesCase is a case of testdata/hugepages.json: the figures that a kubelet of v1.37.2 computes
@@ -63,16 +64,16 @@ func (c *hugePagesCase) check(t *testing.T, o eviction.Observation) {
 func TestHugePagesAreExcludedAsInTheKubelet(t *testing.T) {
 	for _, c := range hugePagesCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			n := newFakeNode(t)
+			n := memorynode.New(t)
 			workingSet, gate := *c.RootCgroup.WorkingSetBytes, true
 			if on, set := c.FeatureGates["HugepageAwareEviction"]; set {
 				gate = on
 			}
-			facts := n.facts()
+			facts := n.Facts()
 			facts.ExcludeHugePages = gate
 			if available := c.RootCgroup.AvailableBytes; available != nil {
-				writeTree(t, n.root, map[string]string{"proc/meminfo": fmt.Sprintf("MemTotal: %d kB\nHugetlb: %d kB\n", (*available+workingSet)>>10, c.pool(t)>>10)})
-				n.useBytes(workingSet)
+				writeTree(t, n.Root, map[string]string{"proc/meminfo": fmt.Sprintf("MemTotal: %d kB\nHugetlb: %d kB\n", (*available+workingSet)>>10, c.pool(t)>>10)})
+				n.UseBytes(workingSet)
 				c.check(t, observeBoth(t, configured(t, facts))[0])
 			}
 		})

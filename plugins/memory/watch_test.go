@@ -2,8 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 	"github.com/evictd/evictd/shared/nodefs"
+	"github.com/evictd/evictd/test/fakes/memorynode"
 )
 
 // onePoll is the default poll interval and a little more.
@@ -26,50 +25,6 @@ const nearPoll = 26 * time.Millisecond
 
 // pass lets time pass on the clock of a synctest bubble.
 func pass(d time.Duration) { time.Sleep(d) }
-
-// fakeNode is a version 2 node of 1000 MiB in a directory, whose use a test
-// sets. Nothing in it calls, so the watcher lives on its poll alone.
-type fakeNode struct {
-	t    *testing.T
-	root string
-	stat *os.File
-}
-
-func newFakeNode(t *testing.T) *fakeNode {
-	n := &fakeNode{t: t, root: t.TempDir()}
-	writeTree(t, n.root, map[string]string{
-		"proc/meminfo":                     "MemTotal: 1024000 kB\n",
-		"sys/fs/cgroup/cgroup.controllers": "memory\n",
-		"sys/fs/cgroup/memory.stat":        "",
-	})
-	stat, err := os.OpenFile(filepath.Join(n.root, "sys/fs/cgroup/memory.stat"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stat.Close() })
-	n.stat = stat
-	n.use(100)
-	return n
-}
-
-// use sets the working set. The content keeps its length, so that a reader
-// never sees half of it.
-func (n *fakeNode) use(mibs int64) { n.useBytes(mibs * mib) }
-
-func (n *fakeNode) useBytes(bytes int64) {
-	if _, err := fmt.Fprintf(at{n.stat}, "anon %020d\nfile 0\ninactive_file 0\n", bytes); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-// at writes to the start of a file.
-type at struct{ f *os.File }
-
-func (a at) Write(p []byte) (int, error) { return a.f.WriteAt(p, 0) }
-
-func (n *fakeNode) facts() eviction.NodeFacts {
-	return eviction.NodeFacts{RootDir: n.root, CgroupDriver: "cgroupfs"}
-}
 
 // watch runs Watch in the background and counts its wakes.
 func watch(ctx context.Context, t *testing.T, p sdk.Plugin, thresholds ...eviction.WatchThreshold) (wakes func() []eviction.Wake, done *sync.WaitGroup) {
@@ -102,16 +57,16 @@ func below(mibs int64) eviction.WatchThreshold {
 }
 
 func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
-	n := newFakeNode(t)
+	n := memorynode.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := configured(t, n.facts())
+		p := configured(t, n.Facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, below(200))
 		pass(10 * time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v with plenty of memory", got)
 		}
-		n.use(801)
+		n.Use(801)
 		pass(onePoll)
 		if got := wakes(); len(got) != 1 || got[0] != (eviction.Wake{Signal: eviction.MemoryAvailable, Cause: "poll"}) {
 			t.Errorf("wakes within 100 ms of a crossing: %v, want one from the poll", got)
@@ -120,14 +75,14 @@ func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
 		if got := len(wakes()); got < 15 || got > 25 {
 			t.Errorf("%d wakes in 10 s under the threshold, want about 20", got)
 		}
-		n.use(799)
+		n.Use(799)
 		pass(time.Second)
 		wakes()
 		pass(10 * time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v after it was over", got)
 		}
-		n.use(801)
+		n.Use(801)
 		pass(nearPoll)
 		if got := wakes(); len(got) != 1 {
 			t.Errorf("wakes within %v of a crossing from near: %v, want one", nearPoll, got)
@@ -138,21 +93,21 @@ func TestWatchPollsWhereTheKernelDoesNotCall(t *testing.T) {
 }
 
 func TestWatchGoesOnWithANewConfiguration(t *testing.T) {
-	before, after := newFakeNode(t), newFakeNode(t)
+	before, after := memorynode.New(t), memorynode.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := configured(t, before.facts())
+		p := configured(t, before.Facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, below(200))
 		synctest.Wait()
-		if err := p.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: after.facts()}); err != nil {
+		if err := p.Configurer.Configure(ctx, eviction.ConfigureRequest{Node: after.Facts()}); err != nil {
 			t.Fatal(err)
 		}
-		before.use(900)
+		before.Use(900)
 		pass(time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v for the former node", got)
 		}
-		after.use(900)
+		after.Use(900)
 		pass(onePoll)
 		if got := wakes(); len(got) != 1 {
 			t.Errorf("wakes for the new node: %v, want one", got)
@@ -163,16 +118,16 @@ func TestWatchGoesOnWithANewConfiguration(t *testing.T) {
 }
 
 func TestWatchOfCgroupsThatComeAndGo(t *testing.T) {
-	n := newFakeNode(t)
+	n := memorynode.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := configured(t, n.facts())
+		p := configured(t, n.Facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, eviction.WatchThreshold{Signal: eviction.AllocatableMemoryAvailable, Threshold: eviction.Threshold{Fraction: 0.5}})
 		pass(time.Second)
 		if got := wakes(); len(got) != 0 {
 			t.Errorf("woke %v without a cgroup of pods", got)
 		}
-		writeTree(t, filepath.Join(n.root, "sys/fs/cgroup/kubepods"), map[string]string{
+		writeTree(t, filepath.Join(n.Root, "sys/fs/cgroup/kubepods"), map[string]string{
 			"memory.current": "90\n", "memory.max": "100\n", "memory.stat": "inactive_file 10\n",
 		})
 		pass(onePoll)
@@ -185,9 +140,9 @@ func TestWatchOfCgroupsThatComeAndGo(t *testing.T) {
 }
 
 func TestWatchOfNothingOfOursWaitsForItsEnd(t *testing.T) {
-	n := newFakeNode(t)
+	n := memorynode.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := configured(t, n.facts())
+		p := configured(t, n.Facts())
 		ctx, cancel := context.WithCancel(t.Context())
 		wakes, done := watch(ctx, t, p, eviction.WatchThreshold{Signal: eviction.PIDAvailable, Threshold: eviction.Threshold{Amount: 1}})
 		pass(time.Hour)
@@ -215,11 +170,11 @@ func TestAWatchThatPanicsEnds(t *testing.T) {
 
 // Huge pages are in no cgroup, and used up unseen.
 func TestHugePagesThatTakeTheMemoryWake(t *testing.T) {
-	n := newFakeNode(t)
-	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 102400 kB\n"})
+	n := memorynode.New(t)
+	writeTree(t, n.Root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 102400 kB\n"})
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		wakes, done := watch(ctx, t, configured(t, n.facts()), below(200))
+		wakes, done := watch(ctx, t, configured(t, n.Facts()), below(200))
 		pass(onePoll)
 		if got := wakes(); len(got) == 0 {
 			t.Error("not woken")

@@ -11,6 +11,7 @@ import (
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/plugins/mounts"
 	"github.com/evictd/evictd/plugins/pid"
+	"github.com/evictd/evictd/plugins/pressure"
 	"github.com/evictd/evictd/sdk"
 )
 
@@ -23,7 +24,7 @@ func main() {
 		sdk.Serve(memory.New())
 	case "pressure":
 		runtime.GOMAXPROCS(1)
-		sdk.Serve(memory.NewPressure())
+		sdk.Serve(pressure.New())
 	case "disk":
 		sdk.Serve(disk.New())
 	case "mounts":

@@ -1,4 +1,4 @@
-package memory
+package pressure
 
 import (
 	"fmt"
@@ -10,19 +10,22 @@ import (
 	"github.com/evictd/evictd/sdk"
 	"github.com/evictd/evictd/sdk/sdktest"
 	"github.com/evictd/evictd/shared/eviction"
+	"github.com/evictd/evictd/test/fakes/memorynode"
 )
 
 func TestPressurePassesTheConformanceSuite(t *testing.T) {
 	if os.Getenv("EVICTD_TEST_ROOT") != "1" {
 		t.Skip("reads this machine: run make test")
 	}
-	sdktest.Run(t, NewPressure())
+	sdktest.Run(t, New())
 }
+
+const mib = 1 << 20
 
 // thrashing is a fake node of 1000 MiB that the pressure plugin looks at with a window of a second.
 type thrashing struct {
 	*testing.T
-	*fakeNode
+	*memorynode.Node
 	plugin   sdk.Plugin
 	used     int64
 	refaults int
@@ -31,13 +34,13 @@ type thrashing struct {
 
 func newThrashing(t *testing.T, vmstat string) *thrashing {
 	t.Helper()
-	n := &thrashing{T: t, fakeNode: newFakeNode(t), plugin: NewPressure(), used: 500}
-	n.use(n.used)
-	writeTree(t, n.root, map[string]string{"proc/vmstat": vmstat})
-	if err := n.plugin.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: n.facts(), Config: []byte(`{"window":"1s","hardMiB":100}`)}); err != nil {
+	n := &thrashing{T: t, Node: memorynode.New(t), plugin: New(), used: 500}
+	n.Use(n.used)
+	n.Write(map[string]string{"proc/vmstat": vmstat})
+	if err := n.plugin.Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: n.Facts(), Config: []byte(`{"window":"1s","hardMiB":100}`)}); err != nil {
 		t.Fatal(err)
 	}
-	h, err := n.plugin.Observer.(*pressure).current.Hold()
+	h, err := n.plugin.Observer.(*plugin).current.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +64,8 @@ func (n *thrashing) during(d time.Duration, mibs int64, refaults int) (last evic
 	for range d / (100 * time.Millisecond) {
 		n.used += mibs / 10
 		n.refaults += refaults / 10
-		n.use(n.used)
-		writeTree(n.T, n.root, map[string]string{"proc/vmstat": fmt.Sprintf("workingset_refault_file %d\npgscan_direct 0\n", n.refaults)})
+		n.Use(n.used)
+		n.Write(map[string]string{"proc/vmstat": fmt.Sprintf("workingset_refault_file %d\npgscan_direct 0\n", n.refaults)})
 		n.now += 100 * time.Millisecond
 		last = n.look()
 	}
@@ -98,7 +101,7 @@ func TestHeadroomIsTheCapacityUntilTheNodeThrashes(t *testing.T) {
 // The cache that a database reads again becomes active, which the kubelet takes for used.
 func TestCacheThatBecomesActiveIsNoThrash(t *testing.T) {
 	n := newThrashing(t, "workingset_refault_file 0\npgscan_direct 0\n")
-	writeTree(t, n.root, map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 614400 kB\n"})
+	n.Write(map[string]string{"proc/meminfo": "MemTotal: 1024000 kB\nMemAvailable: 614400 kB\n"})
 	if o := n.during(3*time.Second, 100, 3000); o.State != eviction.Observed || o.Available != o.Capacity {
 		t.Errorf("%+v, want the capacity", o)
 	}
@@ -122,7 +125,7 @@ func TestPodsThatGrewGoFirst(t *testing.T) {
 	candidates := []eviction.Candidate{
 		pod("large", 300, 10, 0), pod("within", 200, 200, -5), pod("hog", 150, 10, 0), pod("important", 150, 10, 9), {Pod: eviction.Pod{UID: "unknown"}},
 	}
-	p := n.plugin.Ranker.(*pressure)
+	p := n.plugin.Ranker.(*plugin)
 	reasons := map[string]string{}
 	rank := func() (order []string) {
 		ranked, err := p.Rank(t.Context(), eviction.RankRequest{Signal: Headroom, Capacity: 1000 * mib, Candidates: candidates})
@@ -160,7 +163,7 @@ func TestConfigOfPressure(t *testing.T) {
 		`{"windows":"2s"}`:              `config: unknown field "windows"`,
 		`{"hardMiB":0}`:                 "",
 	} {
-		err := NewPressure().Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: newFakeNode(t).facts(), Config: []byte(config)})
+		err := New().Configurer.Configure(t.Context(), eviction.ConfigureRequest{Node: memorynode.New(t).Facts(), Config: []byte(config)})
 		if got := fmt.Sprint(err); err != nil && got != want || err == nil && want != "" {
 			t.Errorf("%s: %s, want %q", config, got, want)
 		}

@@ -1,4 +1,4 @@
-package memory
+package pressure
 
 import (
 	"fmt"
@@ -287,7 +287,7 @@ func TestAPodThatCouldNotBeReadIsNotNew(t *testing.T) {
 		t.Errorf("%+v, %d pods are named, want none since no pod could be listed", o, named())
 	}
 	for range 10 {
-		writeTree(t, n.root, map[string]string{"sys/fs/cgroup/kubepods/podhog/memory.current": fmt.Sprintln(n.used * mib), "sys/fs/cgroup/kubepods/podhog/memory.stat": "inactive_file 0\n"})
+		n.Write(map[string]string{"sys/fs/cgroup/kubepods/podhog/memory.current": fmt.Sprintln(n.used * mib), "sys/fs/cgroup/kubepods/podhog/memory.stat": "inactive_file 0\n"})
 		n.during(100*time.Millisecond, 100, 3000)
 	}
 	if named() != 1 {

@@ -1,4 +1,7 @@
-package memory
+// Package pressure is the plugin for evictd.io/memory.headroom, the signal of a node that throws out programs and data in
+// use. It decides whether the node thrashes, and which pods have grown meanwhile. The figures of memory.available and their
+// thresholds belong to package memory.
+package pressure
 
 import (
 	"cmp"
@@ -20,14 +23,14 @@ import (
 	"github.com/evictd/evictd/shared/pace"
 )
 
-// Headroom is the signal of NewPressure, in bytes: the memory that is available while the node thrashes, otherwise its
+// Headroom is the signal of the plugin, in bytes: the memory that is available while the node thrashes, otherwise its
 // capacity.
 const Headroom eviction.Signal = "evictd.io/memory.headroom"
 
-// NewPressure returns the pressure plugin, which notices a node that throws out programs and data in use while
+// New returns the pressure plugin, which notices a node that throws out programs and data in use while
 // memory.available is still above its threshold: the page cache in use counts as available.
-func NewPressure() sdk.Plugin {
-	p := &pressure{}
+func New() sdk.Plugin {
+	p := &plugin{}
 	return sdk.Plugin{
 		Name:        "pressure",
 		Version:     "1",
@@ -36,7 +39,7 @@ func NewPressure() sdk.Plugin {
 			Unit: eviction.UnitBytes, Format: eviction.FormatBinarySI, Resource: "evictd.io/memory-headroom",
 			Condition: "evictd.io/MemoryStall", Candidates: eviction.RankedPods, Relieves: eviction.MemoryAvailable,
 		}}},
-		Configurer: sdk.ConfigureChecked((*headroomConfig).complete, p.configure),
+		Configurer: sdk.ConfigureChecked((*config).complete, p.configure),
 		Observer:   p,
 		Measurer:   p,
 		Watcher:    p,
@@ -44,8 +47,8 @@ func NewPressure() sdk.Plugin {
 	}
 }
 
-// headroomConfig is the plugin's own configuration.
-type headroomConfig struct {
+// config is the plugin's own configuration.
+type config struct {
 	// Window is the time in which the node must have thrashed, "2s" by default.
 	Window string `json:"window"`
 	// HardMiB is the node's hard threshold of memory.available in MiB, by default the kubelet's 100: below it refaults
@@ -60,7 +63,7 @@ const (
 	defaultHardMiB, mostHardMiB         = 100, 1 << 20
 )
 
-func (c *headroomConfig) complete(eviction.NodeFacts) error {
+func (c *config) complete(eviction.NodeFacts) error {
 	var errs []error
 	if c.window = defaultWindow; c.Window != "" {
 		window, err := time.ParseDuration(c.Window)
@@ -79,8 +82,8 @@ func (c *headroomConfig) complete(eviction.NodeFacts) error {
 	return errors.Join(errs...)
 }
 
-// pressure is shared by the capabilities. Each call uses the node as configured when the call begins until it ends.
-type pressure struct{ current sdk.Current[*thrasher] }
+// plugin is shared by the capabilities. Each call uses the node as configured when the call begins until it ends.
+type plugin struct{ current sdk.Current[*thrasher] }
 
 // A thrasher is a node that may thrash, in one configuration.
 type thrasher struct {
@@ -115,7 +118,7 @@ type sizes struct {
 	of   map[string]int64
 }
 
-func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c headroomConfig) error {
+func (p *plugin) configure(_ context.Context, facts eviction.NodeFacts, c config) error {
 	facts.MemoryFigure = "" // a figure of its own: the lower one
 	n, err := memcg.Open(facts)
 	if err != nil {
@@ -133,7 +136,7 @@ func (p *pressure) configure(_ context.Context, facts eviction.NodeFacts, c head
 }
 
 // Observe implements eviction.Observer.
-func (p *pressure) Observe(_ context.Context, req eviction.ObserveRequest) (reply eviction.ObserveReply, err error) {
+func (p *plugin) Observe(_ context.Context, req eviction.ObserveRequest) (reply eviction.ObserveReply, err error) {
 	h, err := p.current.Hold()
 	if err != nil {
 		return reply, err
@@ -314,7 +317,7 @@ func (t *thrasher) explained(over []eviction.Candidate) bool {
 }
 
 // Measure implements eviction.Measurer.
-func (p *pressure) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
+func (p *plugin) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
 	h, err := p.current.Hold()
 	if err != nil {
 		return err
@@ -328,7 +331,7 @@ const grewPart = 1024
 
 // Rank implements eviction.Ranker. Only pods that use more than they request can go: first those that grew meanwhile, then as
 // the kubelet has it. If their growth does not explain the fall, it names no pod.
-func (p *pressure) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
+func (p *plugin) Rank(_ context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
 	h, err := p.current.Hold()
 	if err != nil {
 		return nil, err
@@ -376,7 +379,7 @@ const (
 )
 
 // Watch implements eviction.Watcher. It also looks when the kernel gives a sign of a shortage.
-func (p *pressure) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
+func (p *plugin) Watch(ctx context.Context, req eviction.WatchRequest, wake func(eviction.Wake)) error {
 	return p.current.Watch(ctx, func(ctx context.Context, t *thrasher) {
 		var thresholds []eviction.Threshold
 		for _, w := range req.Thresholds {
