@@ -143,11 +143,12 @@ func episode(t testing.TB, all ...object) string {
 	return dir
 }
 
-// pages returns the file of a decision, and that of an episode with a decision of each kind.
+// pages returns the file of a decision, that of an episode with a decision of each kind, and that for the owner of a pod.
 func pages(t testing.TB) map[string]string {
 	t.Helper()
 	return map[string]string{
 		"example": written(t, example),
 		"episode": written(t, "--state-dir", episode(t, like(t, nil), disk(t), kubelets(t), hostile(t), requested(t)), "shop"),
+		"owner":   written(t, "--state-dir", episode(t, hostile(t)), "--owner", "shop/report-0"),
 	}
 }
