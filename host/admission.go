@@ -14,7 +14,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/victim"
 	"github.com/evictd/evictd/host/internal/face/parts"
-	"github.com/evictd/evictd/host/internal/why/recorder"
+	"github.com/evictd/evictd/host/internal/record/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

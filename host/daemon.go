@@ -43,7 +43,7 @@ import (
 	victimcri "github.com/evictd/evictd/host/internal/node/victim/cri"
 	"github.com/evictd/evictd/host/internal/node/victim/processes"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/memlock"
 	"github.com/evictd/evictd/shared/nodefs"

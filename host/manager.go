@@ -28,8 +28,8 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/host/internal/pluginhost/meters"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
-	"github.com/evictd/evictd/host/internal/why/recorder"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/recorder"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

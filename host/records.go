@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/node/fallback"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
-	"github.com/evictd/evictd/host/internal/why/recorder"
+	"github.com/evictd/evictd/host/internal/record/recorder"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )

@@ -17,9 +17,9 @@ import (
 	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/inspect"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/format"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
-	"github.com/evictd/evictd/host/internal/why/tell/format"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

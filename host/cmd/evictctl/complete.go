@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

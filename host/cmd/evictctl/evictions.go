@@ -11,7 +11,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/record/whatif"
 	"github.com/evictd/evictd/host/internal/why/tell"
-	"github.com/evictd/evictd/host/internal/why/whatif"
 )
 
 func newExplain() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/command"
-	"github.com/evictd/evictd/host/internal/why/reason"
-	"github.com/evictd/evictd/host/internal/why/store"
+	"github.com/evictd/evictd/host/internal/record/reason"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
 )

@@ -23,10 +23,10 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/ground/printable"
+	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/record/whatif"
 	"github.com/evictd/evictd/host/internal/why/replay"
-	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/host/internal/why/tell"
-	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -21,8 +21,8 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/host/internal/why/replay"
-	"github.com/evictd/evictd/host/internal/why/store"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )

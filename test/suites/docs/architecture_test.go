@@ -22,7 +22,7 @@ const (
 )
 
 // wings are in the order of their imports.
-var wings = []string{"ground", "core", "pluginhost", "node", "cluster", "face", "why"}
+var wings = []string{"ground", "core", "pluginhost", "node", "cluster", "face", "record", "why"}
 
 // The table has each package of the host with the first sentence of its comment.
 func TestArchitectureHasThePackages(t *testing.T) {

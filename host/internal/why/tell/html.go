@@ -9,7 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/why/tell/format"
+	"github.com/evictd/evictd/host/internal/record/format"
 )
 
 // Bounds of a page: pods of a table, decisions told in full, and pictures of episodes.

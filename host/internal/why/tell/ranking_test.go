@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/why/tell/format"
+	"github.com/evictd/evictd/host/internal/record/format"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

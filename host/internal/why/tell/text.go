@@ -14,9 +14,9 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/why/tell/format"
+	"github.com/evictd/evictd/host/internal/record/format"
+	"github.com/evictd/evictd/host/internal/record/whatif"
 	"github.com/evictd/evictd/host/internal/why/tell/picture"
-	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 )

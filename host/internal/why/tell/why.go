@@ -8,7 +8,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/why/tell/format"
+	"github.com/evictd/evictd/host/internal/record/format"
 )
 
 // Order describes the order in which pods would be evicted now.

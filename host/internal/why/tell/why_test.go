@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/why/reason"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/observe"
+	"github.com/evictd/evictd/host/internal/record/format"
 	"github.com/evictd/evictd/host/internal/why/tell"
-	"github.com/evictd/evictd/host/internal/why/tell/format"
 )
 
 // evictionsShown bounds the evictions shown, the last ones.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
-	"github.com/evictd/evictd/host/internal/why/reason"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
