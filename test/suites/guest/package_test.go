@@ -11,7 +11,7 @@ import (
 // packaged is a story of the package's whole life: installed as docs/install.md says, upgraded in the
 // middle of a kill, and purged.
 func (n *node) packaged(t *testing.T) {
-	sh(t, "systemctl disable --now evictd && rm -r /etc/systemd/system/evictd.service /usr/bin/evictd /usr/libexec/evictd /etc/evictd /var/lib/evictd /run/evictd && systemctl daemon-reload")
+	sh(t, "systemctl disable --now evictd && rm -r /etc/systemd/system/evictd.service /usr/bin/evictd /usr/bin/evictctl /usr/libexec/evictd /etc/evictd /var/lib/evictd /run/evictd && systemctl daemon-reload")
 	before := files(t)
 	t.Logf("%s", sh(t, "apt-get install -y /checkout/evictd_1.0_amd64.deb 2>&1"))
 	if active := sh(t, "systemctl is-active evictd || :"); active != "inactive" {
