@@ -71,8 +71,9 @@ func TestMemoryIsBackOnASaturatedNode(t *testing.T) {
 		t.Logf("SIGKILL -> 90 %% of %d MiB back, %d processes spin on %d CPUs, %-6s: %d runs, p50 %.0f ms, p99 %.0f ms, all %.0f",
 			reliefMiB, spinners, runtime.NumCPU(), way, len(ms), ms[len(ms)/2], ms[(len(ms)*99-1)/100], ms)
 	}
-	if direct, alone := took["evictd"], took["alone"]; direct[rounds/2] > alone[rounds/2]/5 {
-		t.Errorf("median %.0f ms with evictd and %.0f without, want it five times as fast", direct[rounds/2], alone[rounds/2])
+	// Alone it may be as fast by chance: 44 ms, 5353 ms and 76 ms in one run.
+	if slowest := took["evictd"][rounds-1]; slowest > 1000 {
+		t.Errorf("up to %.0f ms with evictd, want each below a second; without it up to %.0f ms", slowest, took["alone"][rounds-1])
 	}
 }
 
