@@ -56,7 +56,7 @@ func TestANodeThatThrashesLosesThePodThatGrew(t *testing.T) {
 	}
 	h.helm(t, "install")
 	evictd := func(args ...string) string {
-		out, err := c.Kubectl(soon(t), "", append([]string{"-n", "evictd", "exec", "ds/evictd", "-c", "evictd", "--", "evictd"}, args...)...)
+		out, err := c.Kubectl(soon(t), "", append([]string{"-n", "evictd", "exec", "ds/evictd", "-c", "evictd", "--", "evictctl"}, args...)...)
 		must(t, err)
 		return out
 	}

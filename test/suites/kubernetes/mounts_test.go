@@ -41,7 +41,7 @@ func TestAScratchDiskTakesThePodThatFilledIt(t *testing.T) {
 	}
 	h.helm(t, "install")
 	evictd := func(args ...string) string {
-		out, err := c.Kubectl(soon(t), "", append([]string{"-n", "evictd", "exec", "ds/evictd", "-c", "evictd", "--", "evictd"}, args...)...)
+		out, err := c.Kubectl(soon(t), "", append([]string{"-n", "evictd", "exec", "ds/evictd", "-c", "evictd", "--", "evictctl"}, args...)...)
 		if err != nil {
 			t.Fatalf("%q: %v: %s", args, err, out)
 		}
