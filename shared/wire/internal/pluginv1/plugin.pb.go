@@ -1342,7 +1342,7 @@ func (x *ConfigureResponse) GetProblems() []*Problem {
 	return nil
 }
 
-// Problem is what is wrong with a field of a configuration.
+// Problem names a field of a configuration that the plugin refuses.
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The steps from the top of the configuration to the field: names of fields, and
