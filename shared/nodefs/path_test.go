@@ -42,18 +42,23 @@ func TestPathsAnswerAsInAChroot(t *testing.T) {
 	for round := range rounds {
 		root := filepath.Join(outer, "root")
 		testos.MkdirAll(t, root, 0o755)
+		within, err := os.OpenRoot(root) // the links that are there already lead out of it
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i := range 12 {
-			at := filepath.Join(root, pick(3))
-			_ = os.MkdirAll(filepath.Dir(at), 0o755) // a file or a link may be there, as below
+			at := pick(3)
+			_ = within.MkdirAll(filepath.Dir(at), 0o755) // a file or a link may be there, as below
 			switch random.IntN(4) {
 			case 0:
-				_ = os.WriteFile(at, []byte(strconv.Itoa(i)), 0o600)
+				_ = within.WriteFile(at, []byte(strconv.Itoa(i)), 0o600)
 			case 1:
-				_ = os.Symlink("/"+pick(3), at)
+				_ = within.Symlink("/"+pick(3), at)
 			default:
-				_ = os.Symlink(strings.Repeat("../", random.IntN(5))+pick(2), at)
+				_ = within.Symlink(strings.Repeat("../", random.IntN(5))+pick(2), at)
 			}
 		}
+		_ = within.Close()
 		node := FS{Root: root}
 		for range 20 {
 			name := "/" + pick(4)

@@ -1,3 +1,5 @@
+//go:build man
+
 // Package manual writes the manual pages and completions of a command line, for packages.
 package manual
 
