@@ -37,10 +37,29 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 	repository, tag, _ := strings.Cut(name, ":")
 	values, err := chartvalues.For(t.Context(), c, repository, tag)
 	must(t, err)
-	return &chart{
+	h := &chart{
 		c: c, values: values, probed: values["config"].(map[string]any)["healthzBindAddress"].(string),
 		runDir: filepath.Join(values["hostPaths"].(map[string]any)["runDir"].(string), "daemon"),
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(h.state(t))
+		}
+	})
+	return h
+}
+
+// state is what the pods of evictd say, and what the node has of them and of the pods of a test.
+func (h *chart) state(t *testing.T) string {
+	var out strings.Builder
+	for _, args := range [][]string{
+		{"-n", "evictd", "describe", "pods"}, {"-n", "evictd", "logs", "ds/evictd", "--all-containers", "--tail", "100"},
+		{"-n", "default", "get", "pods,events", "-o", "wide"},
+	} {
+		text, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", args...) // what it cannot say is empty
+		fmt.Fprintf(&out, "%s\n", text)
+	}
+	return out.String()
 }
 
 // helm runs `helm COMMAND evictd`, with the chart and values where the command takes them.
@@ -51,9 +70,7 @@ func (h *chart) helm(t *testing.T, command string, args ...string) string {
 	}
 	out, err := h.try(t, 90*time.Second, command, "evictd", args...)
 	if err != nil {
-		pods, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", "-n", "evictd", "describe", "pods")
-		logs, _ := h.c.Kubectl(context.WithoutCancel(t.Context()), "", "-n", "evictd", "logs", "ds/evictd", "--all-containers", "--tail", "50")
-		t.Fatalf("helm %s: %v: %s\n%s\n%s", command, err, out, pods, logs)
+		t.Fatalf("helm %s: %v: %s", command, err, out)
 	}
 	return out
 }
@@ -323,6 +340,7 @@ func TestAVendorsPluginComesWithTheChart(t *testing.T) {
 	must(t, c.Apply(t.Context(), deployment("elder", fmt.Sprintf(`{hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [
       {name: main, image: %s, imagePullPolicy: Never, command: [sleep, "100000"], resources: {requests: {memory: 1Mi}}}]}`, stack.PodImage))))
 	elder := awaitAvailable(soon(t), t, c, "elder")
+	awaitYounger(t, elder)
 	spec, station := newHog(t, c, "hog", 1536)
 	deploy(t, c, "hog", spec)
 	h.values["dryRun"] = false

@@ -79,7 +79,7 @@ func TestInsideAKubeletAVendorsRankerChangesTheVictim(t *testing.T) {
 		// Either of them is enough, and the old one does not exceed what it asks for.
 		old, holds := newHog(t, c, "old-"+story.name, 700)
 		must(t, c.Apply(soon(t), barePod("old-"+story.name, strings.ReplaceAll(old, "16Mi", "800Mi"))))
-		pods.awaitWaiting(t, "old-"+story.name)
+		awaitYounger(t, pods.awaitWaiting(t, "old-"+story.name))
 		must(t, holds.Release(soon(t)))
 		_, err := holds.WaitStamp(soon(t), "full")
 		must(t, err)

@@ -96,6 +96,12 @@ func awaitPod(ctx context.Context, t *testing.T, c *cluster.Cluster, app string,
 	return pod
 }
 
+// awaitYounger waits until a pod that starts is younger than this one: start times are in whole seconds.
+func awaitYounger(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	must(t, stack.Pause(soon(t), time.Until(pod.Status.StartTime.Add(time.Second))))
+}
+
 // awaitMeasured waits until the kubelet, which may have been started anew, knows the pods and
 // has measured their memory: it takes one that it knows nothing of for the worst.
 func awaitMeasured(ctx context.Context, t *testing.T, c *cluster.Cluster, pods ...*v1.Pod) {
