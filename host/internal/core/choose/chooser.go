@@ -159,6 +159,9 @@ type Request struct {
 	Early bool
 	// Budget bounds the wait for custom plugins.
 	Budget *observe.Budget
+	// Left is the time until nothing is left of the signal at the pace of its fall, 0 if calls have time. Figures that
+	// do not come in a part of it are the host's own, or the last ones.
+	Left time.Duration
 	// List lists the pods.
 	List func(ctx context.Context) (pods.Snapshot, error)
 }
@@ -268,7 +271,7 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 	started := time.Now()
 	how := c.measuring(pin, &r, eviction.DetailPod)
 	m, first := c.measure(ctx, how, out.Candidates, early, rankers, req)
-	c.byHost(ctx, m, t.Signal, out.Candidates)
+	c.byHost(ctx, m, t.Signal, r.Left, out.Candidates)
 	if r.MeasureOn && c.measureOn(ctx, how, m, out.Candidates) {
 		first = eviction.Ranking{}
 	}
@@ -324,6 +327,11 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 func (c *Chooser) ask(ctx context.Context, r *Request, i registry.Provider, req eviction.RankRequest, rows []eviction.Candidate) (order []eviction.Ranked, err error) {
 	req.Signal, req.Candidates = i.As, underName(rows, r.Threshold.Signal, i.As)
 	err = r.Budget.Call(ctx, i.Instance, func(ctx context.Context) (err error) {
+		if i.Builtin() {
+			var late context.CancelFunc
+			ctx, late = c.whileLeft(ctx, r.Left)
+			defer late()
+		}
 		order, err = i.Plugin.Ranker.Rank(ctx, req)
 		return err
 	})
@@ -339,7 +347,7 @@ func (c *Chooser) rankingFailed(i registry.Provider, s eviction.Signal, err erro
 }
 
 func (c *Chooser) measuring(pin *registry.Pin, r *Request, detail eviction.Detail) Measuring {
-	return Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, detail, r.Budget, c.whole(pin, r)}
+	return Measuring{pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanMeasure), r.At, r.Threshold.Signal, detail, r.Budget, c.whole(pin, r), r.Left}
 }
 
 // errNoFigures is why no pod is chosen by disks while the source of all figures has none, which the

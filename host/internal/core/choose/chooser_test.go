@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,8 +83,9 @@ type node struct {
 	signal  eviction.Signal
 	// awaits is called by a listing.
 	awaits func()
-	// observed is the figure of the node that the choice is for.
+	// observed is the figure of the node that the choice is for, left the time until nothing is left.
 	observed eviction.Observation
+	left     time.Duration
 }
 
 // Active implements pods.Source.
@@ -136,7 +138,7 @@ func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	defer pin.Release()
 	c := n.chooser.Choose(t.Context(), pin, choose.Request{
 		Threshold: thresholds[0], Observation: n.observed, At: eviction.PassView{Pass: 1, View: eviction.ViewBefore},
-		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Early: n.early,
+		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Early: n.early, Left: n.left,
 	})
 	var text []string
 	for _, r := range c.Order {

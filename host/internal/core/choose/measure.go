@@ -28,6 +28,8 @@ type Measuring struct {
 	Budget    *observe.Budget
 	// Whole contains the use of Signal: a larger figure is unknown.
 	Whole eviction.Whole
+	// Left is as in a Request.
+	Left time.Duration
 }
 
 // Measure measures pods and returns the results by uid.
@@ -140,6 +142,11 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
 			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
 			defer cancel()
+			if p.Builtin() { // a custom one has its budget
+				var late context.CancelFunc
+				ctx, late = c.whileLeft(ctx, how.Left)
+				defer late()
+			}
 			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && p.Builtin() && len(missing) == len(candidates) && len(rankers) > 0 && rankers[0] == p {
 				rank.Signal = p.As
 				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
@@ -162,6 +169,21 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		m.done = time.Now()
 	}
 	return m, ranked
+}
+
+const (
+	// Of the time that is left a call may take one part in callsLeft, since several follow one another before the pod has
+	// ended, but leastDeadline at least: that is enough for 500 pods.
+	callsLeft     = 8
+	leastDeadline = 50 * time.Millisecond
+)
+
+// whileLeft bounds a call by the time that is left, 0 if that is not known.
+func (c *Chooser) whileLeft(ctx context.Context, left time.Duration) (context.Context, context.CancelFunc) {
+	if left == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, max(left/callsLeft, leastDeadline, c.MinDeadline))
 }
 
 const (
@@ -227,12 +249,14 @@ func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []p
 
 // byHost measures the pods that no plugin has measured: priority alone would choose the wrong one.
 // It does not override the answers of an authoritative source.
-func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, candidates []pods.Pod) {
+func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, left time.Duration, candidates []pods.Pod) {
 	missing := m.missing(candidates)
 	stands := c.SourceStands == observe.Forever || c.SourceStands > 0 && len(m.got) > 0
 	if c.Fallback == nil || len(missing) == 0 || stands && m.answered {
 		return
 	}
+	ctx, late := c.whileLeft(ctx, left)
+	defer late()
 	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
 	for _, a := range answers {
 		m.take(a)

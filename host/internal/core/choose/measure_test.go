@@ -90,6 +90,54 @@ func TestAPodThatMayHoldMoreIsMeasuredOnUntilItIsKnown(t *testing.T) {
 	}
 }
 
+// A sleeper does not answer before its calls end, at the deadline of a client at the latest.
+type sleeper struct{ *plugin }
+
+func (sleeper) Measure(ctx context.Context, _ eviction.MeasureRequest, _ func(eviction.Measurement)) error {
+	return sleep(ctx, eviction.MeasureDeadline)
+}
+
+func (sleeper) Rank(ctx context.Context, _ eviction.RankRequest) ([]eviction.Ranked, error) {
+	return nil, sleep(ctx, eviction.RankDeadline)
+}
+
+func sleep(ctx context.Context, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Measuring took its whole deadline while a hog took 60 MiB/s of the last 100.
+func TestACallTakesAPartOfTheTimeThatIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		plugin string
+		left   time.Duration
+		took   time.Duration
+	}{
+		"nothing falls":                        {"memory", 0, 6 * time.Second},
+		"much is left":                         {"memory", time.Minute, 6 * time.Second},
+		"little is left":                       {"memory", 1600 * time.Millisecond, 400 * time.Millisecond},
+		"nothing is left":                      {"memory", 1, 100 * time.Millisecond},
+		"a custom plugin has its own deadline": {"acme", 1, 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, host{&plugin{uses: map[string]int64{"a": 1, "b": 7}}}, "a", "b")
+				n.left = c.left
+				n.start(&plugin{name: c.plugin}, eviction.CanMeasure|eviction.CanRank)
+				n.plugins[0].Plugin.Measurer, n.plugins[0].Plugin.Ranker = sleeper{}, sleeper{}
+				began := time.Now()
+				choice, got := n.choice(t, false)
+				const detail = 250 * time.Millisecond // for the message
+				if late := time.Since(began) - c.took; choice.Err != nil || got != "evictd: b 7, a 1" || late < 0 || late > detail {
+					t.Errorf("%s %v after %v (%v), want b 7 first by the host", got, late, c.took, choice.Err)
+				}
+			})
+		})
+	}
+}
+
 // rounds is the number of random nodes of a property test, 10,000 in the nightly tests.
 func rounds() int {
 	if os.Getenv("EVICTD_NIGHTLY") != "" {

@@ -78,6 +78,7 @@ type Observer struct {
 // A signal holds the state of one signal.
 type signal struct {
 	observation eviction.Observation // the last one, without its signal if there was none
+	before      eviction.Observation // one from paceOver before it
 	by          string               // who has made it
 	why         string               // it is not observed
 	failing     time.Time            // since when the plugin that should observe it cannot
@@ -159,7 +160,11 @@ func (o *Observer) Look(ctx context.Context, r Request) (Seen, error) {
 	}
 	seen.Asked, seen.Thresholds = asked, o.Thresholds.Served(r.Pin, thresholds)
 	for s, observation := range seen.Observations {
-		o.of(s).observation = observation
+		of := o.of(s)
+		if was := of.observation; was.State == eviction.Observed && observation.Time.Sub(was.Time) >= paceOver {
+			of.before = was
+		}
+		of.observation = observation
 	}
 	now := o.Now()
 	for _, s := range asked {
@@ -236,6 +241,21 @@ func (o *Observer) Last(s eviction.Signal) eviction.Observation {
 		return of.observation
 	}
 	return eviction.Observation{}
+}
+
+// paceOver is the least time between two samples that tell the pace of a signal: what falls in a moment may be noise.
+const paceOver = 100 * time.Millisecond
+
+// Left returns the time until nothing is left of s if it falls on as between two samples, 0 if it does not fall or that is not
+// known.
+func (o *Observer) Left(s eviction.Signal) time.Duration {
+	of := o.of(s)
+	now, was := of.observation, of.before
+	if now.State != eviction.Observed || was.State != eviction.Observed || now.Available >= was.Available {
+		return 0
+	}
+	over := now.Time.Sub(was.Time)
+	return max(1, time.Duration(float64(over)*float64(max(0, now.Available))/float64(was.Available-now.Available)))
 }
 
 // Latest returns the last observations of all signals.

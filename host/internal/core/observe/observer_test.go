@@ -152,6 +152,37 @@ func TestTheHostReadsWhatIsUnobservedForASecond(t *testing.T) {
 	})
 }
 
+func TestTheTimeThatIsLeftIsOfTwoSamples(t *testing.T) {
+	type sample struct {
+		after     time.Duration
+		available int64
+	}
+	for name, c := range map[string]struct {
+		samples []sample
+		left    time.Duration
+	}{
+		"one sample":                {[]sample{{0, 1000}}, 0},
+		"it falls":                  {[]sample{{0, 1000}, {time.Second, 600}}, 1500 * time.Millisecond},
+		"it rises":                  {[]sample{{0, 600}, {time.Second, 1000}}, 0},
+		"nothing is left":           {[]sample{{0, 600}, {time.Second, 0}}, 1},
+		"beyond the capacity":       {[]sample{{0, 600}, {time.Second, -50}}, 1},
+		"two samples of one moment": {[]sample{{0, 1000}, {time.Second, 600}, {time.Millisecond, 590}}, 1440463414},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newObserver(t, nil)
+				for _, s := range c.samples {
+					time.Sleep(s.after)
+					look(t, o, []eviction.Signal{eviction.MemoryAvailable}, &plugin{name: "memory", figures: map[eviction.Signal]int64{eviction.MemoryAvailable: s.available}})
+				}
+				if got := o.Left(eviction.MemoryAvailable); got != c.left {
+					t.Errorf("%d, want %d", got, c.left)
+				}
+			})
+		})
+	}
+}
+
 func TestWhoDoesNotAnswerIsNotWaitedForTwice(t *testing.T) {
 	var r Responsiveness
 	a, b := &registry.Instance{Name: "a"}, &registry.Instance{Name: "b"}
