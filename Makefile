@@ -103,10 +103,10 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests python-rank test tested check arches generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
+.PHONY: help build image manifests python-rank test tested check arches generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash thrash-stock e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## evictd, evictctl, the plugins and the examples in Go into bin/ (GOARCH=arm64: into bin/linux_arm64/)
 	$(BUILD) -o $(OUT)/ ./host/cmd/evictd ./host/cmd/evictctl
@@ -246,6 +246,10 @@ e2e-guest: $(GOTESTSUM) stage $(NFPM) ## evictd as a unit on a node with systemd
 thrash: $(GOTESTSUM) build ## who is first on a node that thrashes: evictd, earlyoom, systemd-oomd or the kernel, THRASH (1) times each
 	@test/harness/stack/install.sh --uml --guest
 	@export EVICTD_TEST_NODE=1 EVICTD_THRASH=$(THRASH); $(call gotest,standard-verbose,./test/suites/guest,-timeout 6h -run '^TestThrash$$')
+
+thrash-stock: $(GOTESTSUM) build ## the same on a node with Debian's own kernel and two processors, in QEMU
+	@test/harness/stack/install.sh --guest --qemu
+	@export EVICTD_THRASH_STOCK=1; $(call gotest,standard-verbose,./test/suites/guest,-timeout 3h -run '^TestThrashStock$$')
 
 e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes K8S (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh

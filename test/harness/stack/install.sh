@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the tests and the demo with real containers need, if it is missing.
-# usage: install.sh [--uml] [--guest] [--python] [--prometheus] [--browser]
+# usage: install.sh [--uml] [--guest] [--qemu] [--python] [--prometheus] [--browser]
 #   --uml: also User-Mode Linux, for the tests on a cgroup v2 kernel
 #   --guest: also what makes the root filesystem of a guest with systemd, and a kernel with PSI
+#   --qemu: also QEMU, for a guest with Debian's own kernel
 #   --python: also Python's gRPC and protobuf, for the example plugin in Python
 #   --prometheus: also Prometheus, for the alerts and the dashboard
 #   --browser: also Chromium, and what draws a picture without it, for the pages of evictctl explain
@@ -32,6 +33,10 @@ for option; do
 		need bc bc
 		need xz-utils xz
 		ls /usr/src/linux-source-[0-9]*.tar.xz >/dev/null 2>&1 || missing="$missing linux-source"
+		;;
+	--qemu)
+		need qemu-system-x86 qemu-system-x86_64
+		need cpio cpio
 		;;
 	--prometheus) need prometheus promtool ;;
 	--browser)

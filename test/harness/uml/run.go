@@ -43,6 +43,9 @@ type Machine struct {
 	// Kernel is the path of the kernel, such as kernel.sh makes, "" for Debian's. Arguments are given to it besides its own.
 	Kernel    string
 	Arguments []string
+	// Stock is a root that has Debian's own kernel: its path without the .ext4, beside which are .vmlinuz and .initrd. QEMU emulates
+	// such a machine, with two CPUs; its disks are /dev/vda and so on, and it has no Root, Kernel and Files.
+	Stock string
 	// DiskBytesPerSecond and DiskRequestsPerSecond are the speed of all disks together, 0 for as fast as
 	// can be. Debian's kernel ignores them.
 	DiskBytesPerSecond, DiskRequestsPerSecond int
@@ -54,7 +57,7 @@ func Run(t *testing.T, m Machine) string {
 	t.Helper()
 	Require(t)
 	dir := t.TempDir()
-	console := m.run(t, dir, m.arguments(t, dir))
+	console := m.run(t, dir)
 	t.Logf("console of the guest:\n%s", console)
 	if !strings.Contains(console, passed) {
 		t.Errorf("the guest did not print %q", passed)
@@ -139,17 +142,37 @@ func (m Machine) makeInitramfs(t *testing.T, dir string) string {
 	return initramfs
 }
 
-// run runs User-Mode Linux until it halts and returns what it printed.
-func (m Machine) run(t *testing.T, dir string, args []string) string {
+// emulation returns the command line of QEMU.
+func (m Machine) emulation() []string {
+	args := []string{
+		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "Nehalem,+invtsc", "-smp", "2", "-m", fmt.Sprint(m.MemoryMiB),
+		"-nodefaults", "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
+		"-kernel", m.Stock + ".vmlinuz", "-initrd", m.Stock + ".initrd", "-append",
+		strings.Join(append([]string{"console=ttyS0 quiet tsc=reliable mitigations=off panic=-1 net.ifnames=0 systemd.show_status=0"}, m.Arguments...), " "),
+	}
+	for i, disk := range append([]string{m.Stock + ".ext4"}, m.Disks...) { // what is written is discarded
+		args = append(args, "-device", fmt.Sprintf("virtio-blk-pci,drive=d%d", i), "-drive", fmt.Sprintf(
+			"file=%s,format=raw,if=none,id=d%[2]d,snapshot=on,throttling.group=all,throttling.bps-total=%[3]d,throttling.iops-total=%[4]d",
+			disk, i, m.DiskBytesPerSecond, m.DiskRequestsPerSecond))
+	}
+	return args
+}
+
+// run runs the machine until it halts and returns what it printed.
+func (m Machine) run(t *testing.T, dir string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	var console bytes.Buffer
-	cmd := exec.CommandContext(ctx, cmp.Or(m.Kernel, packaged), append(args, m.Arguments...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir),
-		fmt.Sprintf("DISK_BYTES_PER_S=%d", m.DiskBytesPerSecond), fmt.Sprintf("DISK_REQUESTS_PER_S=%d", m.DiskRequestsPerSecond))
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", m.emulation()...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	if m.Stock == "" {
+		cmd = exec.CommandContext(ctx, cmp.Or(m.Kernel, packaged), append(m.arguments(t, dir), m.Arguments...)...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir(dir), "LD_PRELOAD="+buildXstate(t, dir),
+			fmt.Sprintf("DISK_BYTES_PER_S=%d", m.DiskBytesPerSecond), fmt.Sprintf("DISK_REQUESTS_PER_S=%d", m.DiskRequestsPerSecond))
+	}
 	cmd.Stdout, cmd.Stderr = &console, &console
-	// User-Mode Linux is several processes; kill them together.
+	// User-Mode Linux is several processes, which are killed together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -158,11 +181,11 @@ func (m Machine) run(t *testing.T, dir string, args []string) string {
 	}
 	err := cmd.Wait()
 	if killErr := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killErr != nil && !errors.Is(killErr, syscall.ESRCH) {
-		t.Errorf("end User-Mode Linux: %v", killErr)
+		t.Errorf("end the machine: %v", killErr)
 	}
 	if err != nil {
 		// The exit status is not that of the guest's tests.
-		t.Logf("User-Mode Linux ended with %v", err)
+		t.Logf("the machine ended with %v", err)
 	}
 	return console.String()
 }

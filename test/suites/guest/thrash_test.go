@@ -33,7 +33,8 @@ const (
 	// in MiB, refaults, direct scans, and microseconds of full PSI, as totals; then the milliseconds of a gap that ends there.
 	seriesMark = "guest: series "
 	// thrashMemoryMiB is the memory of the node that thrashes, whose disks have the speed of a cloud's.
-	thrashMemoryMiB, diskBytesPerSecond, diskRequestsPerSecond = 640, 125 << 20, 3000
+	thrashMemoryMiB, stockMemoryMiB = 640, 1024
+	diskBytesPerSecond, diskRequestsPerSecond = 125 << 20, 3000
 	// The hog fills leaveMiB from the end of the memory, and grows on from there at the rate of its run; earlier where a
 	// threshold of headroom may be met on the way.
 	leaveMiB, leaveHeadroomMiB = 180, 260
@@ -62,10 +63,12 @@ type thrash struct {
 	Rounds int
 	// Seconds are those of a recording, 0 for 40.
 	Seconds int
+	// Busy: a program has one of this machine's processors meanwhile.
+	Busy bool
 }
 
 func (r thrash) String() string {
-	pods, path, killed := "calm", "", ""
+	pods, path, killed, busy := "calm", "", "", ""
 	if r.Hot {
 		pods = "hot"
 	}
@@ -75,6 +78,9 @@ func (r thrash) String() string {
 	if r.Killed {
 		killed = "killed"
 	}
+	if r.Busy {
+		busy = "busy"
+	}
 	headroom := ""
 	if r.Headroom != "" {
 		headroom = "headroom " + r.Headroom
@@ -83,7 +89,7 @@ func (r thrash) String() string {
 	if r.Case != "" {
 		load = r.Case
 	}
-	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s %s %s", cmp.Or(r.By, "kernel"), r.Threshold, headroom, load, pods, path, killed)), " ")
+	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s %s %s %s", cmp.Or(r.By, "kernel"), r.Threshold, headroom, load, pods, path, killed, busy)), " ")
 }
 
 // A thrashed is what became of a run. Times are from the moment when the hog had left leaveMiB, or was ended before.
@@ -91,8 +97,9 @@ type thrashed struct {
 	thrash
 	// Ended names the one that ended the hog: By, kernel, or "no one".
 	Ended string
-	// GoneSeconds is when the hog was gone, CrossedSeconds since when the threshold had been met, 0 for never.
-	GoneSeconds, CrossedSeconds float64
+	// GoneSeconds is when the hog was gone, CrossedSeconds since when the threshold had been met, 0 for never, ChosenSeconds when
+	// evictd had chosen a pod.
+	GoneSeconds, CrossedSeconds, ChosenSeconds float64
 	// GapSeconds is the longest time in which a service had no round through its data.
 	GapSeconds float64
 	// MajorFaults are those of the evictor meanwhile, and LeastMiB is its least resident memory.
@@ -127,6 +134,62 @@ func everyThrash() (runs []thrash) {
 		}
 	}
 	return runs
+}
+
+// stockThrash returns the runs on Debian's own kernel, each with three hogs.
+func stockThrash() (runs []thrash) {
+	for _, r := range []thrash{
+		{By: "earlyoom", RateMiB: 60},
+		{By: "evictd", RateMiB: 20},
+		{By: "evictd", RateMiB: 60},
+		{By: "evictd", RateMiB: 60, Busy: true},
+		{By: "evictd", RateMiB: 20, Hot: true},
+		{By: "evictd", RateMiB: 60, Hot: true},
+		{By: "evictd", RateMiB: 60, Protected: true},
+	} {
+		if r.Rounds = 3; r.By == "evictd" {
+			r.Threshold = "100Mi"
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// TestThrashStock plays the same on a node with Debian's own kernel and two processors, emulated.
+func TestThrashStock(t *testing.T) {
+	if os.Getenv("EVICTD_THRASH_STOCK") == "" {
+		t.Skip("boots nodes for half an hour: run make thrash-stock")
+	}
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	root := strings.TrimSpace(run(t, "./rootfs.sh", filepath.Join(cache, "evictd", "guest"), "trixie", "stock"))
+	tests := filepath.Join(t.TempDir(), "guest.test")
+	uml.BuildTests(t, tests)
+	runs := stockThrash()
+	if only := os.Getenv(thrashEnv); only != "" {
+		runs = nil
+		must(t, json.Unmarshal([]byte(only), &runs))
+	}
+	for _, r := range runs {
+		t.Run(r.String(), func(t *testing.T) {
+			if r.Busy {
+				busy := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
+				must(t, busy.Start())
+				defer func() { _, _ = busy.Process.Kill(), busy.Wait() }()
+			}
+			for _, out := range r.boot(t, uml.Machine{
+				MemoryMiB: stockMemoryMiB, Stock: strings.TrimSuffix(root, ".ext4"),
+				DiskBytesPerSecond: diskBytesPerSecond, DiskRequestsPerSecond: diskRequestsPerSecond,
+				Disks: []string{thrashCheckout(t, tests, r), r.data(t)},
+			}) {
+				if out.Ended != r.By || len(out.Others) > 0 {
+					t.Errorf("%+v, want %s first", out, r.By)
+				}
+				t.Logf("%s: by %s, longest gap %.2f s, met %.2f s, chosen +%.2f, gone +%.2f, least memory %d MiB, %d major faults", r, out.Ended, out.GapSeconds,
+					out.CrossedSeconds, out.ChosenSeconds-out.CrossedSeconds, out.GoneSeconds-out.CrossedSeconds, out.AvailableMiB, out.MajorFaults)
+			}
+		})
+	}
 }
 
 // TestThrash is the whole table so many times as EVICTD_THRASH says, or the runs that EVICTD_TEST_THRASH lists.
@@ -314,7 +377,7 @@ func TestGuestThrash(t *testing.T) {
 	// What measures must not wait for its own pages, nor be killed for them.
 	must(t, unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
 	must(t, os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0o644))
-	sh(t, "mkdir -p /data && mount /dev/ubdc /data")
+	sh(t, "mkdir -p /data && mount /dev/*dc /data")
 	s, err := stack.Attach(t.Context(), true)
 	must(t, err)
 	must(t, s.Import(t.Context(), stack.BusyboxImage(hog.Image, map[string]string{"/bin/thrash": "/checkout/thrash"})))
@@ -558,11 +621,16 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	if r.Ended = "no one"; gone > 0 {
 		r.GoneSeconds, r.Ended = since(gone), cmp.Or(r.By, "kernel")
 	}
-	threshold := thresholdMiB(t, r.Threshold)
-	r.AvailableMiB, r.LeastMiB = thrashMemoryMiB, thrashMemoryMiB
+	if r.By == "evictd" && gone > 0 {
+		var last struct{ Time time.Time }
+		must(t, json.Unmarshal([]byte(sh(t, `journalctl -u evictd -o cat --no-pager | grep '"msg":"evicting pod"' | tail -n 1`)), &last))
+		r.ChosenSeconds = since(monotonicMS(t) - time.Since(last.Time).Milliseconds())
+	}
 	const ms, total, free, anon, file, inactive, kills, refaults, scans, full, faults, pages = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 // columns of the samples
 	samples := readNumbers(t, "/run/samples")
-	first := samples[0]
+	first, memoryMiB := samples[0], int(samples[0][total]>>10)
+	threshold := thresholdMiB(t, r.Threshold, memoryMiB)
+	r.AvailableMiB, r.LeastMiB = memoryMiB, memoryMiB
 	met := false
 	for i, row := range samples {
 		if row[kills] > samples[0][kills] && (gone == 0 || row[ms] <= gone+50) {
@@ -602,12 +670,12 @@ func (r *thrashed) evaluate(t *testing.T, gone int64) {
 	}
 }
 
-func thresholdMiB(t *testing.T, threshold string) int {
+func thresholdMiB(t *testing.T, threshold string, memoryMiB int) int {
 	t.Helper()
 	if percent, ok := strings.CutSuffix(threshold, "%"); ok {
 		n, err := strconv.Atoi(percent)
 		must(t, err)
-		return thrashMemoryMiB * n / 100
+		return memoryMiB * n / 100
 	}
 	n, _ := strconv.Atoi(strings.TrimSuffix(threshold, "Mi"))
 	return n
