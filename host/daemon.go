@@ -351,8 +351,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 // serveOthers answers other users and machines.
 func (d *Daemon) serveOthers(ctx context.Context) {
 	health, pages := http.NewServeMux(), http.NewServeMux()
-	health.Handle("GET /healthz", httpserver.Repeated(healthz(func() error { return d.healthy(d.loop.Snapshot()) })))
-	pages.Handle("GET /metrics", httpserver.Repeated(d.metrics.Handler()))
+	health.Handle("GET /healthz", healthz(func() error { return d.healthy(d.loop.Snapshot()) }))
+	pages.Handle("GET /metrics", d.metrics.Handler())
 	authorized := http.Handler(pages)
 	if d.config().MetricsElsewhere() {
 		authorized = access.New(pages, access.Options{API: d.mode.cluster.api, Log: d.log})

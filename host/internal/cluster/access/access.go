@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +19,6 @@ import (
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
-
-	"github.com/evictd/evictd/host/internal/ground/httpserver"
 )
 
 const (
@@ -112,7 +111,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // review asks the API server and returns the status code for the response.
 func (g *Guard) review(r *http.Request, token string) (code int, err error) {
-	peer, err := httpserver.Peer(r.RemoteAddr)
+	peer, err := peerOf(r.RemoteAddr)
 	if err != nil {
 		return 0, err
 	}
@@ -137,6 +136,20 @@ func (g *Guard) review(r *http.Request, token string) (code int, err error) {
 		return http.StatusForbidden, nil
 	}
 	return http.StatusOK, nil
+}
+
+// peerOf identifies a peer by the address in IP:port; for IPv6 by the network that one machine commonly owns.
+func peerOf(address string) (string, error) {
+	remote, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "", err
+	}
+	ip := remote.Addr().Unmap()
+	if ip.Is4() {
+		return ip.String(), nil
+	}
+	network, err := ip.WithZone("").Prefix(64)
+	return network.String(), err
 }
 
 func (g *Guard) begin(peer string) bool {

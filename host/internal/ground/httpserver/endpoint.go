@@ -11,21 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
-	"k8s.io/utils/lru"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 )
 
-// Handshakes are paid for before a token is shown: one takes a tenth of a millisecond, and decisions
-// need the CPU. Each peer has its own share, and the last peersKnown are remembered.
-const (
-	handshakesPerSecond, handshakesAtOnce = 10, 16
-	peersKnown                            = 1024
-)
-
-// requestsPerSecond bounds the cost of answers, which is a tenth of a millisecond each.
-const requestsPerSecond = 1000
+// acceptsPerSecond bounds the cost of connections: an answer takes up to some milliseconds, a handshake a tenth of one, and
+// decisions need the CPU.
+const acceptsPerSecond = 20
 
 // Options configures the address and identity of an Endpoint.
 type Options struct {
@@ -100,59 +94,40 @@ func (e *Endpoint) Serve(ctx context.Context, h http.Handler) error {
 	if e == nil {
 		return nil
 	}
-	if e.Loopback() {
-		return e.serve(ctx, h, onMachine, 0)
-	}
-	return e.serve(ctx, h, Address, mostPerPeer)
-}
-
-func (e *Endpoint) serve(ctx context.Context, h http.Handler, peer peering, perPeer int) error {
-	l := net.Listener(paced{e.listener, rate.NewLimiter(acceptsPerSecond, mostConnections)})
+	l := netutil.LimitListener(paced{e.listener, rate.NewLimiter(acceptsPerSecond, mostConnections), e.Loopback()}, most())
 	var following sync.WaitGroup
 	defer following.Wait()
 	if e.tls != nil {
 		ctx, end := context.WithCancel(ctx)
 		defer end()
 		following.Go(func() { e.tls.follow(ctx, e.log) })
-		l = secured{l, e.tls.config(), peer, lru.New(peersKnown)}
+		l = tls.NewListener(l, e.tls.config())
 	}
-	limit := rate.NewLimiter(requestsPerSecond, mostConnections)
-	return serve(ctx, l, peer, perPeer, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if limit.Wait(r.Context()) == nil { // else the client is gone
-			h.ServeHTTP(w, r)
-		}
-	}), e.log)
+	return serve(ctx, l, h, e.log)
 }
 
-// secured is a TLS listener.
-type secured struct {
+// paced is a listener that accepts connections at a limited rate.
+type paced struct {
 	net.Listener
 
-	config *tls.Config
-	peer   peering
-	peers  *lru.Cache // of *rate.Limiter by peer
+	limit *rate.Limiter
+	// own: peers must be on this machine. Others can reach the loopback device where route_localnet is set.
+	own bool
 }
 
-// Accept implements net.Listener. It does not wait for the handshake.
-func (s secured) Accept() (net.Conn, error) {
+// Accept implements net.Listener.
+func (p paced) Accept() (net.Conn, error) {
 	for {
-		conn, err := s.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if peer, err := s.peer(conn); err == nil && s.allows(peer) {
-			return tls.Server(conn, s.config), nil
+		<-time.After(p.limit.Reserve().Delay())
+		conn, err := p.Listener.Accept()
+		if err != nil || !p.own || onMachine(conn) {
+			return conn, err
 		}
 		_ = conn.Close() // nothing was written
 	}
 }
 
-// allows reports whether a peer may begin a handshake.
-func (s secured) allows(peer string) bool {
-	limit, known := s.peers.Get(peer)
-	if !known {
-		limit = rate.NewLimiter(handshakesPerSecond, handshakesAtOnce)
-		s.peers.Add(peer, limit)
-	}
-	return limit.(*rate.Limiter).Allow()
+func onMachine(conn net.Conn) bool {
+	peer, ok := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && peer.IP.IsLoopback()
 }

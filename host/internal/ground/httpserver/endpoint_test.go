@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,11 +100,22 @@ func TestTheLoopbackDeviceHasTLSWithFilesOnly(t *testing.T) {
 
 // With route_localnet other machines reach 127.0.0.1.
 func TestTheLoopbackDeviceIsForThisMachine(t *testing.T) {
-	for address, refused := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false, "10.1.2.3:1": true, "[2001:db8::1]:1": true} {
-		if _, err := onMachine(from(address)); (err != nil) != refused {
-			t.Errorf("%s: %v, want it refused: %t", address, err, refused)
+	for address, want := range map[string]bool{"127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "10.1.2.3:1": false, "[2001:db8::1]:1": false} {
+		if got := onMachine(peer{address: address}); got != want {
+			t.Errorf("%s: on this machine: %t, want %t", address, got, want)
 		}
 	}
+}
+
+// A peer is a connection from an address.
+type peer struct {
+	net.Conn
+
+	address string
+}
+
+func (p peer) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(p.address))
 }
 
 func TestNoAddressServesNothing(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+
+	"golang.org/x/net/netutil"
 )
 
 // ListenLocal listens on a unix socket for this user and root. The directory must keep other users
@@ -29,8 +31,7 @@ func ListenLocal(path string) (*net.UnixListener, error) {
 // ServeLocal answers requests on a listener of ListenLocal until ctx ends, and closes it.
 func ServeLocal(ctx context.Context, l *net.UnixListener, h http.Handler, log *slog.Logger) error {
 	l.SetUnlinkOnClose(false) // the next one takes its inode on a full disk
-	root := func(net.Conn) (string, error) { return "root", nil }
-	return serve(ctx, l, root, 0, h, log)
+	return serve(ctx, netutil.LimitListener(l, most()), h, log)
 }
 
 // Ask requests a page from the listener on a unix socket. The caller closes the response's body.

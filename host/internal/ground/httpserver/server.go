@@ -1,5 +1,6 @@
-// Package httpserver answers HTTP requests of any peer at a bounded cost of descriptors, memory
-// and time. Other machines need TLS.
+// Package httpserver answers HTTP requests at a bounded cost of descriptors, memory and time: a request per connection, so
+// many connections at once and so many new ones per second. Who holds all of an address keeps others from it, but not root from
+// the socket. Other machines need TLS.
 //
 // It does not know what is served, nor who may read it (host/internal/cluster/access).
 package httpserver
@@ -12,54 +13,29 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// headerTimeout bounds how long a client may take to send a request's header.
-	headerTimeout = 5 * time.Second
-	// requestTimeout, answerTimeout and maxHeaderBytes are an Endpoint's Limits.
+	// headerTimeout and requestTimeout bound how long a client may take to send a request, answerTimeout how long to read the
+	// response, makeTimeout how long that may take to generate.
+	headerTimeout  = 5 * time.Second
 	requestTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
+	makeTimeout    = 10 * time.Second
 	maxHeaderBytes = 16 << 10
-	// makeTimeout bounds generating a response.
-	makeTimeout = 10 * time.Second
 	// endTimeout bounds reading the last responses at shutdown.
 	endTimeout = time.Second
 
 	// mostConnections of a listener suffices for scrapers and people. It is capped at a share of the
 	// descriptors: evictd must be able to open files and write its journal regardless of connections.
-	// mostPerPeer bounds those of one other machine.
 	mostConnections   = 64
-	mostPerPeer       = 16
 	shareOfFiles      = 16
 	fewestConnections = 4
 )
-
-// A Server serves the connections of a listener.
-type Server struct {
-	*Connections
-	http   http.Server
-	served chan struct{} // closed when nothing is accepted any more
-}
-
-// New takes ownership of the listener. The caller must call Serve and End.
-func New(l net.Listener, h http.Handler, limits Limits, log *slog.Logger) *Server {
-	s := &Server{Connections: newConnections(l, limits, log), served: make(chan struct{})}
-	s.http = http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       limits.Request,
-		WriteTimeout:      limits.Answer,
-		MaxHeaderBytes:    limits.HeaderBytes,
-		ErrorLog:          stdlog.New(errorLog{log.Handler()}, "", 0),
-		ConnState:         s.changed,
-	}
-	s.http.SetKeepAlivesEnabled(false) // a connection has one request: a peer's requests are its connections
-	return s
-}
 
 // An errorLog filters net/http's log: failed handshakes of port scanners are no warnings.
 type errorLog struct{ slog.Handler }
@@ -73,47 +49,46 @@ func (e errorLog) Write(line []byte) (int, error) {
 	return slog.NewLogLogger(e.Handler, level).Writer().Write(line)
 }
 
-// Serve answers requests until End. An error is returned at once.
-func (s *Server) Serve() error {
-	defer close(s.served)
-	if err := s.http.Serve(s.Connections); !errors.Is(err, http.ErrServerClosed) {
-		return err
+// serve answers requests on l until ctx ends, and returns when no handler runs any more. Responses are generated completely
+// before they are written, so that a client that does not read occupies only its connection.
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	var answering sync.WaitGroup
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answering.Add(1)
+		defer answering.Done()
+		h.ServeHTTP(w, r)
+	})
+	s := http.Server{
+		Handler:           http.TimeoutHandler(counted, makeTimeout, "not made in time"),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      answerTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          stdlog.New(errorLog{log.Handler()}, "", 0),
 	}
-	return nil
-}
-
-// End stops the server and returns when it has ended. Clients may take a second to read their last
-// responses, less if ctx ends before.
-func (s *Server) End(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
-	defer cancel()
-	defer context.AfterFunc(ctx, s.hangUp)() // closing TLS would write to clients that do not read
-	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close() // of connections that are given up
-	}
-	<-s.served
-	s.done.Wait()
-}
-
-// serve answers requests on l until ctx ends. Responses are generated completely before they are
-// written, so that a client that does not read occupies only its connection.
-func serve(ctx context.Context, l net.Listener, peer peering, perPeer int, h http.Handler, log *slog.Logger) error {
-	limits := Limits{Total: total(), PerPeer: perPeer, Peer: peer, Request: requestTimeout, Answer: answerTimeout, HeaderBytes: maxHeaderBytes}
-	s := New(l, http.TimeoutHandler(h, makeTimeout, "not made in time"), limits, log)
+	s.SetKeepAlivesEnabled(false) // the limit of connections is one of requests
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		s.End(context.WithoutCancel(ctx))
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		if s.Shutdown(last) != nil {
+			go s.Close() //nolint:errcheck // of connections that are given up: TLS writes to each, for 5 s if its client does not read
+		}
 	})
-	err := s.Serve()
+	err := s.Serve(l)
 	if !stop() { // it returns at once, and answers may still be under way
 		<-ended
+	}
+	answering.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
 	return err
 }
 
-// total returns the limit of connections, derived from RLIMIT_NOFILE.
-func total() int {
+// most returns the limit of connections, derived from RLIMIT_NOFILE.
+func most() int {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
 		return fewestConnections
