@@ -32,8 +32,8 @@ const (
 	// seriesMark precedes each line of the series of a run: the milliseconds of the run, memory.available and MemAvailable
 	// in MiB, refaults, direct scans, and microseconds of full PSI, as totals; then the milliseconds of a gap that ends there.
 	seriesMark = "guest: series "
-	// thrashMemoryMiB is the memory of the node that thrashes, whose disks have the speed of a cloud's.
-	thrashMemoryMiB, stockMemoryMiB = 640, 1024
+	// The memory of the node that thrashes, in User-Mode Linux and with Debian's kernel, and its disks, which have the speed of a cloud's.
+	thrashMemoryMiB, stockMemoryMiB           = 640, 1024
 	diskBytesPerSecond, diskRequestsPerSecond = 125 << 20, 3000
 	// The hog fills leaveMiB from the end of the memory, and grows on from there at the rate of its run; earlier where a
 	// threshold of headroom may be met on the way.

@@ -327,11 +327,8 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 func (c *Chooser) ask(ctx context.Context, r *Request, i registry.Provider, req eviction.RankRequest, rows []eviction.Candidate) (order []eviction.Ranked, err error) {
 	req.Signal, req.Candidates = i.As, underName(rows, r.Threshold.Signal, i.As)
 	err = r.Budget.Call(ctx, i.Instance, func(ctx context.Context) (err error) {
-		if i.Builtin() {
-			var late context.CancelFunc
-			ctx, late = c.whileLeft(ctx, r.Left)
-			defer late()
-		}
+		ctx, late := c.whileLeft(ctx, i.Builtin(), r.Left)
+		defer late()
 		order, err = i.Plugin.Ranker.Rank(ctx, req)
 		return err
 	})

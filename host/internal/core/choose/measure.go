@@ -142,11 +142,8 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
 			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
 			defer cancel()
-			if p.Builtin() { // a custom one has its budget
-				var late context.CancelFunc
-				ctx, late = c.whileLeft(ctx, how.Left)
-				defer late()
-			}
+			ctx, late := c.whileLeft(ctx, p.Builtin(), how.Left)
+			defer late()
 			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && p.Builtin() && len(missing) == len(candidates) && len(rankers) > 0 && rankers[0] == p {
 				rank.Signal = p.As
 				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
@@ -178,9 +175,10 @@ const (
 	leastDeadline = 50 * time.Millisecond
 )
 
-// whileLeft bounds a call by the time that is left, 0 if that is not known.
-func (c *Chooser) whileLeft(ctx context.Context, left time.Duration) (context.Context, context.CancelFunc) {
-	if left == 0 {
+// whileLeft bounds a call of the host or of a built-in plugin by the time that is left, 0 if that is not known. A custom one has
+// its budget.
+func (c *Chooser) whileLeft(ctx context.Context, builtin bool, left time.Duration) (context.Context, context.CancelFunc) {
+	if left == 0 || !builtin {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, max(left/callsLeft, leastDeadline, c.MinDeadline))
@@ -255,7 +253,7 @@ func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, le
 	if c.Fallback == nil || len(missing) == 0 || stands && m.answered {
 		return
 	}
-	ctx, late := c.whileLeft(ctx, left)
+	ctx, late := c.whileLeft(ctx, true, left)
 	defer late()
 	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
 	for _, a := range answers {
