@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/why/find"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -19,14 +19,14 @@ func fromRecords(dir func() (string, error), of func(*decision.Head) []string, w
 		if dir != nil {
 			in, _ = dir()
 		}
-		return store.Words(in, typed, of, words...), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return find.Words(in, typed, of, words...), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
 // completeNames completes arguments of cmd with names of records and, if files is set, with JSON
 // files. Other files are left to the shell.
 func completeNames(cmd *cobra.Command, dir func() (string, error), files bool) {
-	names := fromRecords(dir, store.Names)
+	names := fromRecords(dir, find.Names)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if cmd.ValidateArgs(append(args, typed)) != nil { // no more arguments allowed
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -47,5 +47,5 @@ func completeSignal(cmd *cobra.Command, dir func() (string, error)) {
 	for _, s := range eviction.BuiltinSignals() {
 		signals = append(signals, string(s))
 	}
-	_ = cmd.RegisterFlagCompletionFunc("signal", fromRecords(dir, store.Signals, signals...)) // the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("signal", fromRecords(dir, find.Signals, signals...)) // the flag exists
 }

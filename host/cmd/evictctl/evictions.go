@@ -12,6 +12,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/why/find"
 	"github.com/evictd/evictd/host/internal/why/tell"
 )
 
@@ -49,7 +50,7 @@ func newEvictions() *cobra.Command {
 	var f store.Filter
 	flags := cmd.Flags()
 	flags.BoolVar(&f.All, "all", false, "also decisions not to evict")
-	flags.Var((*store.Age)(&f.Since), "since", "only those of the last so long, such as 36h or 7d")
+	flags.Var((*find.Age)(&f.Since), "since", "only those of the last so long, such as 36h or 7d")
 	flags.StringVar(&f.Signal, "signal", "", "only those for a signal, such as memory.available")
 	flags.StringVar(&f.Namespace, "namespace", "", "only those of pods of a namespace")
 	flags.StringVar(&f.Kind, "kind", "", "only those of a kind, such as limit or other, also decisions not to evict, such as grace")
@@ -57,8 +58,8 @@ func newEvictions() *cobra.Command {
 	asJSON := flags.Bool("json", false, "print them as JSON, one object a line")
 	completeNames(cmd, dir, false)
 	completeSignal(cmd, dir)
-	_ = cmd.RegisterFlagCompletionFunc("namespace", fromRecords(dir, store.Namespaces))
-	_ = cmd.RegisterFlagCompletionFunc("kind", fromRecords(dir, store.Kinds))
+	_ = cmd.RegisterFlagCompletionFunc("namespace", fromRecords(dir, find.Namespaces))
+	_ = cmd.RegisterFlagCompletionFunc("kind", fromRecords(dir, find.Kinds))
 	_ = cmd.RegisterFlagCompletionFunc("plugin", cobra.FixedCompletions([]string{"memory", "disk", "pid"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		f.What = strings.Join(args, "")
@@ -84,7 +85,7 @@ func newEvictions() *cobra.Command {
 		if err := command.Written(cmd.OutOrStdout().Write(tell.Evictions(heads))); err != nil || len(heads) > 0 || unread != nil {
 			return err
 		}
-		program.Say(cmd.ErrOrStderr(), f.WhyNone(in, time.Now()))
+		program.Say(cmd.ErrOrStderr(), find.WhyNone(&f, in, time.Now()))
 		return nil
 	}
 	return cmd

@@ -13,9 +13,11 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/host/internal/record/store"
-	"github.com/evictd/evictd/host/internal/record/whatif"
+	"github.com/evictd/evictd/host/internal/why/find"
 	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 )
 
 func newExplain() *cobra.Command {
@@ -33,7 +35,7 @@ func newExplain() *cobra.Command {
 	owner := cmd.Flags().String("owner", "", "print ten facts of the last eviction of `NAMESPACE/POD` for its owner; they name no other pod")
 	others := cmd.Flags().StringArray("if", nil, `also say when another threshold would have been met, such as "memory.available<2Gi" or "memory.available<2Gi for 30s"`)
 	since := time.Duration(0)
-	cmd.Flags().Var((*store.Age)(&since), "since", "tell of all evictions of the last so long, such as 36h or 7d")
+	cmd.Flags().Var((*find.Age)(&since), "since", "tell of all evictions of the last so long, such as 36h or 7d")
 	now := cmd.Flags().Bool("now", false, "ask the running evictd for each threshold what is missing until it acts, and who would go")
 	runDir := addRunDir(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "svg", "html")
@@ -53,12 +55,12 @@ func newExplain() *cobra.Command {
 		return cobra.ExactArgs(1)(cmd, args)
 	}
 	completeNames(cmd, dir, true)
-	_ = cmd.RegisterFlagCompletionFunc("owner", fromRecords(dir, store.Pods)) // the flag exists
+	_ = cmd.RegisterFlagCompletionFunc("owner", fromRecords(dir, find.Pods)) // the flag exists
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *now {
 			return explainNow(cmd, runDir, *asJSON)
 		}
-		in := store.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
+		in := find.Resolver{Dir: dir, Say: sayOnce(cmd.ErrOrStderr())}
 		if cmd.Flags().Changed("owner") {
 			saySick(cmd)
 			return explainOwner(cmd.OutOrStdout(), &in, *owner, *asJSON, *asHTML)
@@ -103,9 +105,9 @@ func explain(out io.Writer, all []*decision.Decision, said []byte, asJSON, asSVG
 		return printJSON(out, struct {
 			*decision.Decision
 
-			Advice whatif.Advice   `json:"advice,omitzero"`
+			Advice reason.Advice   `json:"advice,omitzero"`
 			WhatIf []whatif.Change `json:"whatIf,omitempty"`
-		}{r, whatif.Advise(r), whatIfs})
+		}{r, reason.Advise(r), whatIfs})
 	case len(all) > 1:
 		return command.Written(out.Write(append(tell.Episode(all, time.Now()), said...)))
 	}
@@ -120,7 +122,7 @@ func ownerAlone(args []string) error {
 }
 
 // explainOwner prints what the owner of a pod may read of its last eviction.
-func explainOwner(out io.Writer, in *store.Resolver, pod string, asJSON, asHTML bool) error {
+func explainOwner(out io.Writer, in *find.Resolver, pod string, asJSON, asHTML bool) error {
 	if namespace, name, _ := strings.Cut(pod, "/"); namespace == "" || name == "" || strings.Contains(name, "/") {
 		return fmt.Errorf("--owner: %.100q, want NAMESPACE/POD", pod)
 	}

@@ -23,10 +23,10 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/ground/printable"
-	"github.com/evictd/evictd/host/internal/record/store"
-	"github.com/evictd/evictd/host/internal/record/whatif"
+	"github.com/evictd/evictd/host/internal/why/find"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -46,7 +46,7 @@ func newReplay() *cobra.Command {
 			"the records.",
 	}
 	var r replayer
-	names := recordNames{Resolver: store.Resolver{Dir: addRecordsDir(cmd)}}
+	names := recordNames{Resolver: find.Resolver{Dir: addRecordsDir(cmd)}}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if names.since > 0 {
 			return nil
@@ -58,7 +58,7 @@ func newReplay() *cobra.Command {
 	check := flags.Bool("check", false, "compare with what was recorded, exit with 1 if anything differs that counts")
 	flags.StringVar(&r.pluginDir, "plugin-dir", "", "directory of plugin executables, which come before those beside this program, or in "+config.Default().PluginDir)
 	flags.BoolVar(&r.reclaim, "reclaim", false, "also run the reclaim steps of custom plugins: they free what they free on this machine")
-	flags.Var((*store.Age)(&names.since), "since", "also the evictions that this node has recorded in the last so long, such as 36h or 7d")
+	flags.Var((*find.Age)(&names.since), "since", "also the evictions that this node has recorded in the last so long, such as 36h or 7d")
 	flags.StringVar(&names.with, "with", "", "configuration whose thresholds and plugins' configuration take the place of those that were recorded")
 	flags.StringVar(&r.compatibility, "compatibility", "", "version of Kubernetes whose kubelet decides alike, for scenarios that do not say: 1.35, 1.36 or 1.37 (default the newest)")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)

@@ -22,6 +22,7 @@ import (
 	"github.com/evictd/evictd/host/internal/pluginhost/plugindir"
 	"github.com/evictd/evictd/host/internal/pluginhost/supervisor"
 	"github.com/evictd/evictd/host/internal/record/store"
+	"github.com/evictd/evictd/host/internal/why/find"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -220,7 +221,7 @@ func (r *replayer) started(c config.Config, plugins []supervisor.Status) error {
 
 // recordNames resolves decisions named on a command line. Each gets a unique name among the files.
 type recordNames struct {
-	store.Resolver
+	find.Resolver
 
 	since time.Duration
 	// with is a configuration that replaces the recorded one, empty for none.

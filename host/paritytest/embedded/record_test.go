@@ -15,9 +15,9 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/host/internal/record/store"
-	"github.com/evictd/evictd/host/internal/record/whatif"
 	"github.com/evictd/evictd/host/internal/why/replay"
 	"github.com/evictd/evictd/host/internal/why/tell"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/plugins/disk"
 	"github.com/evictd/evictd/plugins/memory"
 	"github.com/evictd/evictd/plugins/pid"
@@ -121,7 +121,7 @@ func again(t *testing.T, file string, r *decision.Decision) map[string]int {
 		}
 	}
 	// The line for the owner says the same by the second pod alone, rounded up.
-	a := whatif.Advise(r)
+	a := reason.Advise(r)
 	if request := (whatif.Change{What: "request"}); a.Request > 0 {
 		counts[request.What]++
 		if !spares(t, r, request, a.Request) || spares(t, r, request, a.Request-1<<20) {

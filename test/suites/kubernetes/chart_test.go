@@ -49,7 +49,7 @@ func newChart(t *testing.T, c *cluster.Cluster) *chart {
 	return h
 }
 
-// state is what the pods of evictd say, and what the node has of them and of the pods of a test.
+// state returns what the pods of evictd say, and what the API server has of them and of the pods of a test.
 func (h *chart) state(t *testing.T) string {
 	var out strings.Builder
 	for _, args := range [][]string{

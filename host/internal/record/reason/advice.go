@@ -1,9 +1,10 @@
-package whatif
+package reason
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,6 +33,8 @@ type Advice struct {
 
 const (
 	mebibyte = 1 << 20
+	// mostRequest bounds the search, in Mi: no node has as much.
+	mostRequest = 1 << 30
 	// A use that grew by one part in growingPart since a sample at most grewWithin old is growing, and
 	// still growing if the sample is at most stillWithin old.
 	growingPart = 20
@@ -59,7 +62,7 @@ func Advise(d *decision.Decision) (a Advice) {
 		}
 		return Advice{GrowingPerSecond: rate, Text: text + ": find what grows, or give the pod a limit"}
 	}
-	spared := func(request int64) bool {
+	spared := func(request int64) bool { // in bytes
 		victim.MemoryRequest, victim.StorageRequest = request, request
 		two := []eviction.Candidate{victim.Ranked(acted.Signal), next.Ranked(acted.Signal)}
 		if d.Order[0] > d.Order[1] { // pods of equal rank stay in the order of their source
@@ -68,11 +71,11 @@ func Advise(d *decision.Decision) (a Advice) {
 		return rank.Kubelet(two, acted.Signal)[0].UID != victim.UID
 	}
 	is := victim.Ranked(acted.Signal)
-	if was := rank.Request(&is, acted.Signal); !spared(mostRequest) || spared(was) {
+	if was := rank.Request(&is, acted.Signal); !spared(mostRequest*mebibyte) || spared(was) {
 		return Advice{}
 	}
-	least := firstOf(mostRequest, spared)
-	a = Advice{Request: (least + mebibyte - 1) / mebibyte * mebibyte, Resource: "memory", NextVictim: next.Pod}
+	least := sort.Search(mostRequest, func(mi int) bool { return spared(int64(mi) * mebibyte) })
+	a = Advice{Request: int64(least) * mebibyte, Resource: "memory", NextVictim: next.Pod}
 	if b.Condition == eviction.DiskPressure {
 		a.Resource = "ephemeral-storage"
 	}

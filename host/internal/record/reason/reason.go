@@ -9,7 +9,6 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/record/format"
-	"github.com/evictd/evictd/host/internal/record/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -61,7 +60,7 @@ const partsTold = 3
 
 // sparedBy returns the advice, without names of other pods.
 func sparedBy(d *decision.Decision) string {
-	if a := whatif.Advise(d); a.Text != "" {
+	if a := Advise(d); a.Text != "" {
 		return "; " + a.Text
 	}
 	return ""

@@ -72,3 +72,14 @@ func fileNames(dir string) ([]string, error) {
 	}
 	return names, err
 }
+
+// Known returns what the file names in dir have of the records, the oldest first.
+func Known(dir string) (heads []decision.Head, err error) {
+	names, err := fileNames(dir)
+	for _, name := range names {
+		if h, ok := parse(name); ok {
+			heads = append(heads, h)
+		}
+	}
+	return heads, err
+}

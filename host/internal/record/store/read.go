@@ -17,6 +17,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -116,7 +117,7 @@ func Heads(dir string, f Filter) (heads []decision.Head, err error) {
 		decision.Episodes(heads)
 		return heads, err
 	}
-	placed := episodes(dir, f.all(), heads[0].Time, heads[len(heads)-1].Time)
+	placed := episodes(dir, f.Whole(), heads[0].Time, heads[len(heads)-1].Time)
 	for i := range heads {
 		heads[i].Episode, heads[i].Again = placed[heads[i].ID].Episode, placed[heads[i].ID].Again
 	}
@@ -140,9 +141,9 @@ func episodes(dir string, all bool, from, until time.Time) map[string]decision.H
 	return byID
 }
 
-// find returns the newest records that f selects, the oldest first, as long as their documents have no more than
+// Find returns the newest records that f selects, the oldest first, as long as their documents have no more than
 // most bytes, but at least one record, and the number of the others.
-func find(dir string, f Filter, most int) (found []*decision.Decision, others int, err error) {
+func Find(dir string, f Filter, most int) (found []*decision.Decision, others int, err error) {
 	size, last := 0, 0
 	err = each(dir, &f, func(path string) (*decision.Decision, error) {
 		if others > 0 {
@@ -197,4 +198,38 @@ func Falls(stateDir string) map[eviction.Signal]int64 {
 		most = max(most, d.Fall(eviction.MemoryAvailable))
 	})
 	return map[eviction.Signal]int64{eviction.MemoryAvailable: most}
+}
+
+// An UnreadError says why a file could not be read; Err is nil if its name is not a record's.
+type UnreadError struct{ Err error }
+
+// Error implements error.
+func (e UnreadError) Error() string {
+	if e.Err == nil {
+		return "not the name of a record"
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e UnreadError) Unwrap() error { return e.Err }
+
+// InFile returns the record in a file whose name ends in .json, or in .json.gz like a stored one.
+func InFile(name string) (*decision.Decision, error) {
+	packed := strings.HasSuffix(name, suffix)
+	if !packed && !strings.HasSuffix(name, ".json") {
+		return nil, UnreadError{}
+	}
+	data, err := input.ReadFileSoon(name, maxDocument)
+	if err == nil && packed {
+		data, err = gunzip(bytes.NewReader(data), maxDocument)
+	}
+	if err != nil {
+		return nil, UnreadError{fmt.Errorf("%s: %w, want a record of a decision", name, err)}
+	}
+	d, err := decision.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return d, nil
 }

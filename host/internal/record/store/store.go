@@ -41,6 +41,9 @@ const (
 	block = 4096
 )
 
+// ErrNone is wrapped by the error for a name without a record.
+var ErrNone = errors.New("no record")
+
 // Options configures a Store.
 type Options struct {
 	// Dir is created if missing.

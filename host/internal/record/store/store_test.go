@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -59,7 +58,7 @@ func TestRecordsAreThereAfterARestart(t *testing.T) {
 	if err := errors.Join(s.AppendOutcome(&decision.Outcome{ID: "r1", GoneMS: 12}), s.Append(record("r3"))); err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := find(dir, Filter{What: "uid-r1", All: true}, mebibyte)
+	found, _, err := Find(dir, Filter{What: "uid-r1", All: true}, mebibyte)
 	if got := strings.Join(ids(t, dir), " "); got != "r1 r2 r3" || err != nil || len(found) != 1 || found[0].Outcome.GoneMS != 12 {
 		t.Errorf("records %s, found %+v, %v", got, found, err)
 	}
@@ -93,7 +92,7 @@ func TestTheIDThatTheLogHasIsFoundBeforeItsRecordIsWritten(t *testing.T) {
 				}
 				time.Sleep(max(0, c.ago))
 				asked := time.Now()
-				found, _, err := find(dir, Filter{What: id, All: true}, mebibyte)
+				found, _, err := Find(dir, Filter{What: id, All: true}, mebibyte)
 				if err != nil || (len(found) == 1) != (c.written > 0) {
 					t.Errorf("%d records, %v", len(found), err)
 				}
@@ -294,7 +293,7 @@ func TestWhatIsDamagedIsReported(t *testing.T) {
 		"cut": data[:len(data)-9], "empty": nil, "bits": append(bytes.Clone(data[:30]), data[29:]...), "bomb": bomb, "later version": zipped(t, []byte(`{"version":2,"id":"second"}`)),
 	} {
 		testos.WriteFile(t, second, content, 0o600)
-		if found, _, err := find(dir, Filter{What: "report", All: true}, mebibyte); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.HasPrefix(err.Error(), second+": ") || strings.Contains(err.Error(), "\n") {
+		if found, _, err := Find(dir, Filter{What: "report", All: true}, mebibyte); len(found) != 2 || found[1].ID != "third" || err == nil || !strings.HasPrefix(err.Error(), second+": ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: found %d, %v; want the two that are whole and an error that names the other", what, len(found), err)
 		}
 		if heads, _ := Heads(dir, Filter{What: "report"}); len(heads) < 2 {
@@ -351,7 +350,7 @@ func TestRecordsOfHostilePodsAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, what := range []string{d.ID, d.Victim.UID, pod} {
-			found, _, err := find(dir, Filter{What: what, All: true}, mebibyte)
+			found, _, err := Find(dir, Filter{What: what, All: true}, mebibyte)
 			if (len(found) != 1 || found[0].Victim.Pod != pod || found[0].Outcome == nil) && what != "" || err != nil {
 				t.Errorf("%q: %d records, %v", what, len(found), err)
 			}
@@ -372,7 +371,7 @@ func TestAResumedKillKeepsItsRecord(t *testing.T) {
 	if err := errors.Join(s.Append(first), s.Append(stub), s.AppendOutcome(&decision.Outcome{ID: "r1", State: "finished"}), s.AppendOutcome(&decision.Outcome{ID: "r1", After: after})); err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := find(dir, Filter{What: "r1", All: true}, mebibyte)
+	found, _, err := Find(dir, Filter{What: "r1", All: true}, mebibyte)
 	if err != nil || len(found) != 1 || found[0].Kind != decision.KindEviction || found[0].Outcome.State != "finished" || found[0].Outcome.After == nil {
 		t.Errorf("found %+v, %v", found, err)
 	}
@@ -491,7 +490,7 @@ func TestAWriterIsKilledAtEachStep(t *testing.T) {
 					}
 				}
 				check()
-				if found, _, err := find(dir, Filter{What: "killed", All: true}, mebibyte); of == "outcome" && (err != nil || (found[0].Outcome != nil) != is) {
+				if found, _, err := Find(dir, Filter{What: "killed", All: true}, mebibyte); of == "outcome" && (err != nil || (found[0].Outcome != nil) != is) {
 					t.Errorf("%+v, %v, want an outcome: %v", found, err, is)
 				}
 				s = opened(t, dir)
@@ -502,7 +501,7 @@ func TestAWriterIsKilledAtEachStep(t *testing.T) {
 				if err := errors.Join(s.Append(record("killed")), s.AppendOutcome(&decision.Outcome{ID: "killed", State: "given-up"})); err != nil {
 					t.Error(err)
 				}
-				if found, _, err := find(dir, Filter{What: "killed", All: true}, mebibyte); err != nil || len(found) != 1 || found[0].Outcome.State != "given-up" {
+				if found, _, err := Find(dir, Filter{What: "killed", All: true}, mebibyte); err != nil || len(found) != 1 || found[0].Outcome.State != "given-up" {
 					t.Errorf("%+v, %v", found, err)
 				}
 			})
@@ -562,55 +561,5 @@ func TestARecordInAnotherOrderIsListed(t *testing.T) {
 				t.Errorf("%s of %q: %v, %v", text, plugin, heads, err)
 			}
 		}
-	}
-}
-
-// 1,000 evictions of one night on a node of 110 pods took 144 MiB, more than a command in the pod of evictd may have.
-func TestReadingManyRecordsIsBounded(t *testing.T) {
-	dir := t.TempDir()
-	at := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
-	const documents, size = 30, mebibyte
-	for i := range documents {
-		d := record(decision.NewID(at.Add(time.Duration(i) * time.Millisecond)))
-		d.Time, d.Victim.Pod, d.Victim.Owner = decision.IDTime(d.ID), fmt.Sprintf("shop/report-%d", i), "ReplicaSet/report"
-		for range size >> 10 {
-			d.Candidates = append(d.Candidates, decision.Candidate{Pod: strings.Repeat("p", 1<<10)})
-		}
-		text, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		testos.WriteFile(t, filepath.Join(dir, fileName(d)), string(zipped(t, text)), 0o600)
-	}
-	said := ""
-	r := Resolver{Dir: func() (string, error) { return dir, nil }, Say: func(text string) { said += text }}
-	heads, err := Heads(dir, Filter{})
-	if err != nil || len(heads) != documents {
-		t.Fatalf("%d heads, %v", len(heads), err)
-	}
-	for what, since := range map[string]time.Duration{"": time.Hour, "replicaset/shop/report": 0, "shop/": 0, heads[0].Episode: 0} {
-		said = ""
-		found, err := r.FindAll(what, since)
-		n := len(found)
-		if err != nil || n < documents/4 || n > maxBytes/size || found[n-1].ID != heads[documents-1].ID || found[0].ID != heads[documents-n].ID {
-			t.Errorf("%q: %d records, %v, want the newest with at most %d bytes", what, n, err, maxBytes)
-		}
-		if want := fmt.Sprintf("%d older records are left out: at most 8 MiB are read at once. Use a shorter --since, or list all with evictctl evictions", documents-n); said != want {
-			t.Errorf("%q: said %q, want %q", what, said, want)
-		}
-	}
-	said = ""
-	if one, older, err := find(dir, Filter{}, 1); err != nil || len(one) != 1 || older != documents-1 || one[0].ID != heads[documents-1].ID {
-		t.Errorf("%d records, %d older, %v: want the newest, whatever its size", len(one), older, err)
-	}
-	found, err := r.FindAll(heads[3].ID, 0)
-	if err != nil || len(found) != 1 || found[0].ID != heads[3].ID || said != "" {
-		t.Errorf("%d records, %v, said %q", len(found), err, said)
-	}
-	if all, err := r.Newest(time.Hour); err != nil || len(all) != documents || all[3].ID != heads[3].ID {
-		t.Errorf("%d heads, %v: want all, whose records are read one after another", len(all), err)
-	}
-	if _, err := r.Find("20200101T000000.000Z-00000000"); !errors.Is(err, ErrNone) {
-		t.Errorf("a record that has gone meanwhile: %v", err)
 	}
 }

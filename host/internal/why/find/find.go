@@ -1,7 +1,7 @@
-package store
+// Package find finds the records that a command names.
+package find
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
-	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/record/store"
 	"github.com/evictd/evictd/shared/typo"
 )
-
-// ErrNone is wrapped by the error for a name without a record.
-var ErrNone = errors.New("no record")
 
 // maxBytes bounds the documents that are read at once. In memory they take four times as much, their page more, and a
 // command has 256 MiB, of which 120 MiB are taken at its start.
@@ -48,7 +45,7 @@ func (r *Resolver) FindAll(what string, age time.Duration) ([]*decision.Decision
 	if age > 0 {
 		var found []*decision.Decision
 		if err == nil {
-			found, err = r.several(dir, Filter{Since: age})
+			found, err = r.several(dir, store.Filter{Since: age})
 		}
 		return found, noneSince(age, dir, len(found), err)
 	}
@@ -56,18 +53,18 @@ func (r *Resolver) FindAll(what string, age time.Duration) ([]*decision.Decision
 		return r.episode(dir, what)
 	}
 	one, err := r.findOne(what)
-	if !errors.Is(err, ErrNone) {
+	if !errors.Is(err, store.ErrNone) {
 		return []*decision.Decision{one}, err
 	}
-	if found, _ := r.several(dir, Filter{What: what, All: true, Loose: true}); len(found) > 0 {
+	if found, _ := r.several(dir, store.Filter{What: what, All: true, Loose: true}); len(found) > 0 {
 		return found, nil
 	}
 	return nil, err
 }
 
 // several returns the newest records that f selects, the oldest first. With a record it says errors.
-func (r *Resolver) several(dir string, f Filter) ([]*decision.Decision, error) {
-	found, older, err := find(dir, f, maxBytes)
+func (r *Resolver) several(dir string, f store.Filter) ([]*decision.Decision, error) {
+	found, older, err := store.Find(dir, f, maxBytes)
 	if older > 0 {
 		r.Say(fmt.Sprintf("%d older records are left out: at most %d MiB are read at once. Use a shorter --since, or list all with evictctl evictions", older, maxBytes>>20))
 	}
@@ -82,46 +79,43 @@ func (r *Resolver) several(dir string, f Filter) ([]*decision.Decision, error) {
 func (r *Resolver) episode(dir, id string) (found []*decision.Decision, err error) {
 	from := decision.EpisodeTime(id)
 	until := from
-	names, err := fileNames(dir)
-	for _, name := range names {
-		if h, ok := parse(name); ok && h.Time.After(until) && h.Time.Sub(until) <= decision.Quiet {
-			until = h.Time
+	known, err := store.Known(dir)
+	for i := range known {
+		if at := known[i].Time; at.After(until) && at.Sub(until) <= decision.Quiet {
+			until = at
 		}
 	}
-	f := Filter{All: true, From: from, Until: until.Add(time.Millisecond), ids: map[string]bool{}} // names have no more digits
-	heads, _ := Heads(dir, Filter{All: true, From: from, Until: f.Until})                          // an error is that of several
+	f := store.Filter{All: true, From: from, Until: until.Add(time.Millisecond), IDs: map[string]bool{}} // names have no more digits
+	heads, _ := store.Heads(dir, store.Filter{All: true, From: from, Until: f.Until})                    // an error is that of several
 	for i := range heads {
 		if heads[i].Episode == id {
-			f.ids[heads[i].ID] = true
+			f.IDs[heads[i].ID] = true
 		}
 	}
 	found, unread := r.several(dir, f)
 	if len(found) == 0 {
-		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictctl evictions lists", id, ErrNone, dir), err, unread)
+		err = errors.Join(fmt.Errorf("%s: %w of this episode in %s, want one that evictctl evictions lists", id, store.ErrNone, dir), err, unread)
 	}
 	return found, err
 }
 
 // nearest says which name on record is like what, and how far back records go.
 func nearest(dir, what string) string {
-	names, _ := fileNames(dir) // an error was reported
-	if len(names) == 0 {
+	known, _ := store.Known(dir) // an error was reported
+	if len(known) == 0 {
 		return ""
 	}
-	first, _ := parse(names[0])
-	return fmt.Sprintf("%s; the oldest record is of %s, see recordsMaxAge and recordsMaxSize", like(names, what), first.Time.UTC().Format(time.DateTime))
+	return fmt.Sprintf("%s; the oldest record is of %s, see recordsMaxAge and recordsMaxSize", like(known, what), known[0].Time.UTC().Format(time.DateTime))
 }
 
 // like says which name on record is like what, if one is.
-func like(names []string, what string) string {
-	var known []string
-	for _, name := range names {
-		if h, ok := parse(name); ok {
-			_, pod, _ := strings.Cut(h.Pod, "/")
-			known = append(known, h.Pod, pod, h.ID)
-		}
+func like(known []decision.Head, what string) string {
+	var names []string
+	for i := range known {
+		_, pod, _ := strings.Cut(known[i].Pod, "/")
+		names = append(names, known[i].Pod, pod, known[i].ID)
 	}
-	if one := typo.Nearest(what, known); one != "" {
+	if one := typo.Nearest(what, names); one != "" {
 		return fmt.Sprintf("; is it %s?", one)
 	}
 	return ""
@@ -131,11 +125,11 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 	dir, noDir := r.Dir()
 	found, err := []*decision.Decision(nil), noDir
 	if err == nil && what != "" {
-		found, _, err = find(dir, Filter{What: what, All: true}, 0)
+		found, _, err = store.Find(dir, store.Filter{What: what, All: true}, 0)
 	}
 	last := len(found) - 1
-	d, wrong := InFile(what)
-	unread, isUnread := errors.AsType[unreadError](wrong)
+	d, wrong := store.InFile(what)
+	unread, isUnread := errors.AsType[store.UnreadError](wrong)
 	switch {
 	case !isUnread:
 		if last >= 0 {
@@ -143,11 +137,11 @@ func (r *Resolver) findOne(what string) (*decision.Decision, error) {
 		}
 		return d, wrong
 	case noDir != nil:
-		return nil, errors.Join(unread.error, noDir)
+		return nil, errors.Join(unread.Err, noDir)
 	case last < 0:
-		return nil, errors.Join(unread.error, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictctl evictions --all lists%s", what, ErrNone, dir, nearest(dir, what)), err)
-	case unread.error != nil && !errors.Is(unread.error, fs.ErrNotExist):
-		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread.error), err)
+		return nil, errors.Join(unread.Err, fmt.Errorf("%s: %w of it in %s, want a pod or a record that evictctl evictions --all lists%s", what, store.ErrNone, dir, nearest(dir, what)), err)
+	case unread.Err != nil && !errors.Is(unread.Err, fs.ErrNotExist):
+		err = errors.Join(fmt.Errorf("%w: this tells of the pod of that name", unread.Err), err)
 	}
 	if err != nil {
 		r.Say(err.Error())
@@ -164,7 +158,7 @@ func (r *Resolver) Newest(age time.Duration) ([]decision.Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	heads, err := Heads(dir, Filter{Since: age, Kind: decision.KindEviction})
+	heads, err := store.Heads(dir, store.Filter{Since: age, Kind: decision.KindEviction})
 	if len(heads) > 0 && err != nil {
 		r.Say(err.Error())
 		err = nil
@@ -175,30 +169,7 @@ func (r *Resolver) Newest(age time.Duration) ([]decision.Head, error) {
 // noneSince adds to err that none was found, if so.
 func noneSince(age time.Duration, dir string, found int, err error) error {
 	if found == 0 && dir != "" {
-		err = errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, ErrNone, dir), err)
+		err = errors.Join(fmt.Errorf("--since: %v: %w of an eviction in %s is as new", age, store.ErrNone, dir), err)
 	}
 	return err
-}
-
-// An unreadError says why a file could not be read; nil if its name is not a record's.
-type unreadError struct{ error }
-
-// InFile returns the record in a file whose name ends in .json, or in .json.gz like a stored one.
-func InFile(name string) (*decision.Decision, error) {
-	packed := strings.HasSuffix(name, suffix)
-	if !packed && !strings.HasSuffix(name, ".json") {
-		return nil, unreadError{}
-	}
-	data, err := input.ReadFileSoon(name, maxDocument)
-	if err == nil && packed {
-		data, err = gunzip(bytes.NewReader(data), maxDocument)
-	}
-	if err != nil {
-		return nil, unreadError{fmt.Errorf("%s: %w, want a record of a decision", name, err)}
-	}
-	d, err := decision.Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return d, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/record/format"
-	"github.com/evictd/evictd/host/internal/record/whatif"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/eviction/rank"
 )
@@ -80,7 +80,7 @@ func Owner(d *decision.Decision) OwnerView {
 		o.Volumes = append(o.Volumes, OwnUsage{p.Name, amount(p.Used)})
 	}
 	if place == 0 {
-		o.SparedBy = whatif.Advise(d).Text // has numbers alone
+		o.SparedBy = reason.Advise(d).Text // has numbers alone
 	}
 	return o
 }

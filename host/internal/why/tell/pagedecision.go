@@ -16,8 +16,8 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/record/format"
-	"github.com/evictd/evictd/host/internal/record/whatif"
 	"github.com/evictd/evictd/host/internal/why/tell/picture"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/record/format"
-	"github.com/evictd/evictd/host/internal/record/whatif"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/host/internal/why/tell/picture"
 	"github.com/evictd/evictd/shared/eviction"
 )
@@ -46,7 +46,7 @@ func decisionsTable(all []*decision.Decision, heads []decision.Head) pageTable {
 		}
 		when := slices.DeleteFunc([]string{w.notEarlier(), needed(d)}, func(s string) bool { return s == "" })
 		rows = append(rows, []string{
-			letter(i), format.Clock(d.Time), h.Pod, h.OwnerName(), h.Signal, w.title(), amountOrNone(d, h.Used), asked, releasedText(d), before, followed(h), strings.Join(when, "; "), whatif.Advise(d).Text, d.ID,
+			letter(i), format.Clock(d.Time), h.Pod, h.OwnerName(), h.Signal, w.title(), amountOrNone(d, h.Used), asked, releasedText(d), before, followed(h), strings.Join(when, "; "), reason.Advise(d).Text, d.ID,
 		})
 	}
 	t := newPageTable("Decisions, the oldest first", rows)

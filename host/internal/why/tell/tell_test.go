@@ -11,7 +11,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/record/reason"
-	"github.com/evictd/evictd/host/internal/record/whatif"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/document"

@@ -15,8 +15,9 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/record/format"
-	"github.com/evictd/evictd/host/internal/record/whatif"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/host/internal/why/tell/picture"
+	"github.com/evictd/evictd/host/internal/why/whatif"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/figures"
 )
@@ -391,7 +392,7 @@ func (w *text) spared() {
 		return
 	}
 	found, err := whatif.Changes(w.r)
-	a := whatif.Advice{}
+	a := reason.Advice{}
 	if !errors.Is(err, whatif.ErrAnotherVictim) {
 		a = w.advice()
 	}
@@ -416,8 +417,8 @@ func (w *text) spared() {
 	}
 }
 
-func (w *text) advice() whatif.Advice {
-	a := whatif.Advise(w.r)
+func (w *text) advice() reason.Advice {
+	a := reason.Advise(w.r)
 	switch {
 	case a.Request > 0:
 		w.line("advice", "%s: then %s would have gone", a.Text, a.NextVictim)

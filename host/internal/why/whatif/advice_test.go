@@ -6,22 +6,23 @@ import (
 	"testing"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
+	"github.com/evictd/evictd/host/internal/record/reason"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
 func TestTheAdviceIsTheLeastRequestRoundedUp(t *testing.T) {
 	r := soft(t)
-	want := Advice{
+	want := reason.Advice{
 		Request: 3 * gibibyte, Resource: "memory", NextVictim: "shop/web",
 		Text: "a request of 3Gi would have spared it", YAML: "resources: {requests: {memory: 3Gi}}",
 	}
 	for _, usage := range []int64{3 * gibibyte, 3*gibibyte - 1000} {
-		if r.Candidates[1].Usage = usage; Advise(r) != want {
-			t.Errorf("%d: %+v, want %+v", usage, Advise(r), want)
+		if r.Candidates[1].Usage = usage; reason.Advise(r) != want {
+			t.Errorf("%d: %+v, want %+v", usage, reason.Advise(r), want)
 		}
 	}
 	r.Ranker.Custom = true
-	if a := Advise(r); a != (Advice{}) {
+	if a := reason.Advise(r); a != (reason.Advice{}) {
 		t.Errorf("a custom ranker's order: %+v", a)
 	}
 }
@@ -44,16 +45,16 @@ func TestAPodThatGrowsIsNotSparedByARequest(t *testing.T) {
 		r := soft(t)
 		r.Timeline.ObservedMS = 0
 		r.Curves, r.Usage = []string{"shop/report"}, c.samples
-		if a := Advise(r); a.Text != c.want || (a.GrowingPerSecond > 0) != (a.Request == 0) || (a.YAML == "") != (a.Request == 0) {
+		if a := reason.Advise(r); a.Text != c.want || (a.GrowingPerSecond > 0) != (a.Request == 0) || (a.YAML == "") != (a.Request == 0) {
 			t.Errorf("%s: %+v, want %q", c.name, a, c.want)
 		}
 		// The same record, made a moment later.
-		before := Advise(r)
+		before := reason.Advise(r)
 		for i := range r.Usage {
 			r.Usage[i].MS -= 7.5
 		}
-		if r.Timeline.ObservedMS = -7.5; Advise(r) != before {
-			t.Errorf("%s: %+v, want %+v of the record", c.name, Advise(r), before)
+		if r.Timeline.ObservedMS = -7.5; reason.Advise(r) != before {
+			t.Errorf("%s: %+v, want %+v of the record", c.name, reason.Advise(r), before)
 		}
 	}
 }
@@ -77,7 +78,7 @@ func TestTheAdviceHoldsAmongAllPods(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Order = s.decide().Order
-		victim, a := r.Order[0], Advise(r)
+		victim, a := r.Order[0], reason.Advise(r)
 		first := func(request int64) int {
 			changed := *r
 			changed.Candidates = slices.Clone(r.Candidates)
@@ -95,7 +96,7 @@ func TestTheAdviceHoldsAmongAllPods(t *testing.T) {
 			continue
 		}
 		advised++
-		if other := first(a.Request); other == victim || r.Candidates[other].Pod != a.NextVictim || first(a.Request-mebibyte) != victim {
+		if other := first(a.Request); other == victim || r.Candidates[other].Pod != a.NextVictim || first(a.Request-1<<20) != victim {
 			t.Errorf("seed %d: %+v is not the least, or of another pod than %d", seed, a, other)
 		}
 	}

@@ -35,12 +35,12 @@ func newWorld(seed uint64) *world {
 		w.pods = append(w.pods, eviction.Pod{UID: name, Namespace: "x", Name: name, Priority: int32(w.random.IntN(2)), MemoryRequestBytes: w.random.Int64N(3) * gibibyte / 2})
 		use[i], from[i] = w.random.Int64N(gibibyte), w.random.IntN(seconds)
 		if w.random.IntN(2) == 0 {
-			slope[i] = w.random.Int64N(400 * mebibyte)
+			slope[i] = w.random.Int64N(400 << 20)
 		}
 	}
 	daemons, forks := w.random.Int64N(3*gibibyte), w.random.Int64N(300)
 	for second := range seconds {
-		free, left := int64(capacity)-daemons-w.random.Int64N(100*mebibyte), tasks-forks*int64(second)-w.random.Int64N(500)
+		free, left := int64(capacity)-daemons-w.random.Int64N(100<<20), tasks-forks*int64(second)-w.random.Int64N(500)
 		for i := range n {
 			if second >= from[i] && free > 0 {
 				use[i] += slope[i]
@@ -156,7 +156,7 @@ func (w *world) record(thresholds []policy.Threshold) *decision.Decision {
 	if w.random.IntN(3) == 0 {
 		gaps = 20
 	}
-	for s, unit := range map[eviction.Signal]int64{eviction.MemoryAvailable: 2 * mebibyte, eviction.PIDAvailable: 8} {
+	for s, unit := range map[eviction.Signal]int64{eviction.MemoryAvailable: 2 << 20, eviction.PIDAvailable: 8} {
 		series := decision.Series{Signal: s, Unit: unit, UntilMS: decision.MS(time.Unix(begin+int64(end), 0), r.Time)}
 		last, former := int64(0), int64(0)
 		for second := range end + 1 {
