@@ -2,13 +2,17 @@ package paritytest
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/paritytest/world"
 )
 
-var worlds = flag.Int("parity.worlds", 0, "how many worlds are played; 0 goes by the duration")
+var (
+	worlds = flag.Int("parity.worlds", 0, "how many worlds are played; 0 goes by the duration")
+	lower  = flag.Float64("parity.lower", 0, "by how many MiB memory.available is lower for evictd than for the kubelet, as MemAvailable mostly is: more pods are no failure then")
+)
 
 // phases are the moments within its ten seconds at which a kubelet may make its passes.
 const phases = 20
@@ -23,7 +27,8 @@ func TestNeverMorePodsAreLostThanWithTheKubelet(t *testing.T) {
 	if *worlds == 0 {
 		*worlds = whole(300, 30)
 	}
-	var lost, kubelets, short, kubeletsShort, killed, refused, more, later int
+	var lost, kubelets, short, kubeletsShort, killed, refused, more, later, alone int
+	var earlier []time.Duration
 	for n := range uint64(*worlds) {
 		seed := uint64(*firstSeed) - 1 + n
 		w := world.New(seed)
@@ -34,6 +39,12 @@ func TestNeverMorePodsAreLostThanWithTheKubelet(t *testing.T) {
 		if want.First >= 0 && (got.First < 0 || got.First > want.First) && want.First < min(want.Limits, got.Limits) {
 			later++
 			t.Errorf("first victim after %v, with the kubelet after %v: %v", got.First, want.First, w)
+		}
+		switch {
+		case got.First >= 0 && want.First >= 0:
+			earlier = append(earlier, want.First-got.First)
+		case got.First >= 0:
+			alone++
 		}
 		most, seen, kills := want.Worst(), want.WorstSeen(), got.Kills+want.Kills
 		for phase := uint64(0); got.Worst() > most && phase < phases; phase++ {
@@ -48,19 +59,24 @@ func TestNeverMorePodsAreLostThanWithTheKubelet(t *testing.T) {
 		case kills > 0:
 			killed++
 			t.Logf("world %d, with OOM kills: %d pods lost in ten minutes, with the kubelet %d at most", seed, got.Worst(), most)
+		case *lower > 0:
+			more++
 		default:
 			more++
 			t.Errorf("%d pods lost in ten minutes, with the kubelet %d at most: %v", got.Worst(), most, w)
 		}
 	}
-	if lost > kubelets || killed > 1+*worlds/40 {
+	if *lower == 0 && (lost > kubelets || killed > 1+*worlds/40) {
 		t.Errorf("%d pods lost, with the kubelet %d; more in %d worlds with the OOM killer, want at most a fortieth", lost, kubelets, killed)
+	}
+	if slices.Sort(earlier); len(earlier) > 0 {
+		t.Logf("the first victim is earlier by %v in the median, %v in one world of ten; in %d worlds evictd alone takes one", earlier[len(earlier)/2], earlier[len(earlier)*9/10], alone)
 	}
 	t.Logf("%d worlds: %d pods lost, with the kubelet %d; %d s under the threshold, with the kubelet %d s; more pods lost in %d worlds, in %d in which a kubelet refused pods, and in %d in which the OOM killer took some; a later first victim in %d",
 		*worlds, lost, kubelets, short, kubeletsShort, more, refused, killed, later)
 }
 
-func evictd(int) (world.Manager, error) { return world.NewEvictd(), nil }
+func evictd(int) (world.Manager, error) { return world.NewEvictd(*lower), nil }
 
 func playKubelet(t *testing.T, w *world.World, phase uint64) *world.Cluster {
 	return play(t, w, func(node int) (world.Manager, error) {

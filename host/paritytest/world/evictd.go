@@ -17,12 +17,13 @@ type Evictd struct {
 	state      policy.State
 	ledger     policy.Ledger
 	short      bool
+	lower      float64
 }
 
-// NewEvictd returns the evictd of a node.
-func NewEvictd() *Evictd {
+// NewEvictd returns the evictd of a node, whose memory.available is lower than the kubelet's by so many MiB.
+func NewEvictd(lower float64) *Evictd {
 	value := policy.Value{Quantity: *resource.NewQuantity(Threshold*mib, resource.BinarySI)}
-	return &Evictd{thresholds: []policy.Threshold{{Signal: eviction.MemoryAvailable, Value: value}}}
+	return &Evictd{lower: lower, thresholds: []policy.Threshold{{Signal: eviction.MemoryAvailable, Value: value}}}
 }
 
 func moment(d time.Duration) policy.Moment { return policy.Moment{Time: start.Add(d)} }
@@ -32,7 +33,7 @@ func bytes(mibs float64) int64 { return int64(mibs * mib) }
 // Look implements Manager.
 func (e *Evictd) Look(n *Node) error {
 	now, t := moment(n.Now), e.thresholds[0]
-	o := eviction.Observation{Signal: t.Signal, State: eviction.Observed, Available: bytes(max(0, n.Available())), Capacity: capacity * mib, Time: now.Time}
+	o := eviction.Observation{Signal: t.Signal, State: eviction.Observed, Available: bytes(max(0, n.Available()-e.lower)), Capacity: capacity * mib, Time: now.Time}
 	observations := map[eviction.Signal]eviction.Observation{t.Signal: o}
 	if n.Restarts() {
 		e.restart(n, observations)
