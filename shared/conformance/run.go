@@ -266,32 +266,28 @@ func (r *run) start(ctx context.Context, s *lifecycle.Starter) bool {
 	if !tls {
 		input, certificate = "the environment of a host without AutoMTLS, no arguments", "no certificate, as the host sent none"
 	}
-	first := Check{
-		Name: "start", RPC: "(start)", Input: input,
-		Expected: fmt.Sprintf("one line on standard output within %s", eviction.HandshakeDeadline), Took: time.Since(begin),
-	}
-	first.end(verdict(started))
-	r.checks = append(r.checks, first)
+	took, blocked := time.Since(begin), ""
 	for _, part := range []struct {
-		is           int
-		name, expect string
+		name, rpc, expect string
+		err               error
+		gate              bool
 	}{
-		{launch.Line, "handshake-line", "first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE"},
-		{launch.Major, "handshake-major", "a protocol major of PLUGIN_PROTOCOL_VERSIONS, which is 1"},
-		{launch.Address, "handshake-socket", "a unix socket directly in PLUGIN_UNIX_SOCKET_DIR"},
-		{launch.Protocol, "handshake-protocol", "grpc"},
-		{launch.Certificate, "handshake-certificate", certificate},
+		{"start", "(start)", fmt.Sprintf("one line on standard output within %s", eviction.HandshakeDeadline), started, true},
+		{"handshake-line", "(handshake)", "first on standard output: 1|1|unix|SOCKET|grpc|CERTIFICATE", faults[launch.Line], true},
+		{"handshake-major", "(handshake)", "a protocol major of PLUGIN_PROTOCOL_VERSIONS, which is 1", faults[launch.Major], false},
+		{"handshake-socket", "(handshake)", "a unix socket directly in PLUGIN_UNIX_SOCKET_DIR", faults[launch.Address], false},
+		{"handshake-protocol", "(handshake)", "grpc", faults[launch.Protocol], false},
+		{"handshake-certificate", "(handshake)", certificate, faults[launch.Certificate], false},
 	} {
-		c := Check{Name: part.name, RPC: "(handshake)", Input: input, Expected: part.expect}
-		switch {
-		case started != nil:
-			c.Result, c.Seen = Skipped, "not run after start failed"
-		case faults[launch.Line] != nil && part.is != launch.Line:
-			c.Result, c.Seen = Skipped, "not run after handshake-line failed"
-		default:
-			c.end(verdict(faults[part.is]))
+		c := Check{Name: part.name, RPC: part.rpc, Input: input, Expected: part.expect}
+		c.end(verdict(part.err))
+		if blocked != "" {
+			c.end(Skipped, blocked)
+		} else if part.gate && part.err != nil {
+			blocked = "not run after " + part.name + " failed"
 		}
 		r.checks = append(r.checks, c)
 	}
+	r.checks[0].Took = took
 	return err == nil
 }

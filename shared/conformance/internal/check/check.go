@@ -4,7 +4,6 @@
 package check
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
@@ -30,8 +29,7 @@ type Check struct {
 	Configurable bool
 	// Limit is the time limit of the check; 0 means Time.
 	Limit time.Duration
-	// Run returns what it saw instead of the expected, nil if the check passed.
-	Run func(ctx context.Context, t *Target) error
+	Run   Run
 }
 
 // Time is the usual limit of a check; a call with the longest deadline fits into it.
@@ -51,7 +49,7 @@ type Group struct {
 	Unconfigured bool
 	// Before makes a call that the host makes before these, nil for none. If the process crashes
 	// on it, the checks run without it: another group checks that call.
-	Before func(context.Context, *Target) error
+	Before Run
 	Checks []Check
 }
 

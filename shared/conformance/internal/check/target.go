@@ -172,12 +172,8 @@ func (t *Target) Call(ctx context.Context, rpc string, in Message) ([]byte, erro
 }
 
 // CallWithin is Call with its own deadline.
-func (t *Target) CallWithin(ctx context.Context, limit time.Duration, rpc string, in Message) (out []byte, err error) {
-	err = t.Within(ctx, limit, func(ctx context.Context) error {
-		out, err = t.Call(ctx, rpc, in)
-		return err
-	})
-	return out, err
+func (t *Target) CallWithin(ctx context.Context, limit time.Duration, rpc string, in Message) ([]byte, error) {
+	return Ask(ctx, t, limit, func(ctx context.Context) ([]byte, error) { return t.Call(ctx, rpc, in) })
 }
 
 // Stream is like Call for a method that streams its answers; take gets each of them.

@@ -23,28 +23,43 @@ const chunk = 100
 // made is the input of most checks of Measure.
 const made = "500 pods that this machine does not have, for all signals that are offered for it"
 
+// request asks for some pods and wants no others.
+var request check.Request = func(_ context.Context, t *check.Target, from, to int) func(context.Context, time.Duration) error {
+	pods := sample.Pods(t, to)[from:]
+	m := Message(t, DetailPod, pods)
+	return func(ctx context.Context, limit time.Duration) error {
+		got := Call(ctx, t, limit, m)
+		for _, m := range got.rows() {
+			if got.Err == nil && !slices.ContainsFunc(pods, func(p eviction.Pod) bool { return p.UID == m.UID }) {
+				return fmt.Errorf("pod %.80q is of another call", m.UID)
+			}
+		}
+		return got.Err
+	}
+}
+
 // Group has the checks of Measure.
 var Group = check.Group{Name: "measure", RPC: "Measure", Needs: eviction.CanMeasure, Before: observed, Input: made, Checks: []check.Check{
 	{
 		Name: "measure", Gate: true, Limit: eviction.MeasureDeadline + 2*time.Second,
 		Expect: fmt.Sprintf("the answers within %s, or what there is by then", eviction.MeasureDeadline), Run: measured500,
 	},
-	{Name: "measure-answers", Expect: "an answer for each pod, also for one that is not there", Run: measuredAnswers},
-	{Name: "measure-only-asked", Expect: "no pod that was not asked for", Run: measuredOnlyAsked},
-	{Name: "measure-once", Expect: "no pod twice", Run: measuredOnce},
-	{Name: "measure-chunks", Expect: fmt.Sprintf("at most %d pods a message", chunk), Run: measuredInChunks},
-	{Name: "measure-figures", Expect: "no figure below zero, usage only of signals that were asked for", Run: measuredFigures},
+	{Name: "measure-answers", Expect: "an answer for each pod, also for one that is not there", Run: check.Later(answers)},
+	{Name: "measure-only-asked", Expect: "no pod that was not asked for", Run: check.Later(onlyAsked)},
+	{Name: "measure-once", Expect: "no pod twice", Run: check.Later(once)},
+	{Name: "measure-chunks", Expect: fmt.Sprintf("at most %d pods a message", chunk), Run: check.Later(inChunks)},
+	{Name: "measure-figures", Expect: "no figure below zero, usage only of signals that were asked for", Run: check.Later(figures)},
 	{
 		Name:   "measure-no-pod",
-		Expect: "unknown or no_stats where every pod that runs uses something: memory and processes. 0 is a figure, and a pod that is not there has none", Run: measuredNoZeros,
+		Expect: "unknown or no_stats where every pod that runs uses something: memory and processes. 0 is a figure, and a pod that is not there has none", Run: check.Later(noZeros),
 	},
 	{Name: "measure-none", Input: "no pods", Expect: "an end without answers", Run: atMost(0, none)},
 	{Name: "measure-one", Input: "one pod, by a host that is newer", Expect: "at most one answer", Run: atMost(1, oneByNewer)},
 	{Name: "measure-detail", Input: "DETAIL_CONTAINERS, then DETAIL_POD", Expect: "containers and volumes of the pod, in DETAIL_POD none", Run: measuredDetail},
 	{Name: "measure-odd-uids", Input: `uids such as "", "../../..", 4 KiB of "x", "pod\x00"`, Expect: "no figures of other things than pods", Run: measuredOddUIDs},
 	{Name: "measure-rank", Input: "20 pods and MeasureRequest.rank", Expect: "no ranking, or the one that Rank gives", Run: measuredAndRanked},
-	{Name: "measure-parallel", Input: "8 calls with 50 pods at once", Expect: "each answers only its own pods", Run: measuredInParallel},
-	{Name: "measure-cancelled", Input: "20 calls that end before their answer, then one more", Expect: "the last one is answered", Run: measuredAfterCancelled},
+	{Name: "measure-parallel", Input: "8 calls with 50 pods at once", Expect: "each answers only its own pods", Run: request.Parallel(8, 50, eviction.MeasureDeadline)},
+	{Name: "measure-cancelled", Input: "20 calls that end before their answer, then one more", Expect: "the last one is answered", Run: request.Cancelled(20, eviction.MeasureDeadline)},
 }}
 
 // A Transcript holds the answer to a Measure, message by message.
@@ -83,13 +98,9 @@ func measured500(ctx context.Context, t *check.Target) error {
 	return got.Err
 }
 
-// fromMeasured applies look to each answer for the 500 pods.
-func fromMeasured(t *check.Target, look func(eviction.Measurement) string) error {
-	got, ok := t.Kept.(*Transcript)
-	if !ok {
-		return check.ErrRestarted
-	}
-	for _, m := range got.rows() {
+// each applies look to each answer. It says what is wrong with the answer, "" if nothing is.
+func (t *Transcript) each(look func(eviction.Measurement) string) error {
+	for _, m := range t.rows() {
 		if seen := look(m); seen != "" {
 			return fmt.Errorf("pod %.80q: %s", m.UID, seen)
 		}
@@ -97,12 +108,12 @@ func fromMeasured(t *check.Target, look func(eviction.Measurement) string) error
 	return nil
 }
 
-func measuredOnlyAsked(_ context.Context, t *check.Target) error {
+func onlyAsked(t *check.Target, got *Transcript) error {
 	asked := map[string]bool{}
 	for _, p := range sample.Pods(t, 500) {
 		asked[p.UID] = true
 	}
-	return fromMeasured(t, func(m eviction.Measurement) string {
+	return got.each(func(m eviction.Measurement) string {
 		if !asked[m.UID] {
 			return "it was not asked for"
 		}
@@ -110,9 +121,9 @@ func measuredOnlyAsked(_ context.Context, t *check.Target) error {
 	})
 }
 
-func measuredOnce(_ context.Context, t *check.Target) error {
+func once(_ *check.Target, got *Transcript) error {
 	seen := map[string]bool{}
-	return fromMeasured(t, func(m eviction.Measurement) string {
+	return got.each(func(m eviction.Measurement) string {
 		if seen[m.UID] {
 			return "answered twice"
 		}
@@ -121,11 +132,7 @@ func measuredOnce(_ context.Context, t *check.Target) error {
 	})
 }
 
-func measuredInChunks(_ context.Context, t *check.Target) error {
-	got, ok := t.Kept.(*Transcript)
-	if !ok {
-		return check.ErrRestarted
-	}
+func inChunks(_ *check.Target, got *Transcript) error {
 	for _, m := range got.messages {
 		if len(m) > chunk {
 			return fmt.Errorf("%d pods in one message", len(m))
@@ -134,9 +141,9 @@ func measuredInChunks(_ context.Context, t *check.Target) error {
 	return nil
 }
 
-func measuredFigures(_ context.Context, t *check.Target) error {
+func figures(t *check.Target, got *Transcript) error {
 	signals := t.Offering(eviction.CanMeasure)
-	return fromMeasured(t, func(m eviction.Measurement) string {
+	return got.each(func(m eviction.Measurement) string {
 		for _, u := range m.Usage {
 			switch {
 			case u.Value < 0:
@@ -157,34 +164,32 @@ func measuredFigures(_ context.Context, t *check.Target) error {
 	})
 }
 
-// measuredAnswers judges only a call that was not cut off: one that ran out of time has sent
-// only part of its answers.
-func measuredAnswers(_ context.Context, t *check.Target) error {
-	got, ok := t.Kept.(*Transcript)
-	if !ok || got.Err != nil {
-		return check.NotApplicable("it did not come to its end")
-	}
-	rows := got.rows()
+// answers judges only a call that was not cut off: one that ran out of time has sent only part of
+// its answers.
+func answers(_ *check.Target, got *Transcript) error {
+	n := len(got.rows())
 	switch {
-	case len(rows) == 0:
+	case got.Err != nil:
+		return check.NotApplicable("it did not come to its end")
+	case n == 0:
 		return errors.New("all of 500 pods are left out")
-	case len(rows) < 500:
-		return check.Noted(fmt.Sprintf("%d of 500 pods are left out, which makes them unknown", 500-len(rows)))
+	case n < 500:
+		return check.Noted(fmt.Sprintf("%d of 500 pods are left out, which makes them unknown", 500-n))
 	}
 	return nil
 }
 
-// measuredNoZeros is about memory and processes, which every pod uses; a pod may well use
+// noZeros is about memory and processes, which every pod uses; a pod may well use
 // nothing of a disk or a vendor's resource. It accepts figures other than zero: a plugin may
 // know pods from another source than this machine.
-func measuredNoZeros(_ context.Context, t *check.Target) error {
+func noZeros(t *check.Target, got *Transcript) error {
 	never := slices.DeleteFunc([]eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable, eviction.PIDAvailable}, func(signal eviction.Signal) bool {
 		return !slices.Contains(t.Offering(eviction.CanMeasure), signal)
 	})
 	if len(never) == 0 {
 		return check.NotApplicable("of what it measures a pod may use nothing")
 	}
-	return fromMeasured(t, func(m eviction.Measurement) string {
+	return got.each(func(m eviction.Measurement) string {
 		used := slices.ContainsFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Value != 0 })
 		if used || m.State != eviction.Measured || m.WorkingSetBytes.Value != 0 || m.Processes.Value != 0 || m.EphemeralStorageUsedBytes.Value != 0 {
 			return ""
@@ -194,7 +199,7 @@ func measuredNoZeros(_ context.Context, t *check.Target) error {
 }
 
 // atMost returns a check that there are at most n answers.
-func atMost(n int, request func(*check.Target) check.Message) func(context.Context, *check.Target) error {
+func atMost(n int, request func(*check.Target) check.Message) check.Run {
 	return func(ctx context.Context, t *check.Target) error {
 		got := Call(ctx, t, eviction.MeasureDeadline, request(t))
 		if got.Err == nil && len(got.rows()) > n {
@@ -269,15 +274,13 @@ func measuredAndRanked(ctx context.Context, t *check.Target) error {
 	for i := range pods {
 		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
 	}
-	var ranking eviction.Ranking
-	err := t.Within(ctx, eviction.MeasureDeadline, func(ctx context.Context) (err error) {
-		ranking, err = both.MeasureAndRank(ctx, eviction.MeasureRequest{
+	ranking, err := check.Ask(ctx, t, eviction.MeasureDeadline, func(ctx context.Context) (eviction.Ranking, error) {
+		return both.MeasureAndRank(ctx, eviction.MeasureRequest{
 			PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
 		}, request, func(m eviction.Measurement) {
 			i := slices.IndexFunc(pods, func(p eviction.Pod) bool { return p.UID == m.UID })
 			candidates[i].Measurement = m
 		})
-		return err
 	})
 	if err != nil || ranking.Order == nil {
 		return err
@@ -297,29 +300,6 @@ func measuredAndRanked(ctx context.Context, t *check.Target) error {
 		return fmt.Errorf("with the measurements %s, by Rank %s", rank.Brief(got), rank.Brief(want))
 	}
 	return nil
-}
-
-func measuredInParallel(ctx context.Context, t *check.Target) error {
-	pods := sample.Pods(t, 400)
-	return check.All(8, func(i int) error {
-		mine := pods[i*50 : (i+1)*50]
-		got := Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, mine))
-		if got.Err != nil {
-			return got.Err
-		}
-		for _, m := range got.rows() {
-			if !slices.ContainsFunc(mine, func(p eviction.Pod) bool { return p.UID == m.UID }) {
-				return fmt.Errorf("pod %.80q is of another call", m.UID)
-			}
-		}
-		return nil
-	})
-}
-
-func measuredAfterCancelled(ctx context.Context, t *check.Target) error {
-	request := Message(t, DetailPod, sample.Pods(t, 100))
-	check.GivenUp(ctx, 20, func(ctx context.Context) error { return Call(ctx, t, time.Second, request).Err })
-	return Call(ctx, t, eviction.MeasureDeadline, Message(t, DetailPod, sample.Pods(t, 1))).Err
 }
 
 // Call calls Measure and keeps the answers message by message.

@@ -14,10 +14,7 @@ var Group = check.Group{Name: "metrics", RPC: "Metrics", Unless: absent, Checks:
 	{
 		Name: "metrics", Input: "an empty message", Gate: true,
 		Expect: fmt.Sprintf("within %s metrics that keep the bounds, or a refusal with a text", eviction.MetricsDeadline),
-		Run: func(ctx context.Context, t *check.Target) error {
-			_, err := call(ctx, t)
-			return check.Answered(err)
-		},
+		Run:    answered,
 	},
 	{Name: "metrics-counters", Input: "the same twice", Expect: "no counter that falls", Run: counted},
 }}
@@ -29,34 +26,28 @@ func absent(t *check.Target) string {
 	return ""
 }
 
-func call(ctx context.Context, t *check.Target) (all []eviction.Metric, err error) {
-	err = t.Within(ctx, eviction.MetricsDeadline, func(ctx context.Context) error {
-		all, err = t.Plugin.Meter.Metrics(ctx)
-		return err
-	})
-	return all, err
+func answered(ctx context.Context, t *check.Target) error {
+	_, err := counters(ctx, t)
+	return check.Answered(err)
 }
 
 func counted(ctx context.Context, t *check.Target) error {
-	first, err := call(ctx, t)
+	first, err := counters(ctx, t)
 	if err != nil {
 		return check.Answered(err)
 	}
-	second, err := call(ctx, t)
-	if err != nil {
-		return check.Answered(err)
-	}
-	was := counters(first)
-	for series, is := range counters(second) {
-		if is < was[series] {
-			return fmt.Errorf("%s: first %v, then %v", series, was[series], is)
+	second, err := counters(ctx, t)
+	for series, is := range second {
+		if was := first[series]; is < was {
+			return fmt.Errorf("%s: first %v, then %v", series, was, is)
 		}
 	}
-	return nil
+	return check.Answered(err)
 }
 
-// counters returns the counters by name and labels.
-func counters(all []eviction.Metric) map[string]float64 {
+// counters asks for the metrics and returns the counters by name and labels.
+func counters(ctx context.Context, t *check.Target) (map[string]float64, error) {
+	all, err := check.Ask(ctx, t, eviction.MetricsDeadline, t.Plugin.Meter.Metrics)
 	values := map[string]float64{}
 	for i := range all {
 		for _, s := range all[i].Samples {
@@ -65,5 +56,5 @@ func counters(all []eviction.Metric) map[string]float64 {
 			}
 		}
 	}
-	return values
+	return values, err
 }

@@ -2,6 +2,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,15 @@ const (
 	NobodysSignal eviction.Signal = "conformance.example/nobodys"
 )
 
+// request asks for all signals and wants each once; an Observe is about no pods.
+var request check.Request = func(_ context.Context, t *check.Target, _, _ int) func(context.Context, time.Duration) error {
+	return func(ctx context.Context, limit time.Duration) error {
+		signals := t.Offering(eviction.CanObserve)
+		reply, err := In(ctx, t, limit, eviction.PassView{Pass: 1, View: eviction.ViewBefore}, signals)
+		return cmp.Or(err, eachOnce(signals, reply.Observations))
+	}
+}
+
 // Group has the checks of Observe.
 var Group = check.Group{Name: "observe", RPC: "Observe", Needs: eviction.CanObserve, Input: offered, Checks: []check.Check{
 	{Name: "observe", Gate: true, Expect: fmt.Sprintf("within %s each signal once, as observed or absent", eviction.ObserveDeadline), Run: observed},
@@ -34,8 +44,9 @@ var Group = check.Group{Name: "observe", RPC: "Observe", Needs: eviction.CanObse
 	{Name: "observe-layout", Expect: "a layout from the plugin that owns it, none from others", Run: observedLayout},
 	{Name: "observe-unknown-signal", Input: `the signal "` + string(NobodysSignal) + `"`, Expect: "no figure for it", Run: observedNobodys(1)},
 	{Name: "observe-many-signals", Input: "20000 signals that it does not have", Expect: "an answer without figures, or a refusal", Run: observedNobodys(20_000)},
-	{Name: "observe-parallel", Input: "50 calls at once", Expect: "each one is answered in full", Run: observedInParallel},
-	{Name: "observe-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: observedAfterCancelled},
+	// The calls wait for each other, so the limit of a single call does not apply.
+	{Name: "observe-parallel", Input: "50 calls at once", Expect: "each one is answered in full", Run: request.Parallel(50, 0, check.Time-time.Second)},
+	{Name: "observe-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: request.Cancelled(30, eviction.ObserveDeadline)},
 }}
 
 func observed(ctx context.Context, t *check.Target) error {
@@ -102,7 +113,7 @@ func observedOnlyAsked(ctx context.Context, t *check.Target) error {
 }
 
 // Each returns a check that applies see to each observation.
-func Each(see func(*check.Target, *eviction.Observation) error) func(context.Context, *check.Target) error {
+func Each(see func(*check.Target, *eviction.Observation) error) check.Run {
 	return func(ctx context.Context, t *check.Target) error {
 		list, err := All(ctx, t)
 		bad := []error{err}
@@ -222,7 +233,7 @@ func observedLayout(ctx context.Context, t *check.Target) error {
 }
 
 // observedNobodys requests n signals that no plugin has.
-func observedNobodys(n int) func(context.Context, *check.Target) error {
+func observedNobodys(n int) check.Run {
 	return func(ctx context.Context, t *check.Target) error {
 		signals := []eviction.Signal{NobodysSignal}
 		for i := 1; i < n; i++ {
@@ -241,42 +252,16 @@ func observedNobodys(n int) func(context.Context, *check.Target) error {
 	}
 }
 
-func observedInParallel(ctx context.Context, t *check.Target) error {
-	signals := t.Offering(eviction.CanObserve)
-	return check.All(50, func(int) error {
-		// The calls wait for each other, so the limit of a single call does not apply.
-		reply, err := In(ctx, t, check.Time-time.Second, eviction.PassView{Pass: 1, View: eviction.ViewBefore}, signals)
-		if err != nil {
-			return err
-		}
-		return eachOnce(signals, reply.Observations)
-	})
-}
-
-func observedAfterCancelled(ctx context.Context, t *check.Target) error {
-	check.GivenUp(ctx, 30, func(ctx context.Context) error {
-		_, err := All(ctx, t)
-		return err
-	})
-	list, err := All(ctx, t)
-	if err != nil {
-		return err
-	}
-	return eachOnce(t.Offering(eviction.CanObserve), list)
-}
-
 // Call observes signals in pass 1 with the given view.
 func Call(ctx context.Context, t *check.Target, view eviction.View, signals ...eviction.Signal) (eviction.ObserveReply, error) {
 	return In(ctx, t, eviction.ObserveDeadline, eviction.PassView{Pass: 1, View: view}, signals)
 }
 
 // In observes signals in the given pass and view, within limit.
-func In(ctx context.Context, t *check.Target, limit time.Duration, in eviction.PassView, signals []eviction.Signal) (reply eviction.ObserveReply, err error) {
-	err = t.Within(ctx, limit, func(ctx context.Context) error {
-		reply, err = t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: in, Signals: signals})
-		return err
+func In(ctx context.Context, t *check.Target, limit time.Duration, in eviction.PassView, signals []eviction.Signal) (eviction.ObserveReply, error) {
+	return check.Ask(ctx, t, limit, func(ctx context.Context) (eviction.ObserveReply, error) {
+		return t.Plugin.Observer.Observe(ctx, eviction.ObserveRequest{PassView: in, Signals: signals})
 	})
-	return reply, err
 }
 
 // All observes all signals that the plugin offers to observe.

@@ -17,6 +17,19 @@ import (
 	"github.com/evictd/evictd/shared/wire"
 )
 
+// request wants the order that comes when no other call runs.
+var request check.Request = func(ctx context.Context, t *check.Target, from, to int) func(context.Context, time.Duration) error {
+	candidates := sample.Candidates(t, to)[from:]
+	want, alone := One(ctx, t, candidates)
+	return func(ctx context.Context, limit time.Duration) error {
+		got, err := In(ctx, t, limit, sample.RankRequest(t, t.Offering(eviction.CanRank)[0], candidates))
+		if alone == nil && err == nil && !slices.Equal(got, want) {
+			return fmt.Errorf("%s, one by one %s", Brief(got), Brief(want))
+		}
+		return cmp.Or(alone, err)
+	}
+}
+
 // Group has the checks of Rank.
 var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Checks: []check.Check{
 	{
@@ -39,8 +52,8 @@ var Group = check.Group{Name: "rank", RPC: "Rank", Needs: eviction.CanRank, Chec
 	{Name: "rank-odd-rows", Input: "rows that nodes have: no start time, no figures, no_stats, priorities of 32 bits, odd labels and annotations", Expect: "an order", Run: rankedOddRows},
 	{Name: "rank-impossible-rows", Input: "an empty uid, usage of 2^63-1 and below zero, times before 1970, negative requests", Expect: "an order or a refusal", Run: rankedImpossibleRows},
 	{Name: "rank-newer-host", Input: "fields and a measurement state that do not exist yet", Expect: "an order", Run: rankedByNewer},
-	{Name: "rank-parallel", Input: "20 calls with different candidates at once", Expect: "the orders that come one by one", Run: rankedInParallel},
-	{Name: "rank-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: rankedAfterCancelled},
+	{Name: "rank-parallel", Input: "20 calls with different candidates at once", Expect: "the orders that come one by one", Run: request.Parallel(20, 30, eviction.RankDeadline)},
+	{Name: "rank-cancelled", Input: "30 calls that end before their answer, then one more", Expect: "an answer to the last one", Run: request.Cancelled(30, eviction.RankDeadline)},
 	{Name: "rank-somebody", Input: "100 candidates of every class and priority", Expect: "an order with somebody in it", Run: rankedSomebody},
 	{Name: "rank-namesakes", Input: "40 candidates with the same name in different namespaces", Expect: "as many of them as when their names differ", Run: rankedNamesakes},
 }}
@@ -78,53 +91,29 @@ func foreign(candidates []eviction.Candidate, order []string) error {
 }
 
 func repeated(_ []eviction.Candidate, order []string) error {
-	seen := map[string]bool{}
-	for _, uid := range order {
-		if seen[uid] {
+	for i, uid := range order {
+		if slices.Contains(order[:i], uid) {
 			return fmt.Errorf("uid %.80q is there twice", uid)
 		}
-		seen[uid] = true
 	}
 	return nil
 }
 
 // ordered returns a check that applies see to the order of 100 candidates.
-func ordered(see func([]eviction.Candidate, []string) error) func(context.Context, *check.Target) error {
+func ordered(see func([]eviction.Candidate, []string) error) check.Run {
 	return func(ctx context.Context, t *check.Target) error {
 		candidates := sample.Candidates(t, 100)
 		order, err := One(ctx, t, candidates)
-		if err != nil {
-			return err
-		}
-		return see(candidates, order)
+		return cmp.Or(err, see(candidates, order))
 	}
-}
-
-// Same returns an error unless two orders are equal.
-func Same(first, again []string) error {
-	if slices.Equal(first, again) {
-		return nil
-	}
-	return fmt.Errorf("first %s, then %s", Brief(first), Brief(again))
 }
 
 func rankedTheSame(ctx context.Context, t *check.Target) error {
-	first, err := One(ctx, t, sample.Candidates(t, 100))
-	for i := 0; i < 4 && err == nil; i++ {
-		var again []string
-		if again, err = One(ctx, t, sample.Candidates(t, 100)); err == nil {
-			err = Same(first, again)
-		}
-	}
-	return err
+	return asAtFirst(ctx, t, 4, func() error { return nil })
 }
 
 // rankedIndependently ranks, in between, pods with the same UIDs that have each other's figures.
 func rankedIndependently(ctx context.Context, t *check.Target) error {
-	first, err := One(ctx, t, sample.Candidates(t, 100))
-	if err != nil {
-		return err
-	}
 	others, reversed := sample.Candidates(t, 100), sample.Candidates(t, 100)
 	slices.Reverse(reversed)
 	for i, from := range reversed {
@@ -132,16 +121,27 @@ func rankedIndependently(ctx context.Context, t *check.Target) error {
 		others[i].Pod.Priority = from.Pod.Priority
 		others[i].Pod.StartTime = from.Pod.StartTime
 	}
-	for range 3 {
-		if _, err := One(ctx, t, others); err != nil {
-			return err
+	return asAtFirst(ctx, t, 1, func() error {
+		var err error
+		for i := 0; i < 3 && err == nil; i++ {
+			_, err = One(ctx, t, others)
+		}
+		return err
+	})
+}
+
+// asAtFirst ranks the same candidates again, so many times, each time after between. The order must be the first one.
+func asAtFirst(ctx context.Context, t *check.Target, times int, between func() error) error {
+	first, err := One(ctx, t, sample.Candidates(t, 100))
+	for i := 0; i < times && err == nil; i++ {
+		if err = between(); err == nil {
+			var again []string
+			if again, err = One(ctx, t, sample.Candidates(t, 100)); err == nil && !slices.Equal(first, again) {
+				err = fmt.Errorf("first %s, then %s", Brief(first), Brief(again))
+			}
 		}
 	}
-	again, err := One(ctx, t, sample.Candidates(t, 100))
-	if err != nil {
-		return err
-	}
-	return Same(first, again)
+	return err
 }
 
 func rankedTies(ctx context.Context, t *check.Target) error {
@@ -249,34 +249,6 @@ func rankedByNewer(ctx context.Context, t *check.Target) error {
 	return err
 }
 
-func rankedInParallel(ctx context.Context, t *check.Target) error {
-	candidates := sample.Candidates(t, 20*30)
-	want := make([][]string, 20)
-	for i := range want {
-		var err error
-		if want[i], err = One(ctx, t, candidates[i*30:(i+1)*30]); err != nil {
-			return err
-		}
-	}
-	return check.All(len(want), func(i int) error {
-		got, err := One(ctx, t, candidates[i*30:(i+1)*30])
-		if err == nil && !slices.Equal(got, want[i]) {
-			return fmt.Errorf("%s, one by one %s", Brief(got), Brief(want[i]))
-		}
-		return err
-	})
-}
-
-func rankedAfterCancelled(ctx context.Context, t *check.Target) error {
-	candidates := sample.Candidates(t, 100)
-	check.GivenUp(ctx, 30, func(ctx context.Context) error {
-		_, err := One(ctx, t, candidates)
-		return err
-	})
-	_, err := One(ctx, t, sample.Candidates(t, 1))
-	return err
-}
-
 // Brief shows the beginning of an order, each UID by its last digits.
 func Brief(order []string) string {
 	const most = 8
@@ -291,13 +263,14 @@ func Brief(order []string) string {
 }
 
 // Call returns the ranked UIDs as the plugin sent them.
-func Call(ctx context.Context, t *check.Target, req eviction.RankRequest) (order []string, err error) {
-	err = t.Within(ctx, eviction.RankDeadline, func(ctx context.Context) error {
-		list, err := t.Plugin.Ranker.Rank(ctx, req)
-		order = UIDs(list)
-		return err
-	})
-	return order, err
+func Call(ctx context.Context, t *check.Target, req eviction.RankRequest) ([]string, error) {
+	return In(ctx, t, eviction.RankDeadline, req)
+}
+
+// In is Call with another limit.
+func In(ctx context.Context, t *check.Target, limit time.Duration, req eviction.RankRequest) ([]string, error) {
+	ranking, err := check.Ask(ctx, t, limit, func(ctx context.Context) ([]eviction.Ranked, error) { return t.Plugin.Ranker.Rank(ctx, req) })
+	return UIDs(ranking), err
 }
 
 // UIDs returns the UIDs of a ranking, in its order.

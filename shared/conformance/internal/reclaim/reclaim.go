@@ -68,12 +68,14 @@ func eachStep(t *check.Target, do func(eviction.Signal, string) error) error {
 
 func reclaimAll(ctx context.Context, t *check.Target) error {
 	return eachStep(t, func(signal eviction.Signal, step string) error {
-		return check.Answered(reclaim(ctx, t, signal, step))
+		_, err := call(ctx, t, signal, step)
+		return check.Answered(err)
 	})
 }
 
 func reclaimedUnknown(ctx context.Context, t *check.Target) error {
-	return check.Refused(reclaim(ctx, t, t.Offering(eviction.CanReclaim)[0], nobodysStep))
+	_, err := call(ctx, t, t.Offering(eviction.CanReclaim)[0], nobodysStep)
+	return check.Refused(err)
 }
 
 func reclaimedAgain(ctx context.Context, t *check.Target) error {
@@ -107,7 +109,10 @@ func reclaimedTheSame(ctx context.Context, t *check.Target) error {
 
 func reclaimedAfterCancelled(ctx context.Context, t *check.Target) error {
 	err := eachStep(t, func(signal eviction.Signal, step string) error {
-		check.GivenUpWithin(ctx, check.Shortly, 4, func(ctx context.Context) error { return reclaim(ctx, t, signal, step) })
+		check.GivenUpWithin(ctx, check.Shortly, 4, func(ctx context.Context) error {
+			_, err := call(ctx, t, signal, step)
+			return err
+		})
 		return nil
 	})
 	if err != nil {
@@ -116,13 +121,7 @@ func reclaimedAfterCancelled(ctx context.Context, t *check.Target) error {
 	return reclaimAll(ctx, t)
 }
 
-// reclaim runs a step and judges the amounts that it reports on the way.
-func reclaim(ctx context.Context, t *check.Target, signal eviction.Signal, step string) error {
-	_, err := call(ctx, t, signal, step)
-	return err
-}
-
-// call is like reclaim, but also returns what the step reclaimed.
+// call runs a step, judges the amounts that it reports on the way and returns what it reclaimed.
 func call(ctx context.Context, t *check.Target, signal eviction.Signal, step string) (released eviction.Reclaimed, err error) {
 	var bad error
 	check := func(r eviction.Reclaimed) {

@@ -38,7 +38,7 @@ var Group = check.Group{Name: "steady", Checks: []check.Check{
 		Name: "steady-rank", RPC: "Rank", Input: "300 calls with the same candidates, in other passes, with other amounts available and short", Needs: eviction.CanRank,
 		Expect: "the same order for the same figures, in whatever pass", Run: rankedSteadily, Limit: steadyTime,
 	},
-	{Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank, Expect: growthExpected(), Run: steadyGrowth},
+	{Name: "steady-rank-growth", RPC: "Rank", Input: "the same 300 calls", Needs: eviction.CanRank, Expect: growthExpected(), Run: check.Later(func(_ *check.Target, kept rankGrowth) error { return kept.error })},
 	{
 		Name: "steady-scale", RPC: "Rank", Input: fmt.Sprintf("%d candidates, and %d", fewCandidates, manyCandidates), Needs: eviction.CanRank,
 		Expect: fmt.Sprintf("less than %d times the computing for ten times as many, or %s of it; at most %s of waiting", worstRatio, bearable, waitTime), Run: rankedToScale, Limit: 8 * scaleTime,
@@ -138,16 +138,8 @@ func rankedSteadily(ctx context.Context, t *check.Target) error {
 	return cmp.Or(err, changed)
 }
 
-// rankGrowth is the growth found by rankedSteadily, kept for steadyGrowth.
+// rankGrowth is the growth found by rankedSteadily, kept for the check after it.
 type rankGrowth struct{ error }
-
-func steadyGrowth(_ context.Context, t *check.Target) error {
-	kept, ok := t.Kept.(rankGrowth)
-	if !ok {
-		return check.ErrRestarted
-	}
-	return kept.error
-}
 
 func observedSteadily(ctx context.Context, t *check.Target) error {
 	signals := t.Offering(eviction.CanObserve)
@@ -231,10 +223,7 @@ func costToRank(ctx context.Context, t *check.Target, n, rankings int) (cost ran
 	cost = rankingCost{math.MaxInt64, math.MaxInt64, math.MaxInt64}
 	for range rankings {
 		before, begin := t.Usage(), time.Now()
-		err = t.Within(ctx, scaleTime, func(ctx context.Context) error {
-			_, err := t.Plugin.Ranker.Rank(ctx, req)
-			return err
-		})
+		_, err = rank.In(ctx, t, scaleTime, req)
 		took, now := time.Since(begin), t.Usage()
 		computed := now.Ran - before.Ran
 		if computed <= 0 { // the threads that computed have ended
