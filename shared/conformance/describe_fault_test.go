@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,15 +31,6 @@ func describeFaults() map[string]valueFault {
 				return nil
 			}
 		}, "unknown feature", []string{"describe-newer-host"}},
-		"accepts unknown config fields": {func(s *sound, _ *eviction.Plugin) {
-			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
-				var any map[string]any
-				if len(req.Config) == 0 {
-					return nil
-				}
-				return json.Unmarshal(req.Config, &any)
-			}
-		}, "accepted", []string{"configure-unknown-field"}},
 		"does not name the field": {func(s *sound, _ *eviction.Plugin) {
 			s.configure = func(_ context.Context, req eviction.ConfigureRequest) error {
 				if checkConfig(req.Config) != nil {

@@ -17,12 +17,6 @@ func lateFaults() map[string]valueFault {
 				return soundRank(ctx, req)
 			}
 		}, "no answer within 1s", []string{"rank-500"}},
-		"sleeps longer with more pods": {func(s *sound, _ *eviction.Plugin) {
-			s.rank = func(ctx context.Context, req eviction.RankRequest) ([]eviction.Ranked, error) {
-				<-time.After(time.Duration(len(req.Candidates)*len(req.Candidates)) * 100 * time.Nanosecond)
-				return soundRank(ctx, req)
-			}
-		}, "no answer within 2s of waiting: 5000 candidates", []string{"steady-scale"}},
 		"caches": {func(s *sound, _ *eviction.Plugin) {
 			first := sync.OnceValue(time.Now)
 			s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {

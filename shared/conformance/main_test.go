@@ -101,13 +101,10 @@ func leaveWithHost(fault string) {
 	signal.Notify(terminated, syscall.SIGTERM)
 	go func() {
 		<-terminated
-		switch fault {
-		case "ignores-sigterm":
-		case "fails-at-sigterm":
+		if fault == "fails-at-sigterm" {
 			os.Exit(3)
-		default:
-			os.Exit(0)
 		}
+		os.Exit(0)
 	}()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "host"))
@@ -184,16 +181,6 @@ func spoil(s *sound, fault string) {
 			}
 		}
 		return soundRank(ctx, req)
-	}
-	if fault == "prints" {
-		out, err := syscall.Dup(1)
-		if err != nil {
-			panic(err)
-		}
-		s.observe = func(ctx context.Context, req eviction.ObserveRequest) (eviction.ObserveReply, error) {
-			_, _ = syscall.Write(out, []byte("observing\n"))
-			return soundObserve(ctx, req)
-		}
 	}
 	if fault == "crashes-when-configured" {
 		s.configure = func(context.Context, eviction.ConfigureRequest) error {

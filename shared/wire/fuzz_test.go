@@ -42,6 +42,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(bytes)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = DecodeMeasurements(data)
 		decode(data, decodeHost)
 		decode(data, decodeConfigureRequest)
 		decode(data, decodeObserveRequest)
