@@ -112,6 +112,18 @@ func (l *Lister) Since(ctx context.Context, since time.Time) ([]*Pod, error) {
 	return l.join(ctx, sandboxes, containers, names).Pods, nil
 }
 
+// Pod returns what the lists of Since have of a pod. They are not filtered by label, which would miss a
+// sandbox made without labels.
+func (l *Lister) Pod(ctx context.Context, uid string, since time.Time) (*Pod, error) {
+	listed, err := l.Since(ctx, since)
+	for _, p := range listed {
+		if p.UID == uid {
+			return p, nil
+		}
+	}
+	return &Pod{UID: uid}, err
+}
+
 // Ended reports whether a pod whose cgroup was found has no process any more.
 func (l *Lister) Ended(ctx context.Context, uid string) bool { return l.found.ended(ctx, uid) }
 

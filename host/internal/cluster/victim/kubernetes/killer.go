@@ -268,7 +268,7 @@ func (e termination) mainContainers(ctx context.Context) ([]string, error) {
 	}
 	look, done := context.WithTimeout(ctx, lookMargin)
 	defer done()
-	left, err := e.killer.runtime.Left(look, e.victim.UID)
+	left, err := e.killer.runtime.Lister.Pod(look, e.victim.UID, time.Now())
 	var ids []string
 	if err != nil && len(known) > 0 { // those that were listed before
 		for _, id := range known {

@@ -151,7 +151,7 @@ func (k *Killer) kill(ctx, hooks context.Context, v victim.Victim, graceEnds tim
 	if len(sandboxes) == 0 && len(containers) == 0 { // only the uid is known
 		found := k.killPodAt(ctx, graceEnds, v, dead)
 		err := k.retry(ctx, "find pod "+v.UID, func() error {
-			left, err := k.Left(ctx, v.UID)
+			left, err := k.Lister.Pod(ctx, v.UID, time.Now())
 			if err != nil {
 				return err
 			}
@@ -277,13 +277,13 @@ func (k *Killer) Finished(ctx context.Context, v victim.Victim) (bool, error) {
 	since, _ := k.awaited.LoadOrStore(v.UID, time.Now())
 	soon, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	left, err := k.leftSince(soon, v.UID, since.(time.Time))
+	left, err := k.Lister.Pod(soon, v.UID, since.(time.Time))
 	if err != nil && k.Lister.Ended(ctx, v.UID) {
 		k.awaited.Delete(v.UID)
 		return true, nil
 	}
 	if err != nil {
-		left, err = k.leftSince(ctx, v.UID, since.(time.Time))
+		left, err = k.Lister.Pod(ctx, v.UID, since.(time.Time))
 	}
 	if err != nil {
 		return false, err
@@ -319,25 +319,6 @@ func (k *Killer) CleanedUp(ctx context.Context, v victim.Victim) (bool, error) {
 func (k *Killer) exited(ctx context.Context, id string) bool {
 	list, err := k.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
 	return err == nil && !slices.ContainsFunc(list.GetContainers(), func(c *runtimeapi.Container) bool { return !criclient.Exited(c) })
-}
-
-// Left lists the pod's sandboxes and containers in the runtime. It does not filter by label, which
-// would miss a sandbox made without labels.
-func (k *Killer) Left(ctx context.Context, uid string) (*criclient.Pod, error) {
-	return k.leftSince(ctx, uid, time.Now())
-}
-
-func (k *Killer) leftSince(ctx context.Context, uid string, since time.Time) (*criclient.Pod, error) {
-	listed, err := k.Lister.Since(ctx, since)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range listed {
-		if p.UID == uid {
-			return p, nil
-		}
-	}
-	return &criclient.Pod{UID: uid}, nil
 }
 
 // each calls stop for all in parallel and joins the errors in order.
