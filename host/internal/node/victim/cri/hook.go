@@ -26,10 +26,6 @@ type hooks struct {
 	web    web
 }
 
-func newHooks(client runtimeapi.RuntimeServiceClient) hooks {
-	return hooks{client: client, web: newWeb()}
-}
-
 // run runs a hook and returns nil if it succeeded. When ctx ends it returns soon with its cause,
 // whatever the runtime or a server does.
 func (h hooks) run(ctx context.Context, s step, sandboxes []string) error {

@@ -305,6 +305,27 @@ func TestASecondKillCutsTheHooksOfTheFirst(t *testing.T) {
 	})
 }
 
+// A third kill ran the hook again if the first had ended meanwhile.
+func TestAThirdKillRunsNoHooksDuringTheSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fakecri.New()
+		target := run(s, part{name: "main", hook: execHook("long"), execTakes: time.Minute, diesAfter: fakecri.IgnoresTerm})
+		k, second := New(Options{Runtime: s.Client(), Log: quiet}), make(chan error, 1)
+		first, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		time.AfterFunc(time.Second, func() { second <- k.Kill(t.Context(), with(target, 20)) })
+		if err := k.Kill(first, with(target, 60)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want the caller's", err)
+		}
+		if err := errors.Join(k.Kill(t.Context(), with(target, 10)), <-second); err != nil {
+			t.Error(err)
+		}
+		if n := len(s.Calls(fakecri.ExecSync)); n != 1 {
+			t.Errorf("the hook was run %d times, want once", n)
+		}
+	})
+}
+
 // The next evictd finishes the kill, with the hook from its beginning.
 func TestAnEvictdThatEndsDuringAHookStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,9 +1,6 @@
 package cri
 
 import (
-	"context"
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evictd/evictd/host/internal/core/pods"
@@ -29,17 +26,17 @@ func (s step) preStop() *v1.LifecycleHandler {
 // stepsOf returns how to stop the containers of a pod: all at once, except that sidecars stop after
 // the main containers, in reverse order of their start. Containers that are not in the manifest
 // have no hook, and no order.
-func stepsOf(ids []string, pod pods.Pod) []step {
+func stepsOf(pod pods.Pod) []step {
 	names := make(map[string]string, len(pod.Row.Containers))
 	for _, c := range pod.Row.Containers {
 		names[c.ID] = c.Name
 	}
 	places := placesOf(pod.API)
-	steps := make([]step, len(ids))
-	for i, id := range ids {
+	steps := make([]step, len(pod.ContainerIDs))
+	for i, id := range pod.ContainerIDs {
 		at := places[names[id]]
 		steps[i] = step{id: id, of: at.of}
-		for j, other := range ids {
+		for j, other := range pod.ContainerIDs {
 			if at.before(places[names[other]]) {
 				steps[i].after = append(steps[i].after, j)
 			}
@@ -78,19 +75,4 @@ func placesOf(pod *v1.Pod) map[string]place {
 		places[c.Name] = place{of: c}
 	}
 	return places
-}
-
-// awaitTurn waits until all of these have ended, or until the given time.
-func awaitTurn(ctx context.Context, until time.Time, ended []<-chan struct{}) {
-	late := time.NewTimer(time.Until(until))
-	defer late.Stop()
-	for _, e := range ended {
-		select {
-		case <-e:
-		case <-late.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -172,7 +172,7 @@ func TestAnHTTPHookIsCutShort(t *testing.T) {
 				begin(w)
 				<-r.Context().Done()
 			})
-			h := newHooks(nil)
+			h := hooks{web: newWeb()}
 			ctx, cut := context.WithCancelCause(t.Context())
 			go func() {
 				<-got
@@ -189,7 +189,7 @@ func TestAnHTTPHookIsCutShort(t *testing.T) {
 // A kubelet reaches a pod by its address, and one in the node's network by the node's.
 func TestWhereAPodIsReached(t *testing.T) {
 	s := fakecri.New()
-	h := newHooks(s.Client())
+	h := hooks{s.Client(), newWeb()}
 	for ip, want := range map[string]string{"10.1.2.3": "10.1.2.3", "fd00::7": "fd00::7", "": nodeAddress()} {
 		added := s.Add(fakecri.Pod{UID: "u" + ip, IP: ip})
 		if got, err := h.podIP(t.Context(), []string{"a former one", added.SandboxID}); got != want || err != nil {
