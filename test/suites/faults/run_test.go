@@ -52,10 +52,10 @@ func (c cell) run(t *testing.T) (took time.Duration) {
 	default:
 		c.awaitEviction(t, w, d)
 	}
+	took = time.Since(began)
 	if c.Call == fault.Waited {
 		c.awaitStandby(t, d)
 	}
-	took = time.Since(began)
 	if took > c.budget+slack {
 		t.Errorf("took %v, want %v at most", took, c.budget)
 	}
@@ -155,7 +155,8 @@ func (c cell) awaitStandby(t *testing.T, d *daemon.Daemon) {
 	if c.who == builtin {
 		name = c.Base
 	}
-	r := d.AwaitMsg("plugin answers too slowly and is asked after all others", slack)
+	// Calls of a decision are cut short while memory is used up: then the delays of the next passes count.
+	r := d.AwaitMsg("plugin answers too slowly and is asked after all others", interval+slack)
 	if r.String("plugin") != name {
 		t.Errorf("%s is slow, want %s", r.String("plugin"), name)
 	}
