@@ -541,12 +541,11 @@ func TestAllProcessesOfAPodDieIfTheRuntimeStopsNothing(t *testing.T) {
 				target = parts([]string{added.SandboxID}, added.ContainerIDs)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
+			ended, began := make(chan struct{}), time.Now()
 			go func() {
 				defer close(ended)
 				_ = c.stop(ctx, k, with(target, 1), added.ContainerIDs)
 			}()
-			began := time.Now()
 			_ = sandbox.Wait()
 			if took := time.Since(began); took < time.Second || took > 1*time.Second+podMargin+time.Second {
 				t.Errorf("killed after %v, want soon after the grace period of 1s", took)
