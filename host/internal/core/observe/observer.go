@@ -251,10 +251,10 @@ const paceOver = 100 * time.Millisecond
 func (o *Observer) Left(s eviction.Signal) time.Duration {
 	of := o.of(s)
 	now, was := of.observation, of.before
-	if now.State != eviction.Observed || was.State != eviction.Observed || now.Available >= was.Available {
+	over := now.Time.Sub(was.Time) // negative if the clock was set back
+	if now.State != eviction.Observed || was.State != eviction.Observed || now.Available >= was.Available || over <= 0 {
 		return 0
 	}
-	over := now.Time.Sub(was.Time)
 	return max(1, time.Duration(float64(over)*float64(max(0, now.Available))/float64(was.Available-now.Available)))
 }
 

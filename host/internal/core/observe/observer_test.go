@@ -183,6 +183,17 @@ func TestTheTimeThatIsLeftIsOfTwoSamples(t *testing.T) {
 	}
 }
 
+// After a step back of the clock a call had the least deadline, as if nothing were left.
+func TestAClockThatIsSetBackTellsNoPace(t *testing.T) {
+	o, now := newObserver(t, nil), time.Now()
+	of := o.of(eviction.MemoryAvailable)
+	of.before = eviction.Observation{State: eviction.Observed, Available: 1000, Time: now.Add(time.Hour)}
+	of.observation = eviction.Observation{State: eviction.Observed, Available: 900, Time: now}
+	if left := o.Left(eviction.MemoryAvailable); left != 0 {
+		t.Errorf("%v is left, want it unknown", left)
+	}
+}
+
 func TestWhoDoesNotAnswerIsNotWaitedForTwice(t *testing.T) {
 	var r Responsiveness
 	a, b := &registry.Instance{Name: "a"}, &registry.Instance{Name: "b"}

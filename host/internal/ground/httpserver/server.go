@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,17 +48,11 @@ func (e errorLog) Write(line []byte) (int, error) {
 	return slog.NewLogLogger(e.Handler, level).Writer().Write(line)
 }
 
-// serve answers requests on l until ctx ends, and returns when no handler runs any more. Responses are generated completely
+// serve answers requests on l until ctx ends, and those under way for endTimeout at most. Responses are generated completely
 // before they are written, so that a client that does not read occupies only its connection.
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	var answering sync.WaitGroup
-	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answering.Add(1)
-		defer answering.Done()
-		h.ServeHTTP(w, r)
-	})
 	s := http.Server{
-		Handler:           http.TimeoutHandler(counted, makeTimeout, "not made in time"),
+		Handler:           http.TimeoutHandler(h, makeTimeout, "not made in time"),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      answerTimeout,
@@ -80,7 +73,6 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	if !stop() { // it returns at once, and answers may still be under way
 		<-ended
 	}
-	answering.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
