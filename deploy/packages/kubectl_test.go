@@ -14,6 +14,8 @@ case "$*" in
 "-n shop get pod cart "*) echo "$CART" ;;
 "-n $PLACE get daemonset $DAEMONSET --ignore-not-found "*) echo "$UID_OF_DAEMONSET" ;;
 "-n $PLACE get pods --field-selector "*) printf "$PODS" ;;
+"-n $PLACE exec $DUMB "*) echo "no decision about that pod" >&2 && exit 1 ;;
+"-n $PLACE exec $FINDS "*) echo "error: of node worker-2" && exit 4 ;;
 "-n $PLACE exec "*) echo "+ $*" && { [ $EXEC = 0 ] || echo "container not found" >&2; } && exit $EXEC ;;
 "-n $PLACE get pod "*) echo "$RUNNING" ;;
 "-n $PLACE logs "*" --previous") echo "the lines before" ;;
@@ -32,13 +34,16 @@ func kubectlEvictd(t *testing.T, env, args []string) (said string, code int) {
 	cmd := exec.CommandContext(t.Context(), "../kubectl-evictd", args...)
 	cmd.Env = append([]string{
 		"PATH=" + stubs + ":" + os.Getenv("PATH"), "PLACE=evictd", "DAEMONSET=evictd", "UID_OF_DAEMONSET=u-1",
-		"PODS=" + ours, "EXEC=0", `RUNNING={"startedAt":"2026-01-01T00:00:00Z"}`, "CART=worker-1",
+		"PODS=" + ours, "EXEC=0", "DUMB=none", "FINDS=none", `RUNNING={"startedAt":"2026-01-01T00:00:00Z"}`, "CART=worker-1",
 	}, env...)
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-const ours = `DaemonSet u-1 evictd-x7k2p worker-1\n`
+const (
+	ours = `DaemonSet u-1 evictd-x7k2p worker-1\n`
+	two  = "PODS=" + ours + `DaemonSet u-1 evictd-b worker-2\n`
+)
 
 // Of an evictd that ends at its start, for a slip in its configuration, kubectl evictd said "container not found" alone.
 func TestKubectlEvictdShowsTheLogOfAnEvictdThatDoesNotRun(t *testing.T) {
@@ -106,7 +111,9 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		"on the node of a pod":             {nil, []string{"explain", "shop/cart"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml shop/cart"},
 		"on the node of an owner's pod":    {nil, []string{"explain", "--owner", "shop/cart", "--html"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml --owner shop/cart --html"},
 		"on that, in one word":             {nil, []string{"explain", "--owner=shop/cart"}, 0, runs},
-		"of an owner's pod that is gone":   {[]string{"CART=", "PODS=" + ours + "DaemonSet u-1 evictd-b worker-2\\n"}, []string{"explain", "--owner", "shop/cart"}, 1, "want --node with one of: worker-1 worker-2"},
+		"of an owner's pod that is gone":   {[]string{"CART=", two, "DUMB=evictd-b"}, []string{"explain", "--owner", "shop/cart"}, 0, "node worker-2: no decision about that pod\nkubectl evictd: the answer of node worker-1\n" + runs},
+		"of an owner":                      {nil, []string{"explain", "deployment/shop/report"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml deployment/shop/report"},
+		"with the node at the end":         {[]string{"CART=asked"}, []string{"explain", "shop/cart", "--html", "--node", "worker-1"}, 0, runs + "/usr/bin/evictctl explain --config /etc/evictd/evictd.yaml shop/cart --html\n"},
 		"of a pod without a node":          {[]string{"CART="}, []string{"explain", "shop/cart"}, 0, runs},
 		"beside a pod without an owner":    {[]string{"PODS=  evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
 		"beside a pod of a ReplicaSet":     {[]string{"PODS=ReplicaSet u-2 evictd-fake worker-1\\n" + ours}, []string{"evictions"}, 0, runs},
@@ -116,7 +123,13 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		"only pods of others":              {[]string{"PODS=  evictd-fake worker-1\\nDaemonSet u-2 evictd-plugin worker-1\\n"}, []string{"evictions"}, 1, "no pod of evictd runs"},
 		"a pod that waits for a node":      {[]string{"PODS=DaemonSet u-1 evictd-a \\n"}, []string{"evictions"}, 1, "no pod of evictd runs"},
 		"no pod":                           {[]string{"PODS="}, []string{"evictions", "--node", "worker-2"}, 1, "no pod of evictd runs"},
-		"several nodes":                    {[]string{"PODS=" + ours + "DaemonSet u-1 evictd-b worker-2\\n"}, []string{"evictions"}, 1, "want --node with one of: worker-1 worker-2"},
+		"several nodes":                    {[]string{two}, []string{"evictions"}, 0, "== node worker-1\n" + runs + "/usr/bin/evictctl evictions --config /etc/evictd/evictd.yaml\n== node worker-2\n"},
+		"several nodes, one file":          {[]string{two}, []string{"evictions", "--html"}, 1, "several nodes have an answer, want --node with one of: worker-1 worker-2"},
+		"several nodes, one that is dumb":  {[]string{two, "DUMB=evictd-b"}, []string{"evictions", "--html"}, 0, "kubectl evictd: the answer of node worker-1\n" + runs},
+		"several nodes, none answers":      {[]string{two, "DUMB=evictd-b", "FINDS=no", "PODS=DaemonSet u-1 evictd-b worker-1\\nDaemonSet u-1 evictd-b worker-2\\n"}, []string{"evictions"}, 1, "none of 2 nodes has an answer"},
+		"several nodes, one finds errors":  {[]string{two, "FINDS=evictd-b"}, []string{"check"}, 4, "== node worker-2\nerror: of node worker-2"},
+		"a replay":                         {[]string{two, "CART="}, []string{"replay", "shop/cart"}, 1, "want --node with one of: worker-1 worker-2"},
+		"a node without a name":            {nil, []string{"evictions", "--node"}, 1, "--node without a name"},
 		"no DaemonSet there":               {[]string{"UID_OF_DAEMONSET="}, []string{"evictions"}, 1, "there is no DaemonSet evictd/evictd, want its namespace in EVICTD_NAMESPACE"},
 		"another namespace and name": {
 			[]string{"EVICTD_NAMESPACE=kube-system", "EVICTD_NAME=platform-evictd", "PLACE=kube-system", "DAEMONSET=platform-evictd"},
