@@ -84,7 +84,7 @@ var processFaults = map[string]struct {
 	"ignores-host":            {text: "without a host", fails: []string{"parent-pipe"}},
 	"leaks-descriptors":       {text: "after the checks of rank", fails: []string{"descriptors"}},
 	"leaks-memory":            {text: "after the checks of rank", fails: []string{"memory"}},
-	"crashes-with-many":       {text: "too many pods for me", fails: []string{"rank-500", "rank-cancelled", "measure-rank"}},
+	"crashes-with-many":       {text: "too many pods for me", fails: []string{"rank-500", "rank-cancelled"}},
 	"crashes-in-describe":     {text: "exit status 2); the end of its log:\npanic: I do not talk to strangers", fails: []string{"describe"}},
 	"crashes-when-configured": {text: "nil pointer", fails: []string{"configure", "garbage-configure"}},
 }

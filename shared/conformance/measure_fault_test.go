@@ -46,7 +46,7 @@ func measureFaults() map[string]valueFault {
 			if len(req.Pods) > 1 {
 				emit(eviction.Measurement{UID: req.Pods[0].UID})
 			}
-		}), "twice", []string{"measure-once", "measure-rank"}},
+		}), "twice", []string{"measure-once"}},
 		"negative usage": {each(func(req eviction.MeasureRequest, m *eviction.Measurement) {
 			m.State, m.Usage = eviction.Measured, []eviction.SignalUsage{{Signal: req.Signals[0], Value: -1}}
 		}), "is -1", []string{"measure-figures", "measure-odd-uids"}},

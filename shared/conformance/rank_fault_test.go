@@ -47,11 +47,11 @@ func rankFaults() map[string]valueFault {
 		}), "twice", []string{"rank-once"}},
 		"ranks more than there are": {change(func(_ eviction.RankRequest, ranking []eviction.Ranked) []eviction.Ranked {
 			return append(ranking, eviction.Ranked{UID: "one"}, eviction.Ranked{UID: "more"})
-		}), "102 pods in a ranking of 100", []string{"rank", "measure-rank"}},
+		}), "102 pods in a ranking of 100", []string{"rank"}},
 		"rolls dice": {change(func(_ eviction.RankRequest, ranking []eviction.Ranked) []eviction.Ranked {
 			rand.Shuffle(len(ranking), func(i, k int) { ranking[i], ranking[k] = ranking[k], ranking[i] })
 			return ranking
-		}), "first [", []string{"rank-deterministic", "rank-independent", "rank-ties", "rank-parallel", "measure-rank", "configure-keeps-former"}},
+		}), "first [", []string{"rank-deterministic", "rank-independent", "rank-ties", "rank-parallel", "configure-keeps-former"}},
 		"remembers former calls": {func(s *sound, _ *eviction.Plugin) {
 			seen := map[string]eviction.Candidate{}
 			var mu sync.Mutex

@@ -172,16 +172,6 @@ func rawFaults() map[string]serverFault {
 			}},
 			text: "500 pods in one message", fails: []string{"measure-chunks"},
 		},
-		"another ranking with the measurements": {
-			calls: map[string]rawFault{"Measure": func(c *rawCall) error {
-				err := c.forward()
-				if got, _ := check.Fields(c.in); slices.ContainsFunc(got, func(f check.Field) bool { return f.Num == 6 }) {
-					c.send(check.Message{}.Bytes(2, check.Message{}.Bytes(1, check.Message{}.Text(1, "c0f0aaaa-0000-4000-8000-000000000007"))))
-				}
-				return err
-			}},
-			text: "by Rank", fails: []string{"measure-rank"},
-		},
 		"reads whatever comes": {
 			calls: map[string]rawFault{"Rank": func(c *rawCall) error {
 				if _, err := check.Fields(c.in); err == nil {

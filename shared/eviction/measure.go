@@ -14,24 +14,6 @@ type Measurer interface {
 	Measure(ctx context.Context, req MeasureRequest, emit func(Measurement)) error
 }
 
-// A MeasureRanker measures and ranks in one call, so that the pod rows are sent only once.
-// It is for the host's side; a plugin's author implements Measurer and Ranker, which package
-// wire combines.
-type MeasureRanker interface {
-	Measurer
-	// MeasureAndRank calls Measure and, if every pod got an answer, Rank with the request
-	// rank and these pods as candidates.
-	MeasureAndRank(ctx context.Context, req MeasureRequest, rank RankRequest, emit func(Measurement)) (Ranking, error)
-}
-
-// Ranking is the order that MeasureAndRank returned. The zero Ranking means that it did not
-// rank: call Rank instead.
-type Ranking struct {
-	Order []Ranked
-	// Err says why there is no order; calling Rank would not give one either.
-	Err error
-}
-
 // Detail selects how detailed a measurement is.
 type Detail uint8
 

@@ -105,29 +105,16 @@ func (r *remote) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 // requested, and repeated ones, are dropped and reported in the error; the others count. After too
 // many dropped answers it stops reading from the plugin.
 func (r *remote) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	_, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods}, emit)
-	return err
-}
-
-// MeasureAndRank is Measure with a Rank request attached. A plugin that does not support
-// this only measures.
-func (r *remote) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
-	order, err := r.measure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods, rank: &rank}, emit)
-	return eviction.Ranking{Order: order}, err
-}
-
-func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(eviction.Measurement)) ([]eviction.Ranked, error) {
 	ctx, hangUp := context.WithCancel(ctx) // on return, should the plugin still send
 	defer hangUp()
 	pods, done := index{pods: req.Pods}, make([]bool, len(req.Pods))
 	var (
-		order   []eviction.Ranked
 		dropped int
 		example string
 	)
-	stream, err := r.openMeasure(ctx, req)
+	stream, err := r.openMeasure(ctx, &measureRequest{MeasureRequest: req, pods: r.pods})
 	for err == nil && dropped <= len(req.Pods)+chunk {
-		in := measurements{atMost: len(req.Pods)}
+		var in measurements
 		if err = stream.RecvMsg(&in); err != nil {
 			break
 		}
@@ -141,16 +128,13 @@ func (r *remote) measure(ctx context.Context, req *measureRequest, emit func(evi
 			done[at] = true
 			emit(m)
 		}
-		if in.ranking != nil {
-			order = in.ranking
-		}
 	}
 	err = streamError(ctx, err)
 	if dropped > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d measurements of pods not asked for or answered before, such as %.64q",
 			eviction.ErrInvalidReply, dropped, example))
 	}
-	return order, err
+	return err
 }
 
 // openMeasure does what the generated code would do for a measureRequest.

@@ -11,8 +11,6 @@ import (
 type measureRequest struct {
 	eviction.MeasureRequest
 	pods podEncoder
-	// rank is the Rank request attached, nil if there is none.
-	rank *eviction.RankRequest
 }
 
 func (m *measureRequest) encode(b []byte) []byte {
@@ -30,10 +28,6 @@ func (m *measureRequest) encode(b []byte) []byte {
 		b, at = beginMessage(b, 5)
 		b = m.pods.append(b, &m.Pods[i])
 		b = endMessage(b, at)
-	}
-	if m.rank != nil {
-		b, at = beginMessage(b, 6)
-		b = endMessage(appendRank(b, m.rank), at)
 	}
 	return b
 }
@@ -58,11 +52,6 @@ func (m *measureRequest) decode(s string) error {
 			if len(m.Pods) == 1 {
 				l.expect(cap(m.Pods) - 1)
 			}
-		case 6:
-			m.rank = new(eviction.RankRequest)
-			if err := decodeRank(reader{rest: r.bytes}, m.rank); err != nil {
-				return err
-			}
 		}
 	}
 	return r.err
@@ -76,18 +65,9 @@ func (c measurementChunk) with(m *eviction.Measurement) measurementChunk {
 	return endMessage(appendMeasurement(appendText(b, 1, m.UID), m), at)
 }
 
-// ranked returns an encoded MeasureResponse with a ranking.
-func ranked(order []eviction.Ranked) measurementChunk {
-	b, at := beginMessage(nil, 2)
-	return endMessage((&rankResponse{ranking: order}).encode(b), at)
-}
-
 // measurements is a MeasureResponse that decodes itself.
 type measurements struct {
 	list []eviction.Measurement
-	// ranking is nil if the message has none. atMost is like rankResponse.atMost.
-	ranking []eviction.Ranked
-	atMost  int
 	// unbounded allows more measurements in a message than a host accepts.
 	unbounded bool
 }
@@ -101,18 +81,12 @@ func (m *measurements) decode(s string) error {
 	var l lists
 	m.list = make([]eviction.Measurement, 0, n)
 	for r.next() {
-		switch r.num {
-		case 1:
-			decodeMeasurement(&r, grow(&m.list), &l)
-			if len(m.list) == 1 {
-				l.expect(n - 1)
-			}
-		case 2:
-			ranking := rankResponse{atMost: m.atMost}
-			if err := ranking.decode(r.bytes); err != nil {
-				return err
-			}
-			m.ranking = ranking.ranking
+		if r.num != 1 {
+			continue
+		}
+		decodeMeasurement(&r, grow(&m.list), &l)
+		if len(m.list) == 1 {
+			l.expect(n - 1)
 		}
 	}
 	if len(s) > usualBytes*(n+1) {

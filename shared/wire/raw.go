@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -23,7 +22,7 @@ func EncodeMeasurement(m *eviction.Measurement) []byte { return appendMeasuremen
 
 // DecodeMeasurements decodes a message of Measure with any number of pods.
 func DecodeMeasurements(raw []byte) ([]eviction.Measurement, error) {
-	m := measurements{atMost: math.MaxInt, unbounded: true}
+	m := measurements{unbounded: true}
 	if err := m.decode(string(raw)); err != nil {
 		return nil, err
 	}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -88,57 +85,11 @@ func (s *server) measure(w *measureRequest, stream grpc.ServerStream) error {
 	ctx := stream.Context()
 	out := newBatch(ctx, func(c measurementChunk) error { return stream.SendMsg(c) })
 	defer out.close() //nolint:errcheck // for a panic: what was measured before is sent
-	emit := out.add
-	var all *answered
-	if w.rank != nil && s.plugin.Ranker != nil {
-		all = newAnswered(w.Pods)
-		emit = func(m eviction.Measurement) {
-			out.add(m)
-			all.add(m)
-		}
-	}
-	err := s.plugin.Measurer.Measure(ctx, w.MeasureRequest, emit)
+	err := s.plugin.Measurer.Measure(ctx, w.MeasureRequest, out.add)
 	if lost := out.close(); lost != nil && ctx.Err() == nil {
 		return lost // A chunk over the limit is an invalid reply, not a refusal.
 	}
-	if err != nil || all == nil {
-		return refusal(ctx, err)
-	}
-	return s.rankMeasured(ctx, *w.rank, all, stream)
-}
-
-// rankMeasured ranks the pods just measured and sends the ranking. If it cannot, it sends
-// nothing; the host then calls Rank, which reports the reason.
-func (s *server) rankMeasured(ctx context.Context, req eviction.RankRequest, all *answered, stream grpc.ServerStream) error {
-	var complete bool
-	if req.Candidates, complete = all.close(); !complete {
-		return nil
-	}
-	if order := s.tryRank(ctx, req); len(order) > 0 {
-		return stream.SendMsg(ranked(order))
-	}
-	return nil
-}
-
-// rankTime is the default deadline of Rank.
-const rankTime = time.Second
-
-// tryRank returns no order on an error or a panic: if the process died now, measurements
-// still in transit might be lost. The host then calls Rank, which reports the reason.
-func (s *server) tryRank(ctx context.Context, req eviction.RankRequest) (order []eviction.Ranked) {
-	defer func() {
-		if r := recover(); r != nil {
-			slog.Error("ranking panicked", "signal", req.Signal, "panic", r, "stack", string(debug.Stack()))
-			order = nil
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, rankTime)
-	defer cancel()
-	order, err := s.plugin.Ranker.Rank(ctx, req)
-	if err != nil {
-		return nil
-	}
-	return order
+	return refusal(ctx, err)
 }
 
 var errWatchReplaced = errors.New("replaced by a newer watch")

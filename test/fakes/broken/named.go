@@ -107,7 +107,6 @@ var named = map[string]misdeed{
 		emit(eviction.Measurement{UID: "never-sent", State: eviction.Measured})
 		return nil
 	}},
-	"fails-after-measuring": {measure: func(func(eviction.Measurement)) error { return errors.New("the runtime is away") }},
 
 	"ranks-foreign": {rank: func(_ context.Context, ranked []eviction.Ranked) error {
 		ranked[len(ranked)-1].UID = "never-sent"

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/observe"
@@ -47,9 +46,8 @@ type Options struct {
 type Chooser struct {
 	Options
 	// Began is when the host started: plugins may still be starting for a while.
-	Began  time.Time
-	usage  lastUsage
-	listed atomic.Pointer[pods.Snapshot] // last
+	Began time.Time
+	usage lastUsage
 	// preparing is held while a listing is prepared.
 	preparing sync.Mutex
 }
@@ -63,11 +61,7 @@ func New(o Options) *Chooser {
 func (c *Chooser) List(ctx context.Context) (pods.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(listDeadline, c.MinDeadline))
 	defer cancel()
-	s, err := c.Pods.Active(ctx)
-	if err == nil {
-		c.listed.Store(&pods.Snapshot{Pods: s.Pods})
-	}
-	return s, err
+	return c.Pods.Active(ctx)
 }
 
 // Prepare has the pods listed in advance, since a pod may soon be chosen for a condition.
@@ -155,8 +149,6 @@ type Request struct {
 	Veto bool
 	// MeasureOn measures pods again that may use more than the first one. It takes time.
 	MeasureOn bool
-	// Early measures the pods of the last listing while the present one is under way.
-	Early bool
 	// Budget bounds the wait for custom plugins.
 	Budget *observe.Budget
 	// Left is the time until nothing is left of the signal at the pace of its fall, 0 if calls have time. Figures that
@@ -193,18 +185,16 @@ type Choice struct {
 
 // Choose lists, measures and ranks the pods.
 func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out Choice) {
-	early := c.measureEarly(ctx, pin, r)
 	out.Snapshot, out.Err = r.List(ctx)
-	former := early()
 	if out.Err != nil {
 		return out
 	}
 	out.Candidates = candidates(out.Snapshot, r.Ending)
-	c.rank(ctx, pin, r, former, &out)
+	c.rank(ctx, pin, r, &out)
 	if out.Snapshot.Recheck != nil {
 		if corrected, differs := out.Snapshot.Recheck(ctx); differs {
 			out = Choice{Snapshot: corrected, Candidates: candidates(corrected, r.Ending)}
-			c.rank(ctx, pin, r, nil, &out)
+			c.rank(ctx, pin, r, &out)
 		}
 	}
 	out.TooSoon = c.tooSoon(pin, r.Threshold.Signal, &out)
@@ -265,15 +255,15 @@ func candidates(s pods.Snapshot, ending func(uid string) bool) []pods.Pod {
 
 // rank measures the candidates and asks the ranker in charge for an order, then the fallbacks, then
 // sorts them itself.
-func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early *measured, out *Choice) {
+func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, out *Choice) {
 	t, req := r.Threshold, r.ranking()
 	rankers := pin.Serving(r.Layout, t.Signal, eviction.CanRank)
 	started := time.Now()
 	how := c.measuring(pin, &r, eviction.DetailPod)
-	m, first := c.measure(ctx, how, out.Candidates, early, rankers, req)
+	m := c.measure(ctx, how, out.Candidates)
 	c.byHost(ctx, m, t.Signal, r.Left, out.Candidates)
-	if r.MeasureOn && c.measureOn(ctx, how, m, out.Candidates) {
-		first = eviction.Ranking{}
+	if r.MeasureOn {
+		c.measureOn(ctx, how, m, out.Candidates)
 	}
 	if old := c.usage.remember(m, out.Candidates, time.Now()); old != nil {
 		out.Snapshot.Stale = append(slices.Clone(out.Snapshot.Stale), *old)
@@ -294,17 +284,12 @@ func (c *Chooser) rank(ctx context.Context, pin *registry.Pin, r Request, early 
 	fallback := func() []eviction.Ranked { _, order := asKubelet(); return order }
 	named := t.Definition().Candidates == eviction.RankedPods
 	out.Unnamed = fmt.Sprintf("no plugin that ranks %s answers, and it has no other candidates", t.Signal)
-	for n, i := range rankers {
-		order, err := first.Order, first.Err
-		switch {
-		case c.Responsiveness.Unresponsive(i.Instance):
+	for _, i := range rankers {
+		if c.Responsiveness.Unresponsive(i.Instance) {
 			continue
-		case n > 0 || order == nil && err == nil:
-			rows, _ := asKubelet()
-			order, err = c.ask(ctx, &r, i, req, rows)
-		case err != nil:
-			c.rankingFailed(i, t.Signal, err)
 		}
+		rows, _ := asKubelet()
+		order, err := c.ask(ctx, &r, i, req, rows)
 		if err != nil {
 			out.Unnamed = fmt.Sprintf("the ranking by %s failed, and %s has no other candidates: %v", i.Name, t.Signal, err)
 			continue

@@ -79,7 +79,6 @@ type node struct {
 	plugins []*registry.Instance
 	chooser *choose.Chooser
 	ending  map[string]bool
-	early   bool
 	signal  eviction.Signal
 	// awaits is called by a listing.
 	awaits func()
@@ -138,7 +137,7 @@ func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	defer pin.Release()
 	c := n.chooser.Choose(t.Context(), pin, choose.Request{
 		Threshold: thresholds[0], Observation: n.observed, At: eviction.PassView{Pass: 1, View: eviction.ViewBefore},
-		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Early: n.early, Left: n.left,
+		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Left: n.left,
 	})
 	var text []string
 	for _, r := range c.Order {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -34,68 +33,7 @@ type Measuring struct {
 
 // Measure measures pods and returns the results by uid.
 func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.Pod) map[string]eviction.Measurement {
-	m, _ := c.measure(ctx, how, candidates, nil, nil, eviction.RankRequest{})
-	return m.got
-}
-
-// earlyLasts bounds the age of figures of before the listing of pods: a runtime that is paged out takes half of it.
-const earlyLasts = time.Second
-
-// measureEarly begins to measure the pods of the last listing if r asks for it. The function that it
-// returns waits for the figures, nil for none.
-func (c *Chooser) measureEarly(ctx context.Context, pin *registry.Pin, r Request) func() *measured {
-	last := c.listed.Load()
-	if !r.Early || last == nil {
-		return func() *measured { return nil }
-	}
-	ready := make(chan *measured, 1)
-	go func() {
-		of := candidates(*last, r.Ending)
-		m, ranking := c.measure(ctx, c.measuring(pin, &r, eviction.DetailPod), of, nil, pin.Serving(r.Layout, r.Threshold.Signal, eviction.CanRank), r.ranking())
-		m.of, m.ranking = of, ranking
-		ready <- m
-	}()
-	return func() *measured {
-		if m := <-ready; time.Since(m.done) <= earlyLasts {
-			return m
-		}
-		return nil
-	}
-}
-
-// from takes over what early asked of pods that have not changed since, also if they had no answer, and the
-// ranking if none has changed. It returns the other pods.
-func (m *measured) from(early *measured, candidates []pods.Pod) (ranking eviction.Ranking, others []pods.Pod) {
-	if early == nil {
-		return ranking, candidates
-	}
-	was := make(map[string]*eviction.Pod, len(early.of))
-	for i := range early.of {
-		was[early.of[i].Row.UID] = &early.of[i].Row
-	}
-	same := len(candidates) == len(early.of)
-	for i := range candidates {
-		row := &candidates[i].Row
-		same = same && early.of[i].Row.UID == row.UID
-		if !reflect.DeepEqual(was[row.UID], row) {
-			others = append(others, candidates[i])
-			continue
-		}
-		if answer, ok := early.got[row.UID]; ok {
-			m.got[row.UID] = answer
-		}
-		if why, ok := early.why[row.UID]; ok {
-			m.why[row.UID] = why
-		}
-	}
-	m.answered = early.answered
-	if len(others) == 0 {
-		m.done = early.done
-	}
-	if same && len(others) == 0 {
-		ranking = early.ranking
-	}
-	return ranking, others
+	return c.measure(ctx, how, candidates).got
 }
 
 // measured collects pods' figures as they arrive.
@@ -111,45 +49,32 @@ type measured struct {
 	done  time.Time
 	// answered: a plugin has answered.
 	answered bool
-	// of and ranking are the pods and the ranking of an early measurement.
-	of      []pods.Pod
-	ranking eviction.Ranking
 }
 
-// measure asks one measurer after the other until all pods are measured that early, which may be nil, has
-// not measured. If the first one is built-in and also the ranker in charge, it may rank in the same call. A custom
-// one is asked later: for the candidates of a ranking to be in the kubelet's order, their figures must be known.
-func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod, early *measured, rankers []registry.Provider, rank eviction.RankRequest) (m *measured, ranked eviction.Ranking) {
-	m = &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
-	ranked, missing := m.from(early, candidates)
-	for i, p := range how.Measurers {
+// measure asks one measurer after the other until all pods are measured.
+func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod) *measured {
+	m := &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
+	missing := candidates
+	for _, p := range how.Measurers {
 		if len(missing) == 0 {
 			break
 		}
 		if c.Responsiveness.Unresponsive(p.Instance) {
 			continue
 		}
-		req := eviction.MeasureRequest{
-			PassView: how.At, Detail: how.Detail,
-			Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, how.Detail),
-		}
-		take := func(answer eviction.Measurement) {
-			if p.As != how.Signal {
-				renameUsage(&answer, p.As, how.Signal)
-			}
-			m.take(answer)
-		}
-		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) (err error) {
+		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) error {
 			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
 			defer cancel()
 			ctx, late := c.whileLeft(ctx, p.Builtin(), how.Left)
 			defer late()
-			if both, ok := p.Plugin.Measurer.(eviction.MeasureRanker); ok && i == 0 && p.Builtin() && len(missing) == len(candidates) && len(rankers) > 0 && rankers[0] == p {
-				rank.Signal = p.As
-				ranked, err = both.MeasureAndRank(ctx, req, rank, take)
-				return err
-			}
-			return p.Plugin.Measurer.Measure(ctx, req, take)
+			return p.Plugin.Measurer.Measure(ctx, eviction.MeasureRequest{
+				PassView: how.At, Detail: how.Detail, Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, how.Detail),
+			}, func(answer eviction.Measurement) {
+				if p.As != how.Signal {
+					renameUsage(&answer, p.As, how.Signal)
+				}
+				m.take(answer)
+			})
 		})
 		c.Responsiveness.Measured(p.Instance, err)
 		m.answered = m.answered || err == nil || errors.Is(err, eviction.ErrRefused)
@@ -158,14 +83,11 @@ func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.
 			c.Log.Error("measuring pods failed", "plugin", p.Name, "signal", how.Signal, "error", err)
 		}
 		missing = m.missing(missing)
-		if len(missing) > 0 {
-			ranked = eviction.Ranking{} // it was based on incomplete figures
-		}
 	}
 	if m.done.IsZero() {
 		m.done = time.Now()
 	}
-	return m, ranked
+	return m
 }
 
 const (
@@ -193,17 +115,17 @@ const (
 )
 
 // measureOn measures the pods again whose use is a lower bound, as long as one of them would go first
-// if it used the most that it can, and reports whether it has. Memory and tasks do not wait.
-func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, candidates []pods.Pod) (again bool) {
+// if it used the most that it can. Memory and tasks do not wait.
+func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, candidates []pods.Pod) {
 	if b, _ := eviction.Builtin(how.Signal); b.Condition.CheapToMeasure() {
-		return false
+		return
 	}
-	for end := time.Now().Add(measureOnFor); time.Now().Before(end) && ctx.Err() == nil; again = true {
+	for end := time.Now().Add(measureOnFor); time.Now().Before(end) && ctx.Err() == nil; {
 		open := m.unsettled(how.Signal, candidates)
 		if len(open) == 0 {
-			break
+			return
 		}
-		more, _ := c.measure(ctx, how, open, nil, nil, eviction.RankRequest{})
+		more := c.measure(ctx, how, open)
 		m.mu.Lock()
 		maps.Copy(m.got, more.got)
 		m.done = more.done
@@ -213,7 +135,6 @@ func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, can
 		case <-time.After(measureOnPause):
 		}
 	}
-	return again
 }
 
 // unsettled returns the pods that would go before the first one by the kubelet's order if they used the

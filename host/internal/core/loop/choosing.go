@@ -40,7 +40,6 @@ type choosing struct {
 func newChoosing(l *Loop, p *pass, n demand) action {
 	c := &choosing{demand: n, chooser: l.chooser, began: time.Now(), request: request(l, n.threshold, n.observed[n.threshold.Signal], p.at)}
 	c.request.Budget, c.request.MeasureOn = n.budget, !p.synchronous // memory waits for a synchronous pass
-	c.request.Early = c.quick() && !p.synchronous
 	if n.threshold.Hard() && n.condition() == eviction.MemoryPressure && !p.synchronous {
 		c.request.Left = l.observer.Left(n.threshold.Relieves())
 	}

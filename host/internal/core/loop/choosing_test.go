@@ -2,59 +2,14 @@ package loop
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/evictd/evictd/host/internal/core/choose"
-	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/shared/eviction"
 )
-
-// both is a measurer that ranks in the same call.
-type both struct {
-	eviction.Measurer
-	ranking eviction.Ranking
-}
-
-// MeasureAndRank implements eviction.MeasureRanker.
-func (b both) MeasureAndRank(ctx context.Context, r eviction.MeasureRequest, _ eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
-	ranking := b.ranking
-	ranking.Order = slices.DeleteFunc(slices.Clone(ranking.Order), func(p eviction.Ranked) bool {
-		return !slices.ContainsFunc(r.Pods, func(asked eviction.Pod) bool { return asked.UID == p.UID })
-	})
-	return ranking, b.Measure(ctx, r, emit)
-}
-
-func TestARankingThatCameWithTheMeasurements(t *testing.T) {
-	order := eviction.Ranking{Order: []eviction.Ranked{{UID: "uid-small"}, {UID: "uid-big"}}}
-	for name, c := range map[string]struct {
-		ranking  eviction.Ranking
-		measures error
-		pod, by  string
-	}{
-		"decides":                                 {ranking: order, pod: "default/small", by: "memory"},
-		"and that was not made is asked for":      {pod: "default/big", by: "memory"},
-		"and that failed is not asked for again":  {ranking: eviction.Ranking{Err: eviction.ErrUnavailable}, pod: "default/big", by: observe.HostItself},
-		"without all measurements does not stand": {ranking: order, measures: eviction.ErrUnavailable, pod: "default/small", by: "again"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T, n *node) {
-				memory := n.plugins.builtin[0].Plugin
-				memory.Measurer = both{n.memory, c.ranking}
-				if n.memory.measure = c.measures; c.measures != nil {
-					n.plugins.builtin[0].Name = "again"
-					memory.Ranker = ranks("uid-small", "uid-big")
-				}
-				if pod, by := n.victimOf(settings(t, hard("1Gi"))); pod != c.pod || by != c.by {
-					t.Errorf("victim %q by %q, want %s by %s", pod, by, c.pod, c.by)
-				}
-			})
-		})
-	}
-}
 
 func TestTheRecordSaysWhatTheVictimIsExpectedToFree(t *testing.T) {
 	story(t, func(t *testing.T, n *node) {

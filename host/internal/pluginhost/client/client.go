@@ -203,16 +203,10 @@ func (c *Client) Observe(ctx context.Context, req eviction.ObserveRequest) (evic
 // Measure passes answers on as they arrive. Those before the deadline count, and a single one shows
 // that the plugin is alive.
 func (c *Client) Measure(ctx context.Context, req eviction.MeasureRequest, emit func(eviction.Measurement)) error {
-	return c.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) error {
-		return c.remote.Measurer.Measure(ctx, req, emit)
-	})
-}
-
-func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), call func(context.Context, func(eviction.Measurement)) error) error {
 	var wrong error
 	alive := false
 	took, err := c.timed(ctx, "measure", c.Timeouts.Measure, func(ctx context.Context) error {
-		return call(ctx, func(m eviction.Measurement) {
+		return c.remote.Measurer.Measure(ctx, req, func(m eviction.Measurement) {
 			alive = true
 			if bad := checkMeasurement(&m); bad != nil && wrong == nil {
 				wrong = bad
@@ -225,48 +219,6 @@ func (c *Client) measure(ctx context.Context, emit func(eviction.Measurement), c
 		return fmt.Errorf("plugin %s: measure: incomplete: %w", c.Name, err)
 	}
 	return c.conclude("measure", errors.Join(err, wrong), took, c.Timeouts.Measure)
-}
-
-// MeasureAndRank combines Measure and Rank in one call, each with its own checks. Once all pods are
-// measured the ranking may take as long as Rank, within the deadline of Measure. If the ranking is
-// missing for another reason the caller uses Rank.
-func (c *Client) MeasureAndRank(ctx context.Context, req eviction.MeasureRequest, rank eviction.RankRequest, emit func(eviction.Measurement)) (eviction.Ranking, error) {
-	remote, ok := c.remote.Measurer.(eviction.MeasureRanker)
-	if !ok {
-		return eviction.Ranking{}, c.Measure(ctx, req, emit)
-	}
-	var (
-		ranking  eviction.Ranking
-		left     = len(req.Pods)
-		measured time.Time // when left became 0
-		limit    = c.Timeouts.Rank
-		hangs    bool
-	)
-	err := c.measure(ctx, emit, func(ctx context.Context, emit func(eviction.Measurement)) (err error) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var late *time.Timer
-		ranking, err = remote.MeasureAndRank(ctx, req, rank, func(m eviction.Measurement) {
-			emit(m)
-			if left--; left == 0 {
-				measured = time.Now()
-				late = time.AfterFunc(limit, cancel)
-			}
-		})
-		hangs = late != nil && !late.Stop() && ranking.Order == nil
-		if hangs { // All measurements have arrived.
-			return nil
-		}
-		return err
-	})
-	took := time.Since(measured)
-	switch {
-	case hangs:
-		ranking.Err = c.conclude("rank", context.DeadlineExceeded, took, limit)
-	case ranking.Order != nil:
-		ranking.Err = c.conclude("rank", checkRanking(len(req.Pods), func(i int) string { return req.Pods[i].UID }, ranking.Order), took, limit)
-	}
-	return ranking, err
 }
 
 // Watch passes on wakes for the requested signals until ctx ends, or the plugin sends too many. It

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evictd/evictd/host/internal/pluginhost/client"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -41,41 +40,6 @@ func TestRankingOfPodsThatWereNeverSent(t *testing.T) {
 	ranked, err := i.Plugin.Ranker.Rank(t.Context(), eviction.RankRequest{Signal: i.Plugin.Signals[0].Signal, Candidates: candidates("a", "b")})
 	if err != nil || len(ranked) != 2 || ranked[0].UID != "a" {
 		t.Errorf("got %v, %v, want a and b", ranked, err)
-	}
-}
-
-// What is wrong with the ranking costs the ranking alone, and its own deadline.
-func TestMeasureAndRank(t *testing.T) {
-	t.Parallel()
-	h := startHost(t, install(t, "good", "ranks-foreign", "hangs-in-rank", "crashes-in-rank", "fails-after-measuring"))
-	for name, want := range map[string]error{
-		"good":          nil,
-		"ranks-foreign": eviction.ErrInvalidReply,
-		"hangs-in-rank": context.DeadlineExceeded,
-		// Rank is left to tell: the answers must not be lost with the process.
-		"crashes-in-rank": nil,
-		// Rank is left to rank: nothing is wrong with it.
-		"fails-after-measuring": nil,
-	} {
-		p, i := h.pinned(name)
-		if name == "hangs-in-rank" {
-			i.Plugin.Ranker.(*client.Client).Timeouts.Rank = 200 * time.Millisecond
-		}
-		signal := i.Plugin.Signals[0].Signal
-		var measured []string
-		ranking, err := i.Plugin.Measurer.(eviction.MeasureRanker).MeasureAndRank(t.Context(),
-			eviction.MeasureRequest{Signals: []eviction.Signal{signal}, Pods: []eviction.Pod{{UID: "a"}, {UID: "b"}}},
-			eviction.RankRequest{Signal: signal}, func(m eviction.Measurement) { measured = append(measured, m.UID) })
-		p.Release()
-		if fmt.Sprint(measured) != "[a b]" || (err != nil) != (name == "fails-after-measuring") {
-			t.Errorf("%s: measured %v, %v, want a and b", name, measured, err)
-		}
-		if !errors.Is(ranking.Err, want) {
-			t.Errorf("%s: ranking failed with %v, want %v", name, ranking.Err, want)
-		}
-		if ordered := ranking.Order != nil && ranking.Err == nil; ordered != (name == "good") {
-			t.Errorf("%s: ranking is %+v", name, ranking)
-		}
 	}
 }
 

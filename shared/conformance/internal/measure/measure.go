@@ -11,7 +11,6 @@ import (
 
 	"github.com/evictd/evictd/shared/conformance/internal/check"
 	"github.com/evictd/evictd/shared/conformance/internal/observe"
-	"github.com/evictd/evictd/shared/conformance/internal/rank"
 	"github.com/evictd/evictd/shared/conformance/internal/sample"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/wire"
@@ -57,7 +56,6 @@ var Group = check.Group{Name: "measure", RPC: "Measure", Needs: eviction.CanMeas
 	{Name: "measure-one", Input: "one pod, by a host that is newer", Expect: "at most one answer", Run: atMost(1, oneByNewer)},
 	{Name: "measure-detail", Input: "DETAIL_CONTAINERS, then DETAIL_POD", Expect: "containers and volumes of the pod, in DETAIL_POD none", Run: measuredDetail},
 	{Name: "measure-odd-uids", Input: `uids such as "", "../../..", 4 KiB of "x", "pod\x00"`, Expect: "no figures of other things than pods", Run: measuredOddUIDs},
-	{Name: "measure-rank", Input: "20 pods and MeasureRequest.rank", Expect: "no ranking, or the one that Rank gives", Run: measuredAndRanked},
 	{Name: "measure-parallel", Input: "8 calls with 50 pods at once", Expect: "each answers only its own pods", Run: request.Parallel(8, 50, eviction.MeasureDeadline)},
 	{Name: "measure-cancelled", Input: "20 calls that end before their answer, then one more", Expect: "the last one is answered", Run: request.Cancelled(20, eviction.MeasureDeadline)},
 }}
@@ -256,48 +254,6 @@ func measuredOddUIDs(ctx context.Context, t *check.Target) error {
 		if m.State == eviction.Measured && strings.ContainsAny(m.UID, "/.") {
 			return fmt.Errorf("pod %.80q is measured: %+v", m.UID, m)
 		}
-	}
-	return nil
-}
-
-func measuredAndRanked(ctx context.Context, t *check.Target) error {
-	both, ok := t.Plugin.Measurer.(eviction.MeasureRanker)
-	signals := slices.DeleteFunc(t.Offering(eviction.CanRank), func(signal eviction.Signal) bool {
-		return !slices.Contains(t.Offering(eviction.CanMeasure), signal)
-	})
-	if !ok || len(signals) == 0 {
-		return check.NotApplicable("it does not offer to measure and rank the same signal")
-	}
-	pods := sample.Pods(t, 20)
-	request := sample.RankRequest(t, signals[0], nil)
-	candidates := make([]eviction.Candidate, len(pods))
-	for i := range pods {
-		candidates[i] = eviction.Candidate{Pod: pods[i], Measurement: eviction.Measurement{UID: pods[i].UID}}
-	}
-	ranking, err := check.Ask(ctx, t, eviction.MeasureDeadline, func(ctx context.Context) (eviction.Ranking, error) {
-		return both.MeasureAndRank(ctx, eviction.MeasureRequest{
-			PassView: eviction.PassView{Pass: 1, View: eviction.ViewBefore}, Detail: eviction.DetailPod, Signals: signals, Pods: pods,
-		}, request, func(m eviction.Measurement) {
-			i := slices.IndexFunc(pods, func(p eviction.Pod) bool { return p.UID == m.UID })
-			candidates[i].Measurement = m
-		})
-	})
-	if err != nil || ranking.Order == nil {
-		return err
-	}
-	for i := range pods {
-		if candidates[i].Measurement.State == eviction.MeasurementUnknown {
-			return fmt.Errorf("a ranking although pod %s is unknown", pods[i].UID)
-		}
-	}
-	got := rank.UIDs(ranking.Order)
-	request.Candidates = candidates
-	want, err := rank.Call(ctx, t, request)
-	if err != nil {
-		return fmt.Errorf("rank: %w", err)
-	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("with the measurements %s, by Rank %s", rank.Brief(got), rank.Brief(want))
 	}
 	return nil
 }

@@ -2073,11 +2073,7 @@ type MeasureRequest struct {
 	// The signals whose ranking figures are asked for.
 	Signals []string `protobuf:"bytes,4,rep,name=signals,proto3" json:"signals,omitempty"`
 	// The pods asked for, none twice.
-	Pods []*Pod `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
-	// Rank the pods as well, once all are answered: the request that Rank would
-	// get, with candidates left out. A plugin may ignore it; the host then calls
-	// Rank. The host sends it to its own plugins only.
-	Rank          *RankRequest `protobuf:"bytes,6,opt,name=rank,proto3" json:"rank,omitempty"`
+	Pods          []*Pod `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2147,25 +2143,13 @@ func (x *MeasureRequest) GetPods() []*Pod {
 	return nil
 }
 
-func (x *MeasureRequest) GetRank() *RankRequest {
-	if x != nil {
-		return x.Rank
-	}
-	return nil
-}
-
 // MeasureResponse is one part of the answer to MeasureRequest.
 type MeasureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 100 pods: more make the message invalid. A pod is answered once; a
 	// second answer, or one for a pod that was not asked for, is dropped and
 	// counts as a fault of the plugin.
-	Measurements []*Measurement `protobuf:"bytes,1,rep,name=measurements,proto3" json:"measurements,omitempty"`
-	// The answer to MeasureRequest.rank, after the last measurement: what Rank
-	// would answer with all pods as candidates, in the order asked, each with its
-	// measurement. Left out when a pod is unanswered or unknown, and when ranking
-	// fails.
-	Ranking       *RankResponse `protobuf:"bytes,2,opt,name=ranking,proto3" json:"ranking,omitempty"`
+	Measurements  []*Measurement `protobuf:"bytes,1,rep,name=measurements,proto3" json:"measurements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2203,13 +2187,6 @@ func (*MeasureResponse) Descriptor() ([]byte, []int) {
 func (x *MeasureResponse) GetMeasurements() []*Measurement {
 	if x != nil {
 		return x.Measurements
-	}
-	return nil
-}
-
-func (x *MeasureResponse) GetRanking() *RankResponse {
-	if x != nil {
-		return x.Ranking
 	}
 	return nil
 }
@@ -3655,17 +3632,15 @@ const file_evictd_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x12counts_for_ranking\x18\x04 \x01(\bR\x10countsForRanking\"/\n" +
 	"\tContainer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id\"\xfa\x01\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\xd3\x01\n" +
 	"\x0eMeasureRequest\x12\x12\n" +
 	"\x04pass\x18\x01 \x01(\x04R\x04pass\x12*\n" +
 	"\x04view\x18\x02 \x01(\x0e2\x16.evictd.plugin.v1.ViewR\x04view\x120\n" +
 	"\x06detail\x18\x03 \x01(\x0e2\x18.evictd.plugin.v1.DetailR\x06detail\x12\x18\n" +
 	"\asignals\x18\x04 \x03(\tR\asignals\x12)\n" +
-	"\x04pods\x18\x05 \x03(\v2\x15.evictd.plugin.v1.PodR\x04pods\x121\n" +
-	"\x04rank\x18\x06 \x01(\v2\x1d.evictd.plugin.v1.RankRequestR\x04rank\"\x8e\x01\n" +
+	"\x04pods\x18\x05 \x03(\v2\x15.evictd.plugin.v1.PodR\x04podsJ\x04\b\x06\x10\aR\x04rank\"c\n" +
 	"\x0fMeasureResponse\x12A\n" +
-	"\fmeasurements\x18\x01 \x03(\v2\x1d.evictd.plugin.v1.MeasurementR\fmeasurements\x128\n" +
-	"\aranking\x18\x02 \x01(\v2\x1e.evictd.plugin.v1.RankResponseR\aranking\"\xb2\x04\n" +
+	"\fmeasurements\x18\x01 \x03(\v2\x1d.evictd.plugin.v1.MeasurementR\fmeasurementsJ\x04\b\x02\x10\x03R\aranking\"\xb2\x04\n" +
 	"\vMeasurement\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".evictd.plugin.v1.MeasurementStateR\x05state\x123\n" +
@@ -3915,47 +3890,45 @@ var file_evictd_plugin_v1_plugin_proto_depIdxs = []int32{
 	3,  // 18: evictd.plugin.v1.MeasureRequest.view:type_name -> evictd.plugin.v1.View
 	5,  // 19: evictd.plugin.v1.MeasureRequest.detail:type_name -> evictd.plugin.v1.Detail
 	23, // 20: evictd.plugin.v1.MeasureRequest.pods:type_name -> evictd.plugin.v1.Pod
-	36, // 21: evictd.plugin.v1.MeasureRequest.rank:type_name -> evictd.plugin.v1.RankRequest
-	28, // 22: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
-	38, // 23: evictd.plugin.v1.MeasureResponse.ranking:type_name -> evictd.plugin.v1.RankResponse
-	6,  // 24: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
-	29, // 25: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
-	30, // 26: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
-	31, // 27: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
-	34, // 28: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
-	32, // 29: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
-	32, // 30: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
-	37, // 31: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
-	23, // 32: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
-	28, // 33: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
-	39, // 34: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
-	7,  // 35: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
-	40, // 36: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
-	45, // 37: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
-	8,  // 38: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
-	46, // 39: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
-	49, // 40: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
-	9,  // 41: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
-	14, // 42: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
-	18, // 43: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
-	26, // 44: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
-	33, // 45: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
-	36, // 46: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
-	41, // 47: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
-	43, // 48: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
-	10, // 49: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
-	16, // 50: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
-	19, // 51: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
-	27, // 52: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
-	35, // 53: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
-	38, // 54: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
-	42, // 55: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
-	44, // 56: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	28, // 21: evictd.plugin.v1.MeasureResponse.measurements:type_name -> evictd.plugin.v1.Measurement
+	6,  // 22: evictd.plugin.v1.Measurement.state:type_name -> evictd.plugin.v1.MeasurementState
+	29, // 23: evictd.plugin.v1.Measurement.usage:type_name -> evictd.plugin.v1.SignalUsage
+	30, // 24: evictd.plugin.v1.Measurement.containers:type_name -> evictd.plugin.v1.ContainerMeasurement
+	31, // 25: evictd.plugin.v1.Measurement.volumes:type_name -> evictd.plugin.v1.VolumeMeasurement
+	34, // 26: evictd.plugin.v1.WatchRequest.thresholds:type_name -> evictd.plugin.v1.WatchThreshold
+	32, // 27: evictd.plugin.v1.WatchThreshold.threshold:type_name -> evictd.plugin.v1.Threshold
+	32, // 28: evictd.plugin.v1.RankRequest.threshold:type_name -> evictd.plugin.v1.Threshold
+	37, // 29: evictd.plugin.v1.RankRequest.candidates:type_name -> evictd.plugin.v1.Candidate
+	23, // 30: evictd.plugin.v1.Candidate.pod:type_name -> evictd.plugin.v1.Pod
+	28, // 31: evictd.plugin.v1.Candidate.measurement:type_name -> evictd.plugin.v1.Measurement
+	39, // 32: evictd.plugin.v1.RankResponse.ranking:type_name -> evictd.plugin.v1.Ranked
+	7,  // 33: evictd.plugin.v1.PodPhase.state:type_name -> evictd.plugin.v1.PodState
+	40, // 34: evictd.plugin.v1.ReclaimRequest.pods:type_name -> evictd.plugin.v1.PodPhase
+	45, // 35: evictd.plugin.v1.MetricsResponse.metrics:type_name -> evictd.plugin.v1.Metric
+	8,  // 36: evictd.plugin.v1.Metric.type:type_name -> evictd.plugin.v1.MetricType
+	46, // 37: evictd.plugin.v1.Metric.samples:type_name -> evictd.plugin.v1.Sample
+	49, // 38: evictd.plugin.v1.Sample.labels:type_name -> evictd.plugin.v1.Sample.LabelsEntry
+	9,  // 39: evictd.plugin.v1.PluginService.Describe:input_type -> evictd.plugin.v1.DescribeRequest
+	14, // 40: evictd.plugin.v1.PluginService.Configure:input_type -> evictd.plugin.v1.ConfigureRequest
+	18, // 41: evictd.plugin.v1.PluginService.Observe:input_type -> evictd.plugin.v1.ObserveRequest
+	26, // 42: evictd.plugin.v1.PluginService.Measure:input_type -> evictd.plugin.v1.MeasureRequest
+	33, // 43: evictd.plugin.v1.PluginService.Watch:input_type -> evictd.plugin.v1.WatchRequest
+	36, // 44: evictd.plugin.v1.PluginService.Rank:input_type -> evictd.plugin.v1.RankRequest
+	41, // 45: evictd.plugin.v1.PluginService.Reclaim:input_type -> evictd.plugin.v1.ReclaimRequest
+	43, // 46: evictd.plugin.v1.PluginService.Metrics:input_type -> evictd.plugin.v1.MetricsRequest
+	10, // 47: evictd.plugin.v1.PluginService.Describe:output_type -> evictd.plugin.v1.DescribeResponse
+	16, // 48: evictd.plugin.v1.PluginService.Configure:output_type -> evictd.plugin.v1.ConfigureResponse
+	19, // 49: evictd.plugin.v1.PluginService.Observe:output_type -> evictd.plugin.v1.ObserveResponse
+	27, // 50: evictd.plugin.v1.PluginService.Measure:output_type -> evictd.plugin.v1.MeasureResponse
+	35, // 51: evictd.plugin.v1.PluginService.Watch:output_type -> evictd.plugin.v1.WatchResponse
+	38, // 52: evictd.plugin.v1.PluginService.Rank:output_type -> evictd.plugin.v1.RankResponse
+	42, // 53: evictd.plugin.v1.PluginService.Reclaim:output_type -> evictd.plugin.v1.ReclaimResponse
+	44, // 54: evictd.plugin.v1.PluginService.Metrics:output_type -> evictd.plugin.v1.MetricsResponse
+	47, // [47:55] is the sub-list for method output_type
+	39, // [39:47] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_evictd_plugin_v1_plugin_proto_init() }
