@@ -281,3 +281,28 @@ func (u *lastUsage) remember(of *measured, candidates []pods.Pod, now time.Time)
 	u.bySignal[s] = next
 	return old
 }
+
+// Reliable returns the measured use of s by a pod if it is reliable: a vendor's figure may be a
+// score that only orders pods.
+func Reliable(pin *registry.Pin, layout eviction.Layout, m eviction.Measurement, s eviction.Signal) eviction.Figure {
+	i := slices.IndexFunc(m.Usage, func(u eviction.SignalUsage) bool { return u.Signal == s })
+	if m.State != eviction.Measured || i < 0 || !reliable(pin, layout, s) {
+		return eviction.Figure{}
+	}
+	return eviction.Some(m.Usage[i].Value)
+}
+
+// ByHost returns a pod's use of s as the host reads it, missing if it cannot.
+func (c *Chooser) ByHost(ctx context.Context, s eviction.Signal, pod pods.Pod) (use eviction.Figure) {
+	if c.Fallback != nil && c.SourceStands == 0 {
+		for _, m := range c.Fallback.Measure(ctx, s, []eviction.Pod{pod.Row}) {
+			use = eviction.Figure{Value: m.UsageFor(s), OK: m.State == eviction.Measured}
+		}
+	}
+	return use
+}
+
+func reliable(pin *registry.Pin, layout eviction.Layout, s eviction.Signal) bool {
+	measurers := pin.Serving(layout, s, eviction.CanMeasure)
+	return len(measurers) > 0 && measurers[0].Builtin()
+}
