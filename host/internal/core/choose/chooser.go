@@ -2,6 +2,7 @@ package choose
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,15 +67,9 @@ func (c *Chooser) Prepare(ctx context.Context, condition eviction.Condition) {
 	source.Prepare(ctx)
 }
 
-// Forget drops the last figures of a signal whose unit has changed.
-func (c *Chooser) Forget(s eviction.Signal) {
-	c.usage.mu.Lock()
-	defer c.usage.mu.Unlock()
-	delete(c.usage.bySignal, s)
-}
-
 // A Request describes the threshold for which to choose a pod.
 type Request struct {
+	Bounds
 	Threshold   policy.Threshold
 	Observation eviction.Observation
 	Layout      eviction.Layout
@@ -85,43 +80,51 @@ type Request struct {
 	Veto bool
 	// MeasureOn measures pods again that may use more than the first one. It takes time.
 	MeasureOn bool
-	// Budget bounds the wait for custom plugins.
-	Budget *observe.Budget
-	// Left is the time until nothing is left of the signal at the pace of its fall, 0 if calls have time. Figures that
-	// do not come in a part of it are the host's own, or the last ones.
-	Left time.Duration
 	// List lists the pods.
 	List func(ctx context.Context) (pods.Snapshot, error)
 }
 
-// Choose lists, measures and ranks the pods.
-func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) (out Choice) {
-	out.Snapshot, out.Err = r.List(ctx)
-	if out.Err != nil {
-		return out
+// Choose lists the pods, takes the figures of the candidates and puts them in order.
+func (c *Chooser) Choose(ctx context.Context, pin *registry.Pin, r Request) Choice {
+	listed, err := r.List(ctx)
+	if err != nil {
+		return Choice{Snapshot: listed, Err: err}
 	}
-	out.Candidates = candidates(out.Snapshot, r.Ending)
-	c.rank(ctx, pin, r, &out)
-	if out.Snapshot.Recheck != nil {
-		if corrected, differs := out.Snapshot.Recheck(ctx); differs {
-			out = Choice{Snapshot: corrected, Candidates: candidates(corrected, r.Ending)}
-			c.rank(ctx, pin, r, &out)
+	how := c.measuring(pin, &r)
+	out := c.among(ctx, pin, how, &r, listed)
+	if listed.Recheck != nil {
+		if corrected, differs := listed.Recheck(ctx); differs {
+			out = c.among(ctx, pin, how, &r, corrected)
 		}
 	}
-	out.TooSoon = c.tooSoon(pin, r.Threshold.Signal, &out)
-	if !out.TooSoon && len(out.Order) > 0 && ctx.Err() == nil {
-		out.detailed = c.detail(ctx, pin, r, &out)
+	if len(out.Order) == 0 {
+		return out
 	}
+	if out.TooSoon = c.tooSoon(pin, how.Signal, out.Measured); !out.TooSoon && ctx.Err() == nil {
+		out.detailed = c.detail(ctx, how, &out)
+	}
+	return out
+}
+
+// among returns the order of the pods in a snapshot that may be evicted.
+func (c *Chooser) among(ctx context.Context, pin *registry.Pin, how Measuring, r *Request, s pods.Snapshot) Choice {
+	out := Choice{Snapshot: s, Candidates: candidates(s, r.Ending)}
+	f := c.figures(ctx, how, out.Candidates)
+	out.Measured, out.Took, out.Err = f.got, f.took, f.err
+	if f.old != nil {
+		out.Snapshot.Stale = append(slices.Clone(s.Stale), *f.old)
+	}
+	c.order(ctx, pin.Serving(r.Layout, how.Signal, eviction.CanRank), r, &out)
 	return out
 }
 
 // tooSoon reports whether to retry later instead of using a choice: no pod was measured, and the
 // plugin that should measure has not finished its first start.
-func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, out *Choice) bool {
-	if len(out.Order) == 0 || time.Since(c.Began) >= FirstStarts {
+func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, measured map[string]eviction.Measurement) bool {
+	if time.Since(c.Began) >= FirstStarts {
 		return false
 	}
-	for _, m := range out.Measured {
+	for _, m := range measured {
 		if m.State != eviction.MeasurementUnknown {
 			return false
 		}
@@ -131,14 +134,15 @@ func (c *Chooser) tooSoon(pin *registry.Pin, s eviction.Signal, out *Choice) boo
 
 // detail measures the containers of the first pod, for the message. If that fails the message omits
 // them.
-func (c *Chooser) detail(ctx context.Context, pin *registry.Pin, r Request, out *Choice) eviction.Measurement {
+func (c *Chooser) detail(ctx context.Context, how Measuring, out *Choice) eviction.Measurement {
 	pod, known := out.First()
 	if known.State != eviction.Measured || len(known.Containers) > 0 {
 		return known
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(detailDeadline, c.MinDeadline))
 	defer cancel()
-	detailed, ok := c.Measure(ctx, c.measuring(pin, &r, eviction.DetailContainers), []pods.Pod{pod})[pod.Row.UID]
+	how.Detail = eviction.DetailContainers
+	detailed, ok := c.Measure(ctx, how, []pods.Pod{pod})[pod.Row.UID]
 	if !ok || detailed.State != eviction.Measured {
 		return known
 	}

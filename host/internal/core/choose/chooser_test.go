@@ -137,7 +137,7 @@ func (n *node) choice(t *testing.T, veto bool) (choose.Choice, string) {
 	defer pin.Release()
 	c := n.chooser.Choose(t.Context(), pin, choose.Request{
 		Threshold: thresholds[0], Observation: n.observed, At: eviction.PassView{Pass: 1, View: eviction.ViewBefore},
-		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Left: n.left,
+		Ending: func(uid string) bool { return n.ending[uid] }, Veto: veto, List: n.chooser.List, MeasureOn: true, Bounds: choose.Bounds{Left: n.left},
 	})
 	var text []string
 	for _, r := range c.Order {

@@ -20,90 +20,107 @@ import (
 // A Measuring describes how to measure pods: with the first of Measurers, and with the others those
 // that it could not measure.
 type Measuring struct {
+	Bounds
 	Measurers []registry.Provider
 	At        eviction.PassView
 	Signal    eviction.Signal
 	Detail    eviction.Detail
-	Budget    *observe.Budget
 	// Whole contains the use of Signal: a larger figure is unknown.
 	Whole eviction.Whole
-	// Left is as in a Request.
-	Left time.Duration
+	// On measures pods again that may use more than the first one.
+	On bool
 }
 
-// Measure measures pods and returns the results by uid.
-func (c *Chooser) Measure(ctx context.Context, how Measuring, candidates []pods.Pod) map[string]eviction.Measurement {
-	return c.measure(ctx, how, candidates).got
+// measuring returns how to measure pods for a request.
+func (c *Chooser) measuring(pin *registry.Pin, r *Request) Measuring {
+	s := r.Threshold.Signal
+	return Measuring{
+		Bounds: r.Bounds, Measurers: pin.Serving(r.Layout, s, eviction.CanMeasure), At: r.At, Signal: s, Detail: eviction.DetailPod, On: r.MeasureOn,
+		Whole: c.whole(s, r.Observation, pin.Serving(r.Layout, s, eviction.CanObserve)),
+	}
 }
 
-// measured collects pods' figures as they arrive.
-type measured struct {
+// whole returns what contains a pod's use of a signal: the machine's by the host itself, else the
+// capacity if the built-in plugin observes it, since a custom observer may have a unit of its own. A
+// limit that was lowered below the use counts as that. Inside a kubelet its figures stand.
+func (c *Chooser) whole(s eviction.Signal, o eviction.Observation, observers []registry.Provider) (whole eviction.Whole) {
+	if c.SourceStands == observe.Forever {
+		return whole
+	}
+	if c.Fallback != nil {
+		whole = c.Fallback.Whole(s)
+	}
+	if _, builtin := eviction.Builtin(s); whole.Size > 0 || !builtin || s == eviction.AllocatableMemoryAvailable || o.State != eviction.Observed || len(observers) == 0 || !observers[0].Builtin() {
+		return whole
+	}
+	return eviction.Whole{Name: "the capacity of " + string(s), Size: max(o.Capacity, o.Capacity-o.Available)}
+}
+
+// figures collects the figures of pods as they arrive.
+type figures struct {
 	mu  sync.Mutex
 	got map[string]eviction.Measurement
 	// whole contains their use of signal. why has the reasons of unknown pods.
 	signal eviction.Signal
 	whole  eviction.Whole
 	why    map[string]string
-	// asked is the number of pods, done when the last of them had an answer.
-	asked int
-	done  time.Time
 	// answered: a plugin has answered.
 	answered bool
+
+	took time.Duration
+	// old says how old the figures of a former measurement are, nil if all are of now.
+	old *pods.Stale
+	// err is why no pod may be chosen by them.
+	err error
 }
 
-// measure asks one measurer after the other until all pods are measured.
-func (c *Chooser) measure(ctx context.Context, how Measuring, candidates []pods.Pod) *measured {
-	m := &measured{got: make(map[string]eviction.Measurement, len(candidates)), asked: len(candidates), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
-	missing := candidates
+// figures returns the figures of pods, each from the first source that has one: the plugins that measure them in
+// turn, the host, the former measurement.
+func (c *Chooser) figures(ctx context.Context, how Measuring, of []pods.Pod) *figures {
+	began := time.Now()
+	f := c.byPlugins(ctx, how, of)
+	c.byHost(ctx, how, f, of)
+	if b, _ := eviction.Builtin(how.Signal); how.On && !b.Condition.CheapToMeasure() {
+		c.measureOn(ctx, how, f, of)
+	}
+	f.old = c.usage.remember(f, of, time.Now())
+	f.err, f.took = c.none(f), time.Since(began)
+	return f
+}
+
+// Measure has plugins measure pods and returns the results by uid.
+func (c *Chooser) Measure(ctx context.Context, how Measuring, of []pods.Pod) map[string]eviction.Measurement {
+	return c.byPlugins(ctx, how, of).got
+}
+
+// byPlugins asks one measurer after the other until all pods are measured.
+func (c *Chooser) byPlugins(ctx context.Context, how Measuring, of []pods.Pod) *figures {
+	f := &figures{got: make(map[string]eviction.Measurement, len(of)), signal: how.Signal, whole: how.Whole, why: map[string]string{}}
 	for _, p := range how.Measurers {
-		if len(missing) == 0 {
+		if of = f.missing(of); len(of) == 0 {
 			break
 		}
 		if c.Responsiveness.Unresponsive(p.Instance) {
 			continue
 		}
-		err := how.Budget.Call(ctx, p.Instance, func(ctx context.Context) error {
-			ctx, cancel := c.Responsiveness.Limit(ctx, p.Instance, c.MinDeadline)
-			defer cancel()
-			ctx, late := c.whileLeft(ctx, p.Builtin(), how.Left)
-			defer late()
-			return p.Plugin.Measurer.Measure(ctx, eviction.MeasureRequest{
-				PassView: how.At, Detail: how.Detail, Signals: []eviction.Signal{p.As}, Pods: rowsOf(missing, how.Detail),
-			}, func(answer eviction.Measurement) {
-				if p.As != how.Signal {
-					renameUsage(&answer, p.As, how.Signal)
-				}
-				m.take(answer)
+		req := eviction.MeasureRequest{PassView: how.At, Detail: how.Detail, Signals: []eviction.Signal{p.As}, Pods: rowsOf(of, how.Detail)}
+		err := how.call(ctx, p, c.MinDeadline, func(ctx context.Context) error {
+			return c.Responsiveness.Measure(ctx, p.Instance, c.MinDeadline, func(ctx context.Context) error {
+				return p.Plugin.Measurer.Measure(ctx, req, func(answer eviction.Measurement) {
+					if p.As != how.Signal {
+						renameUsage(&answer, p.As, how.Signal)
+					}
+					f.take(answer)
+				})
 			})
 		})
-		c.Responsiveness.Measured(p.Instance, err)
-		m.answered = m.answered || err == nil || errors.Is(err, eviction.ErrRefused)
+		f.answered = f.answered || err == nil || errors.Is(err, eviction.ErrRefused)
 		if err != nil {
 			c.Metrics.CallFailed(p.Name, "measure", err)
 			c.Log.Error("measuring pods failed", "plugin", p.Name, "signal", how.Signal, "error", err)
 		}
-		missing = m.missing(missing)
 	}
-	if m.done.IsZero() {
-		m.done = time.Now()
-	}
-	return m
-}
-
-const (
-	// Of the time that is left a call may take one part in callsLeft, since several follow one another before the pod has
-	// ended, but leastDeadline at least: that is enough for 500 pods.
-	callsLeft     = 8
-	leastDeadline = 50 * time.Millisecond
-)
-
-// whileLeft bounds a call of the host or of a built-in plugin by the time that is left, 0 if that is not known. A custom one has
-// its budget.
-func (c *Chooser) whileLeft(ctx context.Context, builtin bool, left time.Duration) (context.Context, context.CancelFunc) {
-	if left == 0 || !builtin {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, max(left/callsLeft, leastDeadline, c.MinDeadline))
+	return f
 }
 
 const (
@@ -115,21 +132,17 @@ const (
 )
 
 // measureOn measures the pods again whose use is a lower bound, as long as one of them would go first
-// if it used the most that it can. Memory and tasks do not wait.
-func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, candidates []pods.Pod) {
-	if b, _ := eviction.Builtin(how.Signal); b.Condition.CheapToMeasure() {
-		return
-	}
+// if it used the most that it can.
+func (c *Chooser) measureOn(ctx context.Context, how Measuring, f *figures, of []pods.Pod) {
 	for end := time.Now().Add(measureOnFor); time.Now().Before(end) && ctx.Err() == nil; {
-		open := m.unsettled(how.Signal, candidates)
+		open := f.unsettled(of)
 		if len(open) == 0 {
 			return
 		}
-		more := c.measure(ctx, how, open)
-		m.mu.Lock()
-		maps.Copy(m.got, more.got)
-		m.done = more.done
-		m.mu.Unlock()
+		more := c.byPlugins(ctx, how, open)
+		f.mu.Lock()
+		maps.Copy(f.got, more.got)
+		f.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(measureOnPause):
@@ -139,16 +152,16 @@ func (c *Chooser) measureOn(ctx context.Context, how Measuring, m *measured, can
 
 // unsettled returns the pods that would go before the first one by the kubelet's order if they used the
 // most that they can.
-func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []pods.Pod) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (f *figures) unsettled(candidates []pods.Pod) (open []pods.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	bounded := func(p pods.Pod) bool {
-		return slices.ContainsFunc(m.got[p.Row.UID].Usage, func(u eviction.SignalUsage) bool { return u.AtMost > 0 })
+		return slices.ContainsFunc(f.got[p.Row.UID].Usage, func(u eviction.SignalUsage) bool { return u.AtMost > 0 })
 	}
 	if !slices.ContainsFunc(candidates, bounded) {
 		return nil
 	}
-	before, rows := rank.For(s), rowsOfCandidates(candidates, m.got)
+	before, rows := rank.For(f.signal), rowsOfCandidates(candidates, f.got)
 	first := slices.MinFunc(rows, func(a, b eviction.Candidate) int { return before(&a, &b) })
 	for i, most := range rows {
 		if !bounded(candidates[i]) || most.Pod.UID == first.Pod.UID {
@@ -168,61 +181,59 @@ func (m *measured) unsettled(s eviction.Signal, candidates []pods.Pod) (open []p
 
 // byHost measures the pods that no plugin has measured: priority alone would choose the wrong one.
 // It does not override the answers of an authoritative source.
-func (c *Chooser) byHost(ctx context.Context, m *measured, s eviction.Signal, left time.Duration, candidates []pods.Pod) {
-	missing := m.missing(candidates)
-	stands := c.SourceStands == observe.Forever || c.SourceStands > 0 && len(m.got) > 0
-	if c.Fallback == nil || len(missing) == 0 || stands && m.answered {
+func (c *Chooser) byHost(ctx context.Context, how Measuring, f *figures, of []pods.Pod) {
+	missing := f.missing(of)
+	stands := c.SourceStands == observe.Forever || c.SourceStands > 0 && len(f.got) > 0
+	if c.Fallback == nil || len(missing) == 0 || stands && f.answered {
 		return
 	}
-	ctx, late := c.whileLeft(ctx, true, left)
+	ctx, late := how.whileLeft(ctx, c.MinDeadline)
 	defer late()
-	answers := c.Fallback.Measure(ctx, s, rowsOf(missing, eviction.DetailPod))
+	answers := c.Fallback.Measure(ctx, how.Signal, rowsOf(missing, eviction.DetailPod))
 	for _, a := range answers {
-		m.take(a)
+		f.take(a)
 	}
 	if len(answers) > 0 {
-		c.Log.Warn("no plugin measured these pods, host measures them", "signal", s, "pods", len(answers), "of", len(candidates))
+		c.Log.Warn("no plugin measured these pods, host measures them", "signal", how.Signal, "pods", len(answers), "of", len(of))
 	}
-	m.done = time.Now()
+}
+
+// errNoFigures is why no pod is chosen by disks while the source of all figures has none, which the
+// host cannot measure: as with a kubelet, none goes by priority alone.
+var errNoFigures = errors.New("the source of figures has none of pods now")
+
+func (c *Chooser) none(f *figures) error {
+	d, _ := eviction.Builtin(f.signal)
+	known := slices.ContainsFunc(slices.Collect(maps.Values(f.got)), func(m eviction.Measurement) bool { return m.State != eviction.MeasurementUnknown })
+	if c.SourceStands == 0 || c.SourceStands == observe.Forever || d.Condition != eviction.DiskPressure || !f.answered || known {
+		return nil
+	}
+	return errNoFigures
 }
 
 // take keeps an answer, unless it is unknown or its use of the signal cannot be.
-func (m *measured) take(answer eviction.Measurement) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	used := answer.UsageFor(m.signal)
+func (f *figures) take(answer eviction.Measurement) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	used := answer.UsageFor(f.signal)
 	if len(answer.Usage) == 0 { // for memory the working set stands in
 		used = answer.WorkingSetBytes.Value
 	}
-	if err := m.whole.Check(used); err != nil && answer.State == eviction.Measured {
+	if err := f.whole.Check(used); err != nil && answer.State == eviction.Measured {
 		answer = eviction.Measurement{UID: answer.UID, Err: "uses " + err.Error()}
 	}
 	if answer.State == eviction.MeasurementUnknown {
-		m.why[answer.UID] = printable.ClipText(answer.Err)
+		f.why[answer.UID] = printable.ClipText(answer.Err)
 		return
 	}
-	m.got[answer.UID] = answer
-	if len(m.got) == m.asked {
-		m.done = time.Now()
-	}
+	f.got[answer.UID] = answer
 }
 
 // missing returns the pods of asked that have no figure.
-func (m *measured) missing(asked []pods.Pod) []pods.Pod {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(asked), func(p pods.Pod) bool { _, ok := m.got[p.Row.UID]; return ok })
-}
-
-// renameUsage renames m's use of signal from to another signal of the same filesystem. It copies
-// what m shares with others.
-func renameUsage(m *eviction.Measurement, from, to eviction.Signal) {
-	m.Usage = slices.Clone(m.Usage)
-	for i := range m.Usage {
-		if m.Usage[i].Signal == from {
-			m.Usage[i].Signal = to
-		}
-	}
+func (f *figures) missing(asked []pods.Pod) []pods.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(asked), func(p pods.Pod) bool { _, ok := f.got[p.Row.UID]; return ok })
 }
 
 // rowsOf returns the rows of pods, with containers only if detail asks for them: they cost time on
@@ -256,7 +267,7 @@ var errOldFigures = errors.New("not measured now")
 // remember keeps the figures for passes in which measuring fails, and gives pods without figures
 // their last ones: it returns the age of the oldest of these, or says that a pod has none, nil if all
 // are of now. It forgets pods that are gone.
-func (u *lastUsage) remember(of *measured, candidates []pods.Pod, now time.Time) (old *pods.Stale) {
+func (u *lastUsage) remember(of *figures, candidates []pods.Pod, now time.Time) (old *pods.Stale) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s, got := of.signal, of.got
@@ -280,6 +291,13 @@ func (u *lastUsage) remember(of *measured, candidates []pods.Pod, now time.Time)
 	}
 	u.bySignal[s] = next
 	return old
+}
+
+// Forget drops the last figures of a signal whose unit has changed.
+func (c *Chooser) Forget(s eviction.Signal) {
+	c.usage.mu.Lock()
+	defer c.usage.mu.Unlock()
+	delete(c.usage.bySignal, s)
 }
 
 // Reliable returns the measured use of s by a pod if it is reliable: a vendor's figure may be a

@@ -131,7 +131,7 @@ func measureAgain(ctx context.Context, l *Loop, p *pass, t policy.Threshold, uid
 		use := l.chooser.ByHost(ctx, t.Signal, v.Pod)
 		if !use.OK {
 			measured := l.chooser.Measure(ctx, choose.Measuring{
-				Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod, Budget: p.budget,
+				Measurers: p.pin.Serving(layout, t.Signal, eviction.CanMeasure), At: p.at, Signal: t.Signal, Detail: eviction.DetailPod, Bounds: choose.Bounds{Budget: p.budget},
 			}, []pods.Pod{v.Pod})
 			use = choose.Reliable(p.pin, layout, measured[uid], t.Signal)
 		}

@@ -198,13 +198,15 @@ func TestWhoDoesNotAnswerIsNotWaitedForTwice(t *testing.T) {
 	var r Responsiveness
 	a, b := &registry.Instance{Name: "a"}, &registry.Instance{Name: "b"}
 	late := fmt.Errorf("observe: %w", context.DeadlineExceeded)
-	bounded := func(i *registry.Instance) bool {
-		ctx, cancel := r.Limit(t.Context(), i, 0)
-		defer cancel()
-		_, is := ctx.Deadline()
-		return is
+	measured := func(i *registry.Instance, err error) (bounded bool) {
+		_ = r.Measure(t.Context(), i, 0, func(ctx context.Context) error {
+			_, bounded = ctx.Deadline()
+			return err
+		})
+		return bounded
 	}
-	r.Measured(a, late)
+	bounded := func(i *registry.Instance) bool { return measured(i, nil) }
+	measured(a, late)
 	if bounded(a) || r.Unresponsive(a) {
 		t.Error("whoever observes may be slow to measure")
 	}
@@ -212,7 +214,7 @@ func TestWhoDoesNotAnswerIsNotWaitedForTwice(t *testing.T) {
 	if !bounded(a) || r.Unresponsive(a) || bounded(b) {
 		t.Error("want that a alone, who has not observed, gets little time to measure")
 	}
-	r.Measured(a, late)
+	measured(a, late)
 	r.observed(map[*registry.Instance]error{a: late})
 	if !r.Unresponsive(a) {
 		t.Error("want that who does neither is asked no more")

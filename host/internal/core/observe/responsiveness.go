@@ -44,21 +44,21 @@ func (r *Responsiveness) observed(answers map[*registry.Instance]error) {
 	}
 }
 
-// Measured records how a Measure ended.
-func (r *Responsiveness) Measured(i *registry.Instance, err error) {
+// Measure calls f, which measures with i, and records whether it has answered. An unresponsive i has a second, or
+// least if that is longer.
+func (r *Responsiveness) Measure(ctx context.Context, i *registry.Instance, least time.Duration, f func(context.Context) error) error {
+	if _, missed := r.of(i); missed {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(unresponsiveDeadline, least))
+		defer cancel()
+	}
+	err := f(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, missed := r.missed[i]; missed && errors.Is(err, context.DeadlineExceeded) {
 		r.missed[i] = true
 	}
-}
-
-// Limit bounds a Measure by an unresponsive i, but not below least.
-func (r *Responsiveness) Limit(ctx context.Context, i *registry.Instance, least time.Duration) (context.Context, context.CancelFunc) {
-	if _, missed := r.of(i); !missed {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, max(unresponsiveDeadline, least))
+	return err
 }
 
 // Unresponsive reports whether to skip i until it observes again.

@@ -16,7 +16,7 @@ func TestWhoDoesNotRespondIsNotForgottenForOthers(t *testing.T) {
 	current.Publish(registry.New([]registry.Plugin{{Name: "disk", Instance: hangs}, {Name: "memory", Instance: works}}, nil))
 	var r Responsiveness
 	r.observed(map[*registry.Instance]error{hangs: context.DeadlineExceeded, works: nil})
-	r.Measured(hangs, context.DeadlineExceeded)
+	_ = r.Measure(t.Context(), hangs, 0, func(context.Context) error { return context.DeadlineExceeded })
 	r.observed(map[*registry.Instance]error{works: nil})
 	if !r.Unresponsive(hangs) || r.Unresponsive(works) {
 		t.Errorf("unresponsive: %v who hangs, %v who works", r.Unresponsive(hangs), r.Unresponsive(works))
