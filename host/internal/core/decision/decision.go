@@ -116,7 +116,7 @@ type Mark struct {
 	// MS is when it happened or began, UntilMS when it ended. Equal: it took no time.
 	MS      float64 `json:"ms"`
 	UntilMS float64 `json:"untilMS"`
-	// Former holds the thresholds that a reload replaced.
+	// Former holds the thresholds that a reload or a restart replaced.
 	Former []Threshold `json:"former,omitempty"`
 }
 
@@ -203,6 +203,8 @@ type Victim struct {
 	// Promised is the amount of the signal that the eviction was expected to free, missing if
 	// unknown.
 	Promised *int64 `json:"promised,omitempty"`
+	// Why says how far a pod is over a limit of its own, and what would have spared it.
+	Why string `json:"why,omitempty"`
 }
 
 // A Part is the use of a volume, of logs or of writable layers of a pod.

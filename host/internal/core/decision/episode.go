@@ -22,7 +22,7 @@ func EpisodeTime(id string) time.Time {
 }
 
 // Episodes sets which episode each head belongs to, and how many pods of its owner were evicted up to
-// it within Quiet. An episode is the decisions for a condition, each within Quiet of the one before.
+// it within Quiet, without dry runs. An episode is the decisions for a condition, each within Quiet of the one before.
 // The heads are in the order of their times.
 func Episodes(heads []Head) {
 	type group struct {
@@ -39,7 +39,7 @@ func Episodes(heads []Head) {
 			groups[key] = g
 		}
 		g.last, h.Episode = h.Time, g.id
-		if h.Owner == "" || h.UID == "" {
+		if h.Owner == "" || h.UID == "" || h.DryRun {
 			continue
 		}
 		namespace, _, _ := strings.Cut(h.Pod, "/")

@@ -232,14 +232,14 @@ func (c *limitCheck) conclude(ctx context.Context, l *Loop, p *pass) action {
 			continue
 		}
 		found := victim.New(pod, eviction.Signal(limit.Label), policy.LocalGraceSeconds, limit.Message, nil)
-		found.Limit, found.Hard, found.DryRun = true, true, l.settings.DryRun
+		found.Limit, found.Hard, found.DryRun, found.Why = true, true, l.settings.DryRun, limit.Why
 		v, layout, use := l.victims.Start(found), l.observer.Thresholds.Layout, eviction.Figure{}
 		if layout == eviction.LayoutShared && c.reliable { // the pod stores everything on the kubelet's filesystem
 			use = c.measured[v.UID].EphemeralStorageUsedBytes
 		}
 		l.victims.Relief.Expect(v, policy.LocalStorage, policy.Relieved(policy.LocalStorage, l.observer.Thresholds.InForce(), layout, use), c.pods, l.observer.Latest())
 		l.options.Log.Info("evicting pod", "pod", v.Key(), "uid", v.UID, "signal", v.Signal,
-			"graceSeconds", v.GraceSeconds, "message", v.Message, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
+			"graceSeconds", v.GraceSeconds, "message", v.Message, "why", v.Why, "notNew", choose.Inputs(c.stale), "dryRun", v.DryRun, "record", v.Record)
 		p.checked = c
 		l.kill(ctx, p, v)
 		if !v.DryRun {

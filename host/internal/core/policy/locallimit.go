@@ -28,6 +28,15 @@ type LocalViolation struct {
 	Label string
 	// Message for the pod's status and event. It ends with a space.
 	Message string
+	// Why says how much of the limit is used, and what would have spared the pod.
+	Why string
+}
+
+// why says that of a use of what, and which limit would do. Both amounts are rounded up to 1 Mi.
+func why(limit *resource.Quantity, used int64, what, key string) string {
+	const mebibyte = 1 << 20
+	enough := Figure((used+mebibyte-1)/mebibyte*mebibyte, eviction.FormatBinarySI)
+	return fmt.Sprintf("uses %s of %s in %s; %s of %s would have spared it then", &enough, limit, what, key, &enough)
 }
 
 // LocalStorage is the threshold whose shortage the victim of a limit of its own relieves.
@@ -92,7 +101,7 @@ func emptyDirViolation(pod *v1.Pod, volumes []eviction.VolumeMeasurement, rules 
 		limit := emptyDirLimit(volume, rules)
 		if usedBytes, ok := used[volume.Name]; ok && limit != nil && limit.CmpInt64(usedBytes) < 0 {
 			message := fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit)
-			return LocalViolation{LabelEmptyDirLimit, message}, true
+			return LocalViolation{LabelEmptyDirLimit, message, why(limit, usedBytes, "emptyDir "+volume.Name, "a sizeLimit")}, true
 		}
 	}
 	return LocalViolation{}, false
@@ -118,7 +127,7 @@ func podStorageViolation(pod *v1.Pod, used eviction.Figure) (LocalViolation, boo
 		return LocalViolation{}, false
 	}
 	message := fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
-	return LocalViolation{LabelPodStorageLimit, message}, true
+	return LocalViolation{LabelPodStorageLimit, message, why(limit, used.Value, "the pod", "limits.ephemeral-storage of its containers")}, true
 }
 
 // containerStorageViolation returns the first container of the figures that is over its limit. Init
@@ -140,7 +149,7 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 		}
 		if limit, ok := limits[c.Name]; ok && limit.Cmp(used) < 0 {
 			message := fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
-			return LocalViolation{LabelContainerStorageLimit, message}, true
+			return LocalViolation{LabelContainerStorageLimit, message, why(limit, used.Value(), "container "+c.Name, "a limits.ephemeral-storage")}, true
 		}
 	}
 	return LocalViolation{}, false

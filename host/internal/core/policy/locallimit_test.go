@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,11 +69,25 @@ func (s localStory) check(t *testing.T) {
 		s.layout = eviction.LayoutShared
 	}
 	got, ok := CheckLocalLimits(s.pod, s.use, s.layout, LocalRules{})
-	if diff := cmp.Diff(LocalViolation{s.label, s.message}, got); diff != "" || ok != (s.label != "") {
+	if ok && !strings.Contains(got.Why, "would have spared it") {
+		t.Errorf("why %q, want what would have spared the pod", got.Why)
+	}
+	got.Why = ""
+	if diff := cmp.Diff(LocalViolation{Label: s.label, Message: s.message}, got); diff != "" || ok != (s.label != "") {
 		t.Errorf("over a limit: %v (-want +got):\n%s", ok, diff)
 	}
 	if ok && !HasLocalLimits(s.pod) {
 		t.Error("over a limit without having one")
+	}
+}
+
+// A pod over a limit of its own was told the limit alone.
+func TestAPodOverItsLimitIsToldWhatItUsesAndWhatWouldDo(t *testing.T) {
+	got, _ := CheckLocalLimits(volumes(emptyDir("scratch", "50Mi", "")), eviction.Measurement{
+		State: eviction.Measured, Volumes: []eviction.VolumeMeasurement{usedVolume("scratch", 79<<20+1)},
+	}, eviction.LayoutShared, LocalRules{})
+	if want := "uses 80Mi of 50Mi in emptyDir scratch; a sizeLimit of 80Mi would have spared it then"; got.Why != want {
+		t.Errorf("why %q, want %q", got.Why, want)
 	}
 }
 

@@ -189,7 +189,7 @@ func TestWhatGrewOnADiskComesFromTheDecisionBefore(t *testing.T) {
 		p.Evicted[0].Signal, p.Evicted[0].EvictedAt = disk.Signal, at
 		return p
 	}
-	now := time.Now()
+	now := time.Now().Add(2 * time.Minute) // not just after the start
 	run(t, &m, pass(now.Add(-time.Minute), 3*gibibyte, gibibyte), pass(now, gibibyte, 3*gibibyte))
 	if len(m.records) != 2 || m.records[0].Growth != nil {
 		t.Fatalf("%d records, the first with %+v", len(m.records), m.records[0].Growth)

@@ -21,8 +21,11 @@ const (
 	// per second none is lost while a disk hangs for a minute.
 	waitingPasses  = 256
 	waitingRecords = 64
-	// endOfWriting bounds writing the queue at shutdown.
-	endOfWriting = 2 * time.Second
+	// endOfWriting bounds writing the queue at shutdown, startOfWriting the wait for the former configuration.
+	endOfWriting   = 2 * time.Second
+	startOfWriting = time.Second
+	// knownAfter is the time after the start from which on samples show what takes a resource.
+	knownAfter = 10 * time.Second
 	// pruneEvery is the time between two removals of old records.
 	pruneEvery = time.Hour
 	// mostOthers bounds the records of evictions by other programs each othersEvery: they must not
@@ -37,6 +40,8 @@ type Store interface {
 	Append(r *decision.Decision) error
 	Missing(all []*decision.Decision) ([]*decision.Decision, error)
 	AppendOutcome(o *decision.Outcome) error
+	Configured() (*decision.Decision, error)
+	SaveConfigured(d *decision.Decision) error
 	Prune() error
 	Close() error
 }
@@ -74,6 +79,7 @@ type Keeper struct {
 	others, leftOut int
 
 	// The rest belongs to Run's goroutine.
+	began    time.Time
 	open     []*open
 	episodes episodes
 	// resumed holds the records of kills that a former evictd decided on.
@@ -171,11 +177,16 @@ func (k *Keeper) Run(ctx context.Context) {
 		return
 	}
 	k.Mark(decision.MarkStart, "evictd "+k.Evictd+" started")
-	written := make(chan struct{})
+	written, former := make(chan struct{}), make(chan *decision.Decision, 1)
 	go func() { // ends with the process if the disk hangs
 		defer close(written)
-		k.write()
+		k.write(former)
 	}()
+	k.began = time.Now()
+	select {
+	case k.marks.former = <-former:
+	case <-time.After(startOfWriting):
+	}
 	for _, read := range k.Samplers {
 		go k.sample(ctx, read) // which may hang
 	}
@@ -233,8 +244,13 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 
 func (k *Keeper) passed(p *loop.Conclusion) {
 	if d := p.Decision; d != nil {
-		if !p.Later {
-			k.marks.configured(d)
+		if !p.Later && k.marks.configured(d) {
+			now := &decision.Decision{Version: decision.Version, ID: decision.NewID(d.Time), Kind: decision.KindNone, Time: d.Time, Config: d.Config, Thresholds: d.Thresholds}
+			k.putAll(func() {
+				if err := k.Store.SaveConfigured(now); err != nil {
+					k.Log.Warn("configuration is not saved, the next start does not know what it changes", "error", err)
+				}
+			})
 		}
 		for i := range d.Observations {
 			k.series.add(d.Time, d.Observations[i].Policy())
@@ -260,11 +276,17 @@ func (k *Keeper) putAll(write func()) {
 	}
 }
 
-// write opens the store, writes the queue until it is closed, and removes old records.
-func (k *Keeper) write() {
-	if err := k.Store.Open(); err != nil {
+// write opens the store, sends the former configuration, writes the queue until it is closed, and removes old records.
+func (k *Keeper) write(former chan<- *decision.Decision) {
+	err := k.Store.Open()
+	if err != nil {
 		k.Log.Error("decisions not recorded, retrying with the next", "error", err)
 	}
+	configured, err := k.Store.Configured()
+	if err != nil {
+		k.Log.Warn("former configuration is not known", "error", err)
+	}
+	former <- configured
 	old := time.NewTicker(pruneEvery)
 	defer old.Stop()
 	window := time.NewTicker(othersEvery)

@@ -33,6 +33,8 @@ type memory struct {
 	records  []*decision.Decision
 	outcomes []*decision.Outcome
 	fails    error
+	former   *decision.Decision
+	saved    []*decision.Decision
 	hangs    chan struct{}
 }
 
@@ -58,6 +60,15 @@ func (m *memory) AppendOutcome(o *decision.Outcome) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.outcomes = append(m.outcomes, o)
+	return m.fails
+}
+
+func (m *memory) Configured() (*decision.Decision, error) { return m.former, nil }
+
+func (m *memory) SaveConfigured(d *decision.Decision) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saved = append(m.saved, d)
 	return m.fails
 }
 
@@ -331,6 +342,43 @@ func TestARecordHasWhatChangedBefore(t *testing.T) {
 	}
 	if r.Victim.Owner != "ReplicaSet/report-5f" || r.Victim.Used == nil || *r.Victim.Used != 3*gibibyte {
 		t.Errorf("victim %+v", r.Victim)
+	}
+}
+
+// An evictd that was restarted with a higher threshold evicted a second later for what a pod, or evictd itself, had
+// taken since: the former threshold was forgotten.
+func TestARestartSaysWhichThresholdsItChanges(t *testing.T) {
+	now := time.Now()
+	low := hard
+	low.Value.Quantity = resource.MustParse("500Mi")
+	former := &decision.Decision{Config: "a", Thresholds: decision.Thresholds([]policy.Threshold{low}, &policy.Assessment{}, now)}
+	for name, c := range map[string]struct {
+		former *decision.Decision
+		config string
+		mark   string
+		saved  int
+	}{
+		"another threshold":  {former, "b", "restart: memory.available<1Gi, before: memory.available<500Mi", 1},
+		"the same":           {former, "a", "", 0},
+		"none that is known": {nil, "b", "", 1},
+	} {
+		m := memory{former: c.former}
+		pass := evicted(now)
+		pass.Decision.Config = c.config
+		pass.Decision.Observations[0].Available = gibibyte / 4
+		run(t, &m, pass)
+		r, mark := m.records[0], ""
+		for _, of := range r.Marks {
+			if len(of.Former) > 0 {
+				mark = of.Text
+			}
+		}
+		if inForce := r.Thresholds[0].InForce; mark != c.mark || (inForce != nil) != (c.mark != "") || len(m.saved) != c.saved {
+			t.Errorf("%s: mark %q, in force from %v, saved %d times, want %q", name, mark, inForce, len(m.saved), c.mark)
+		}
+		if r.Growth != nil {
+			t.Errorf("%s: growth %+v just after the start", name, r.Growth)
+		}
 	}
 }
 

@@ -19,8 +19,9 @@ const maxMarks = 32
 type marks struct {
 	mu  sync.Mutex
 	all []mark
-	// config and thresholds are those of the last pass, inForce has the times of reloads by threshold.
-	// They belong to one goroutine.
+	// config and thresholds are those of the last pass, former is the configuration before the start, nil if it is not
+	// known. inForce has the times by threshold. They belong to one goroutine.
+	former     *decision.Decision
 	config     string
 	thresholds []decision.Threshold
 	inForce    map[string]time.Time
@@ -93,11 +94,16 @@ func (m *marks) before(at time.Time, s eviction.Signal) (out []decision.Mark) {
 	return out
 }
 
-// configured marks a reload, and from when on its thresholds are in force.
-func (m *marks) configured(d *decision.Decision) {
+// configured marks another configuration, by a reload or at the start, and from when on its thresholds are in
+// force. It reports whether the configuration is new.
+func (m *marks) configured(d *decision.Decision) (isNew bool) {
 	former, was := m.thresholds, m.config
-	if m.config, m.thresholds = d.Config, d.Thresholds; was == "" || was == d.Config {
-		return
+	if was == "" && m.former != nil {
+		former, was = m.former.Thresholds, m.former.Config
+	}
+	starts := m.config == ""
+	if m.config, m.thresholds = d.Config, d.Thresholds; was == d.Config || was == "" {
+		return was == ""
 	}
 	came, went := without(d.Thresholds, former), without(former, d.Thresholds)
 	of := decision.Mark{What: decision.MarkReload, Text: "another configuration", Former: went}
@@ -109,6 +115,9 @@ func (m *marks) configured(d *decision.Decision) {
 	case len(went) > 0:
 		of.Text = "no " + names(went) + " any more"
 	}
+	if starts {
+		of.What, of.Text = decision.MarkStart, "restart: "+of.Text
+	}
 	m.add(mark{Mark: of, at: d.Time})
 	for i := range came {
 		m.inForce[key(&came[i])] = d.Time.Round(0)
@@ -116,6 +125,7 @@ func (m *marks) configured(d *decision.Decision) {
 	for i := range went {
 		delete(m.inForce, key(&went[i]))
 	}
+	return true
 }
 
 // dated returns thresholds with the times from which they are in force, if that was after the first sample.

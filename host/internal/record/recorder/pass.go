@@ -77,12 +77,14 @@ func (k *Keeper) decisions(p *loop.Conclusion) (all []*decision.Decision) {
 // evicted returns the record of a victim. For a limit of its own the order of the pods is irrelevant.
 func (k *Keeper) evicted(p *loop.Conclusion, v *victim.Victim) *decision.Decision {
 	kind := decision.KindEviction
+	why := ""
 	if v.Limit {
-		kind = decision.KindLimit
+		kind, why = decision.KindLimit, v.Why
 	}
 	r := k.record(p.Decision, kind, "", v.EvictedAt)
 	r.ID, r.DryRun = v.Record, v.DryRun
 	r.Victim = recordedVictim(v)
+	r.Victim.Why = why
 	if len(r.Order) > 0 && !v.Limit {
 		if first := r.Candidates[r.Order[0]]; first.UID == v.UID && first.State == "" && first.AtMost == 0 {
 			r.Victim.Used = &first.Usage
@@ -137,7 +139,9 @@ func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time)
 	signal := eviction.Signal(r.Head().Signal)
 	r.Signals, r.Marks = k.series.before(at, signal), k.marks.before(at, signal)
 	if signal != "" {
-		r.Growth = k.usage.growth(&r, signal)
+		if at.Sub(k.began) >= knownAfter {
+			r.Growth = k.usage.growth(&r, signal)
+		}
 		k.usage.enter(&r, at)
 	}
 	return &r

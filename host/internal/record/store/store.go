@@ -159,6 +159,26 @@ func (s *Store) Missing(all []*decision.Decision) ([]*decision.Decision, error) 
 	}), err
 }
 
+// configuredName is the name of the file that SaveConfigured writes. It is no record.
+const configuredName = "configured"
+
+// Configured returns what SaveConfigured saved last, nil if it has saved nothing.
+func (s *Store) Configured() (*decision.Decision, error) {
+	d, err := read(filepath.Join(s.Dir, configuredName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// SaveConfigured saves the configuration in force, with its thresholds, for the next start.
+func (s *Store) SaveConfigured(d *decision.Decision) error {
+	if err := s.Open(); err != nil {
+		return err
+	}
+	return s.put(configuredName, d)
+}
+
 // AppendOutcome adds the outcome of a decision to its record.
 func (s *Store) AppendOutcome(o *decision.Outcome) error {
 	if err := s.Open(); err != nil {

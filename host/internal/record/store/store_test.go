@@ -48,6 +48,29 @@ func ids(t testing.TB, dir string) (got []string) {
 	return got
 }
 
+func TestTheConfigurationIsThereAtTheNextStart(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	if d, err := s.Configured(); d != nil || err != nil {
+		t.Errorf("at the first start %+v, %v", d, err)
+	}
+	for _, value := range []string{"500Mi", "1Gi"} {
+		if err := s.SaveConfigured(&decision.Decision{Version: decision.Version, ID: decision.NewID(time.Now()), Kind: decision.KindNone, Config: value, Thresholds: []decision.Threshold{{Signal: "memory.available", Value: value}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Append(record("r1")), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := opened(t, dir).Configured()
+	if err != nil || d.Config != "1Gi" || len(d.Thresholds) != 1 || d.Thresholds[0].Value != "1Gi" {
+		t.Errorf("%+v, %v, want the last one saved", d, err)
+	}
+	if got := ids(t, dir); len(got) != 1 {
+		t.Errorf("records %v, want r1 alone", got)
+	}
+}
+
 func TestRecordsAreThereAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := opened(t, dir)

@@ -3,6 +3,7 @@ package tell
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,17 +88,14 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 // episodeHead begins the text about decisions that belong together, and returns their heads.
 func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Head) {
 	first, last := all[0], all[len(all)-1]
-	heads, evictions := make([]decision.Head, len(all)), 0
+	heads := make([]decision.Head, len(all))
 	for i, d := range all {
 		heads[i] = d.Head()
 		heads[i].Outcome = d.Outcome
-		if d.Victim != nil {
-			evictions++
-		}
 	}
 	decision.Episodes(heads)
 	decided := slices.DeleteFunc(slices.Clone(all), func(d *decision.Decision) bool { return d.Acted() == nil })
-	w := &text{r: first, heading: fmt.Sprintf("%s  %s, %s until %s on %s", format.Stamp(first.Time), format.Counted(len(all), "decision"), format.Counted(evictions, "eviction"), format.Stamp(last.Time), first.Node)}
+	w := &text{r: first, heading: fmt.Sprintf("%s  %s, %s until %s on %s", format.Stamp(first.Time), format.Counted(len(all), "decision"), evictionsBy(heads), format.Stamp(last.Time), first.Node)}
 	w.b.WriteString(printable.ClipText(w.heading) + "\n")
 	if n := len(decided); n > 0 {
 		w.line("over", "%s", over(decided[n-1], now))
@@ -111,39 +109,71 @@ func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Hea
 	return w, heads
 }
 
+// evictionsBy counts evictions by who evicted. Those of a dry run are none.
+func evictionsBy(heads []decision.Head) string {
+	own, dry, others := 0, 0, map[string]int{}
+	for i := range heads {
+		switch h := &heads[i]; {
+		case h.UID == "":
+		case h.By != "":
+			others[h.By]++
+		case h.DryRun:
+			dry++
+		default:
+			own++
+		}
+	}
+	text := format.Counted(own, "eviction")
+	for _, by := range slices.Sorted(maps.Keys(others)) {
+		text += fmt.Sprintf(", %d by %s", others[by], by)
+	}
+	if dry > 0 {
+		text += fmt.Sprintf(", %d in a dry run", dry)
+	}
+	return text
+}
+
 // took says whether one pod, several, or none took most of what is missing.
 func (w *text) took() {
 	switch g := w.r.Growth; {
 	case g == nil || g.Lost <= 0:
 	case len(g.Most) > 0 && g.Most[0].By > g.Lost/2:
-		w.line("cause", "one pod, %s: %s of %s that are missing", g.Most[0].Pod, w.amount(w.signal(), g.Most[0].By), w.amount(w.signal(), g.Lost))
+		w.line("cause", "one pod, %s: it took %s; %s less was available than before", g.Most[0].Pod, w.amount(w.signal(), g.Most[0].By), w.amount(w.signal(), g.Lost))
 	case g.Pods > g.Lost/2:
-		w.line("cause", "several pods: %s of %s that are missing", w.amount(w.signal(), g.Pods), w.amount(w.signal(), g.Lost))
+		w.line("cause", "several pods: they took %s; %s less was available than before", w.amount(w.signal(), g.Pods), w.amount(w.signal(), g.Lost))
 	default:
-		w.line("cause", "outside of pods that were measured: %s of %s that are missing", w.amount(w.signal(), g.Lost-max(0, g.Pods)), w.amount(w.signal(), g.Lost))
+		w.line("cause", "the rest of the node, or pods that were not measured: %s of the %s less that was available than before", w.amount(w.signal(), g.Lost-max(0, g.Pods)), w.amount(w.signal(), g.Lost))
 	}
 }
 
 // over says whether the shortage of the last decision of an episode is over.
 func over(d *decision.Decision, now time.Time) string {
+	t, o, soon := d.Acted(), d.Outcome, ""
 	if ago := now.Sub(d.Time); ago < decision.Quiet {
-		return fmt.Sprintf("not known yet: the last decision was %v ago, want %v without one", ago.Round(time.Second), decision.Quiet)
+		soon = fmt.Sprintf("not known yet: the last decision was %v ago, want %v without one", ago.Round(time.Second), decision.Quiet)
 	}
-	t, o := d.Acted(), d.Outcome
 	if t == nil || o == nil || o.After == nil || len(o.After.Available) == 0 {
-		return "no later decision is on record"
+		return cmp.Or(soon, "no later decision is on record")
 	}
 	amount, known := amountOf(d, t)
 	if !known {
-		return "not known: the record has no figure of " + string(t.Signal)
+		return cmp.Or(soon, "not known: the record has no figure of "+string(t.Signal))
 	}
-	at := time.Duration(o.After.UntilMS) * time.Millisecond
-	values := o.After.Values()
-	left := values[len(values)-1]
-	if left < amount {
-		return fmt.Sprintf("no: %s was available %v after the last decision, below %s", format.AmountIn(d, t.Signal, left), at.Round(time.Second), t)
+	values, at := o.After.Values(), (time.Duration(o.After.UntilMS) * time.Millisecond).Round(time.Second)
+	left, was := values[len(values)-1], ""
+	if more := left - amount; more >= 0 {
+		was = fmt.Sprintf("%s was available %v after the last decision, %s above the threshold", format.AmountIn(d, t.Signal, left), at, format.AmountIn(d, t.Signal, more))
+	} else {
+		was = fmt.Sprintf("%s was available %v after the last decision, %s below the threshold", format.AmountIn(d, t.Signal, left), at, format.AmountIn(d, t.Signal, -more))
 	}
-	return fmt.Sprintf("yes: %s was available %v after the last decision", format.AmountIn(d, t.Signal, left), at.Round(time.Second))
+	switch {
+	case soon != "":
+		return soon + "; " + was
+	case left < amount:
+		return "no: " + was
+	default:
+		return "yes: " + was
+	}
 }
 
 // amountOf returns the amount of a threshold of d in its signal's unit, if it is known.
@@ -159,7 +189,7 @@ func amountOf(d *decision.Decision, t *decision.Threshold) (amount int64, known 
 
 // changed lists what happened before the decision that its signals do not show.
 func (w *text) changed() {
-	marks := slices.DeleteFunc(slices.Clone(w.r.Marks), func(m decision.Mark) bool { return m.What == decision.MarkWait })
+	marks := slices.DeleteFunc(format.Marks(w.r.Marks), func(m decision.Mark) bool { return m.What == decision.MarkWait })
 	for _, m := range marks[max(0, len(marks)-marksShown):] {
 		text := m.Text
 		if m.What == decision.MarkReload {
@@ -184,9 +214,8 @@ func (w *text) notEarlier() string {
 	}
 	begun := w.metFrom(t)
 	var why []string
-	if t.InForce != nil && !begun.After(*t.InForce) {
-		why = append(why, "a reload put the threshold in force at "+format.Clock(*t.InForce))
-		begun = *t.InForce
+	if put := w.putInForce(); put != "" {
+		why, begun = append(why, put), *t.InForce
 	}
 	if late := t.Since.Sub(begun); late >= 2*time.Second {
 		why = append(why, fmt.Sprintf("evictd looked %v after it was met (%s)", late.Round(time.Second), cmp.Or(w.r.Trigger, "unknown")))

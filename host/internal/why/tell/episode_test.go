@@ -25,9 +25,9 @@ func night(seconds ...int) (all []*decision.Decision) {
 
 func TestAnEpisodeNamesItsCause(t *testing.T) {
 	for want, g := range map[string]*decision.Growth{
-		"one pod, shop/a: 3Gi of 4Gi":                    {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: 3 * gibibyte}}},
-		"several pods: 3Gi of 4Gi":                       {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: gibibyte}}},
-		"outside of pods that were measured: 4Gi of 4Gi": {Lost: 4 * gibibyte, Pods: -gibibyte},
+		"one pod, shop/a: it took 3Gi; 4Gi less was available than before":                                         {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: 3 * gibibyte}}},
+		"several pods: they took 3Gi; 4Gi less was available than before":                                          {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: gibibyte}}},
+		"the rest of the node, or pods that were not measured: 4Gi of the 4Gi less that was available than before": {Lost: 4 * gibibyte, Pods: -gibibyte},
 	} {
 		all := night(0, 60)
 		all[0].Growth = g
@@ -80,5 +80,39 @@ func TestAnEpisodeHasARowForEachVictim(t *testing.T) {
 	row := regexp.MustCompile(`(?s)\bB\s+12:01:50\s+shop/report\s+.*?3Gi\s+512Mi\s+2Gi\s+lower priority\s+gone after 1.3s\s+not earlier: .*?grace period is 30s; needed: .*?it was still growing by \S+: find what grows`)
 	if !row.MatchString(page.text) || strings.Count(page.text, "had been another before the first of them") != 1 {
 		t.Errorf("no such row in\n%s", page.text)
+	}
+}
+
+// An evictd that had just started told of what took the memory, and forgot that its threshold was new.
+func TestTheHeadlineOfARestart(t *testing.T) {
+	for want, change := range map[string]func(d *decision.Decision){
+		"; a restart of evictd put memory.available<1Gi in force at 12:00:49, before: memory.available<500Mi": func(d *decision.Decision) {
+			from := d.Time.Add(-time.Second)
+			d.Marks = []decision.Mark{{What: decision.MarkStart, MS: -1000, UntilMS: -1000, Former: []decision.Threshold{{Signal: eviction.MemoryAvailable, Value: "500Mi"}}}}
+			d.Acted().InForce, d.Acted().Since, d.Acted().GracePeriod = &from, &from, ""
+		},
+		"; the cause is not known: evictd had started 3s before": func(d *decision.Decision) {
+			d.Growth, d.Marks = nil, []decision.Mark{{What: decision.MarkStart, Text: "evictd started", MS: -3000, UntilMS: -3000}}
+			d.Acted().InForce = nil
+		},
+	} {
+		d := example()
+		change(d)
+		if first, _, _ := strings.Cut(string(Text(d)), "\n"); !strings.HasSuffix(first, want) {
+			t.Errorf("%q does not end with %q", first, want)
+		}
+	}
+}
+
+// A dry run counted as an eviction, and as one of the owner's pods.
+func TestADryRunIsNoEviction(t *testing.T) {
+	all := night(0, 60, 120)
+	for _, d := range all {
+		d.Victim.Owner = "ReplicaSet/report"
+	}
+	all[0].DryRun, all[1].By = true, "kubelet"
+	text := string(Episode(all, all[2].Time))
+	if want := "3 decisions, 1 eviction, 1 by kubelet, 1 in a dry run until"; !strings.Contains(text, want) || !strings.Contains(text, "2nd of") || strings.Contains(text, "3rd of") {
+		t.Errorf("no %q, or a wrong count, in\n%s", want, text)
 	}
 }

@@ -55,6 +55,9 @@ func Owner(d *decision.Decision) OwnerView {
 	v := d.Victim
 	o := OwnerView{Time: d.Time, Node: d.Node, Signal: v.Signal, Message: strings.TrimSpace(v.Message)}
 	t := d.Acted()
+	if d.Kind == decision.KindLimit {
+		o.SparedBy = v.Why // of its own use and limit alone
+	}
 	if t == nil || string(t.Signal) != v.Signal {
 		return o // as for a limit of the pod's own
 	}

@@ -125,6 +125,12 @@ func TestAnOwnerSeesNothingButTheTenFields(t *testing.T) {
 			[]string{"Candidates[1].Parts[0].Name", "Candidates[1].Parts[1].Name", "Thresholds[0].Value", "Thresholds[0].GracePeriod"},
 			"it was still growing by ",
 		},
+		"over a limit of its own": {
+			func(d *decision.Decision) {
+				d.Thresholds[0].Acted, d.Thresholds[1].Acted, d.Kind = false, false, decision.KindLimit
+			},
+			[]string{"Thresholds[0].Signal", "Victim.Why"}, "(Victim.Why)",
+		},
 		"of another signal than its own": {
 			func(d *decision.Decision) { d.Thresholds[0].Acted = false; d.Thresholds[1].Acted = false }, []string{"Thresholds[0].Signal"}, "",
 		},

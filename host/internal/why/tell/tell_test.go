@@ -190,9 +190,9 @@ func TestTheFirstLineSaysWhoTookWhatIsMissing(t *testing.T) {
 	}{
 		{decision.Growth{Lost: 3 * gibibyte, Pods: 2 * gibibyte, Most: []decision.Grown{own}}, ", which it took itself", "shop/report by 2Gi"},
 		{decision.Growth{Lost: 5 * gibibyte, Pods: 5 * gibibyte, Most: []decision.Grown{neighbour, own}}, ", which shop/web took", "3m0s before: shop/web by 3Gi shop/report by 2Gi"},
-		{decision.Growth{Lost: 6 * gibibyte, Pods: 2 * gibibyte, Most: []decision.Grown{own}}, ", which no pod took that could go", "the rest of the node, or pods that may not go, by 4Gi"},
-		{decision.Growth{Lost: 6 * gibibyte, Pods: 2 * gibibyte, Protected: true, Most: []decision.Grown{own}}, ", which no pod took", "the rest of the node by 4Gi"},
-		{decision.Growth{Lost: 6 * gibibyte, Pods: -gibibyte, Protected: true}, ", which no pod took", "the rest of the node by 7Gi"},
+		{decision.Growth{Lost: 6 * gibibyte, Pods: 2 * gibibyte, Most: []decision.Grown{own}}, "; the rest of the node took it, or a pod that may not go", "the rest of the node, or pods that may not go, by 4Gi"},
+		{decision.Growth{Lost: 6 * gibibyte, Pods: 2 * gibibyte, Protected: true, Most: []decision.Grown{own}}, "; the rest of the node took it", "the rest of the node by 4Gi"},
+		{decision.Growth{Lost: 6 * gibibyte, Pods: -gibibyte, Protected: true}, "; the rest of the node took it", "the rest of the node by 7Gi"},
 		{decision.Growth{Lost: 100 * gibibyte, Pods: 100 * gibibyte, Most: []decision.Grown{own}}, "", "shop/report by 2Gi"}, // many took a little each
 	} {
 		r := softEviction()
@@ -279,7 +279,7 @@ func TestADiskThatIsFullOfOtherThings(t *testing.T) {
 	r.Observations = append(r.Observations, decision.Observation{Signal: eviction.NodeFsAvailable, State: decision.StateObserved, Available: 900 << 20, Capacity: 100 << 30, Components: map[string]int64{"used": 90 << 30, "images": 4 << 30}})
 	text := string(Text(r))
 	for _, want := range []string{
-		"shop/report was evicted for nodefs.available, most of which no pod and no image has",
+		"shop/report was evicted for nodefs.available; most of it is in files outside of images and pods",
 		"  left out      1 by keeper, which may spare pods (rankVeto: soft)\n                shop/web\n",
 		"90Gi: 5Gi by pods that could go, 4Gi by images, 81Gi outside of both",
 	} {
@@ -295,8 +295,8 @@ func TestADiskOfPodsThatAreNotKnown(t *testing.T) {
 		change func(*decision.Decision)
 		want   string
 	}{
-		{func(*decision.Decision) {}, "nodefs.available, most of which no pod and no image has\n"},
-		{func(d *decision.Decision) { d.Protected = []decision.Protected{{Pod: "kube-system/registry"}} }, "nodefs.available, most of which no image and no pod that could go has\n"},
+		{func(*decision.Decision) {}, "nodefs.available; most of it is in files outside of images and pods\n"},
+		{func(d *decision.Decision) { d.Protected = []decision.Protected{{Pod: "kube-system/registry"}} }, "nodefs.available; most of it is in files outside of images and of pods that could go\n"},
 		{func(d *decision.Decision) { d.Candidates[0].State = decision.StateUnknown }, "nodefs.available\n"},
 		{func(d *decision.Decision) { d.Candidates[0].AtMost = 90 << 30 }, "nodefs.available\n"},
 		{func(d *decision.Decision) { d.Observations[1].Components["images"] = 80 << 30 }, "nodefs.available\n"},

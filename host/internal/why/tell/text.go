@@ -113,28 +113,31 @@ func (w *text) headline() {
 			return
 		}
 		w.line("message", "grace period %ds", r.Victim.GraceSeconds)
+		if r.Victim.Why != "" {
+			w.line("why it", "%s", r.Victim.Why)
+		}
 	}
 	if r.Kind == decision.KindResumed {
 		w.line("why now", "a former evictd decided so, and this one has finished it: its own record is lost")
 	}
 }
 
-// cause names the pod that took most of what is missing, if that is at least a third; or the reload
+// cause names the pod that took most of what is missing, if that is at least half; or the reload
 // that put a threshold above what was available.
 func (w *text) cause() string {
-	g := w.r.Growth
-	if t := w.r.Acted(); t != nil && t.InForce != nil && t.Since != nil && !w.metFrom(t).After(*t.InForce) {
-		return ", whose threshold a reload put in force at " + format.Clock(*t.InForce)
+	if put := w.putInForce(); put != "" {
+		return "; " + put
 	}
 	if others := w.mostOf(); others != "" {
 		return others
 	}
+	g := w.r.Growth
 	if g == nil {
-		return ""
+		return w.justStarted()
 	}
-	by, took := g.Lost-g.Pods, ", which no pod took"
+	by, took := g.Lost-g.Pods, "; the rest of the node took it"
 	if !g.Protected {
-		took = ", which no pod took that could go"
+		took += ", or a pod that may not go"
 	}
 	if len(g.Most) > 0 && g.Most[0].By >= by {
 		by, took = g.Most[0].By, ", which "+g.Most[0].Pod+" took"
@@ -142,11 +145,45 @@ func (w *text) cause() string {
 			took = ", which it took itself"
 		}
 	}
-	if by < g.Lost/3 {
+	if by < g.Lost/2 {
 		return ""
 	}
 	return took
 }
+
+// putInForce says which reload or restart put the threshold above what was available, empty if none did.
+func (w *text) putInForce() string {
+	t := w.r.Acted()
+	if t == nil || t.InForce == nil || t.Since == nil || w.metFrom(t).After(*t.InForce) {
+		return ""
+	}
+	by, before := "a reload", ""
+	for _, m := range w.r.Marks {
+		if at := w.at(m.MS).Sub(*t.InForce); at.Abs() >= time.Second {
+			continue
+		}
+		if m.What == decision.MarkStart {
+			by = "a restart of evictd"
+		}
+		if i := slices.IndexFunc(m.Former, func(f decision.Threshold) bool { return f.Signal == t.Signal }); i >= 0 {
+			before = ", before: " + m.Former[i].String()
+		}
+	}
+	return fmt.Sprintf("%s put %s in force at %s%s", by, t, format.Clock(*t.InForce), before)
+}
+
+// justStarted says that the samples of an evictd that has just started show no cause.
+func (w *text) justStarted() string {
+	for _, m := range slices.Backward(w.r.Marks) {
+		if m.What == decision.MarkStart && m.MS > -sampledAfter {
+			return fmt.Sprintf("; the cause is not known: evictd had started %v before", shortly(-m.MS))
+		}
+	}
+	return ""
+}
+
+// sampledAfter is the time after a start, in ms, before which no growth is recorded.
+const sampledAfter = 10_000
 
 func (w *text) grew() {
 	g := w.r.Growth
@@ -364,9 +401,9 @@ func (w *text) mostOf() string {
 	case !ok || used-pods-images <= used/2:
 		return ""
 	case len(w.r.Protected) > 0:
-		return ", most of which no image and no pod that could go has"
+		return "; most of it is in files outside of images and of pods that could go"
 	default:
-		return ", most of which no pod and no image has"
+		return "; most of it is in files outside of images and pods"
 	}
 }
 
@@ -412,7 +449,10 @@ func (w *text) spared() {
 			w.line("spared by", "a minimum reclaim for %s of at most %s: then %s", f.Of, w.amount(eviction.Signal(f.Of), f.Value), other)
 		}
 	}
-	if a.Text == "" && len(found) == 0 {
+	switch custom := w.r.Ranker != nil && w.r.Ranker.Custom; {
+	case custom:
+		w.line("spared by", "a request or priority: not known, the order is that of %s", rankerOf(w.r))
+	case a.Text == "" && len(found) == 0:
 		w.line("spared by", "no request or priority alone")
 	}
 }
@@ -508,7 +548,7 @@ func (w *text) followed() {
 	for _, p := range []struct {
 		what string
 		ms   float64
-	}{{killed, o.KilledMS}, {"gone after", o.GoneMS}, {"what was promised was back after", o.ReliefMS}} {
+	}{{killed, o.KilledMS}, {"gone after", o.GoneMS}, {"the expected amount was back after", o.ReliefMS}} {
 		if p.ms > 0 {
 			parts = append(parts, fmt.Sprintf("%s %v", p.what, time.Duration(p.ms*float64(time.Millisecond)).Round(time.Millisecond)))
 		}

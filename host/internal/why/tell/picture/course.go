@@ -131,10 +131,10 @@ func (c *Course) Table() [][]string {
 	return rows
 }
 
-// merged returns the newest decision with the marks and thresholds of all.
+// merged returns the newest decision with the marks of all.
 func (c *Course) merged() *decision.Decision {
 	last := *c.all[len(c.all)-1]
-	m := &decision.Decision{Kind: last.Kind, Time: last.Time, Thresholds: slices.Clone(last.Thresholds), Observations: last.Observations}
+	m := &decision.Decision{Kind: last.Kind, Time: last.Time, Observations: last.Observations}
 	seen := map[string]bool{}
 	for _, d := range c.all {
 		for _, mark := range d.Marks {
@@ -144,12 +144,6 @@ func (c *Course) merged() *decision.Decision {
 			if mark.What != decision.MarkWait && !seen[key] {
 				seen[key] = true
 				m.Marks = append(m.Marks, mark)
-			}
-		}
-		for i := range m.Thresholds { // one that was before the first sample has no time
-			t := &m.Thresholds[i]
-			if at := slices.IndexFunc(d.Thresholds, func(of decision.Threshold) bool { return of.String() == t.String() && of.InForce != nil }); at >= 0 {
-				t.InForce = d.Thresholds[at].InForce
 			}
 		}
 	}
@@ -238,7 +232,7 @@ func (c *Course) SVG(about string) ([]byte, error) {
 	}
 	p.fit()
 	p.stack(c)
-	return p.finish(printable.ClipText(title), about), nil
+	return p.finish(printable.ClipText(title), about, c.all...), nil
 }
 
 // Heights below the axis of time: of the columns, and of their names.

@@ -206,3 +206,68 @@ func TestACourseOfNonsenseIsDrawn(t *testing.T) {
 		}
 	}
 }
+
+// The line of a new threshold was drawn over decisions that were made at the former one, after a restart.
+func TestNoThresholdIsDrawnWhereItWasNotInForce(t *testing.T) {
+	for seed := range 1000 {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		begin := example().Time
+		second := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
+		type change struct {
+			at     int // until the next one value is in force
+			value  string
+			starts bool // evictd starts, and knows the former value or not
+			known  bool
+		}
+		changes := []change{{at: 0, value: "500Mi", starts: true}}
+		for at := 1 + r.IntN(900); at < 3000; at += 1 + r.IntN(900) {
+			changes = append(changes, change{at, []string{"500Mi", "1Gi", "2Gi"}[r.IntN(3)], r.IntN(2) == 0, r.IntN(3) > 0})
+		}
+		inForce := func(at int) (n int) {
+			for n+1 < len(changes) && changes[n+1].at <= at {
+				n++
+			}
+			return n
+		}
+		var all []*decision.Decision
+		for at := 20 + r.IntN(500); at < 3000; at += 20 + r.IntN(900) {
+			d, since := night(at)[0], max(0, at-600)
+			d.Thresholds = d.Thresholds[1:]
+			d.Thresholds[0].Value = changes[inForce(at)].value
+			for n, c := range changes[:inForce(at)+1] {
+				if c.starts && c.at >= since {
+					since, d.Marks, d.Thresholds[0].InForce = c.at, nil, nil
+				}
+				if n == 0 || c.at < since || c.starts && !c.known || c.value == changes[n-1].value {
+					continue
+				}
+				d.Thresholds[0].InForce = new(second(c.at))
+				former := d.Thresholds[0]
+				former.Value, former.InForce = changes[n-1].value, nil
+				ms := float64(c.at-at) * 1000
+				d.Marks = append(d.Marks, decision.Mark{What: decision.MarkReload, MS: ms, UntilMS: ms, Former: []decision.Threshold{former}})
+			}
+			d.Signals[0].Available = d.Signals[0].Available[:max(1, at-since)]
+			all = append(all, d)
+		}
+		if len(all) == 0 {
+			continue
+		}
+		c, last := courseOf(all), all[len(all)-1].Time
+		p := newPlot(c.merged(), c.Signal, thinned(c.samples())...)
+		p.begin()
+		p.thresholds(all)
+		drawn := 0
+		for _, l := range p.levels {
+			for at := math.Ceil(l.from); at < min(0, math.Floor(l.until)); at++ {
+				in := changes[inForce(int(last.Sub(begin).Seconds()+at))]
+				if drawn++; l.text != "memory.available<"+in.value+" for 30s" {
+					t.Fatalf("seed %d: %s is drawn %v s before the last decision, where %s is in force", seed, l.text, -at, in.value)
+				}
+			}
+		}
+		if drawn == 0 && len(p.levels) < maxLevels {
+			t.Fatalf("seed %d: no threshold is drawn before the last of %d decisions", seed, len(all))
+		}
+	}
+}

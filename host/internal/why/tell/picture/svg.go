@@ -59,7 +59,7 @@ func Decision(r *decision.Decision, title, about string) ([]byte, error) {
 	p.marks()
 	p.decided()
 	p.fit()
-	return p.finish(title, about), nil
+	return p.finish(title, about, r), nil
 }
 
 // newPlot returns the plot of a signal by samples without a break, of which there may be several.
@@ -84,9 +84,9 @@ func (p *plot) fit() {
 	slices.SortStableFunc(p.events, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 }
 
-// finish draws all that was added.
-func (p *plot) finish(title, about string) []byte {
-	p.thresholds()
+// finish draws all that was added, with the thresholds of decisions, the oldest first.
+func (p *plot) finish(title, about string, of ...*decision.Decision) []byte {
+	p.thresholds(of)
 	p.scale()
 	p.axes()
 	p.draw()
@@ -208,14 +208,15 @@ func (p *plot) event(what string, ms, untilMS float64) {
 
 // marks adds what happened before.
 func (p *plot) marks() {
-	left := max(0, len(p.r.Marks)-maxMarks)
+	marks := format.Marks(p.r.Marks)
+	left := max(0, len(marks)-maxMarks)
 	if left > 0 {
-		p.event(fmt.Sprintf("%d marks until here are not drawn", left), p.r.Marks[left-1].MS, p.r.Marks[left-1].MS)
+		p.event(fmt.Sprintf("%d marks until here are not drawn", left), marks[left-1].MS, marks[left-1].MS)
 	}
-	for _, m := range p.r.Marks[left:] {
+	for _, m := range marks[left:] {
 		what := p.clock(inReach(m.MS)) + " " + m.Text
-		if m.What == decision.MarkReload { // its thresholds are drawn
-			what = "reload " + p.clock(inReach(m.MS))
+		if m.What == decision.MarkReload || len(m.Former) > 0 { // its thresholds are drawn
+			what = map[bool]string{true: "restart ", false: "reload "}[m.What == decision.MarkStart] + p.clock(inReach(m.MS))
 		}
 		p.event(what, m.MS, m.UntilMS)
 	}
@@ -244,22 +245,33 @@ func (p *plot) clock(second float64) string {
 	return p.r.Time.Add(time.Duration(second * 1e9)).Round(time.Second).UTC().Format(time.TimeOnly)
 }
 
-// thresholds finds those of the signal: in force at the decision, and before each reload.
-func (p *plot) thresholds() {
-	for i := range p.r.Thresholds {
-		t, from := &p.r.Thresholds[i], p.from
-		if t.InForce != nil {
-			from = max(p.from, inReach(decision.MS(*t.InForce, p.r.Time)))
-		}
-		p.threshold(t, span{from: from, until: p.end})
-	}
-	since := p.from
-	for _, m := range p.r.Marks {
-		if m.What == decision.MarkReload {
-			for i := range m.Former {
-				p.threshold(&m.Former[i], span{from: since, until: inReach(m.MS)})
+// thresholds finds those of the signal: in force at each decision from its first sample on, and before each reload and restart.
+func (p *plot) thresholds(of []*decision.Decision) {
+	for n, d := range of {
+		shift := decision.MS(d.Time, p.r.Time)
+		since, until := inReach(shift), inReach(shift)
+		for i := range d.Signals {
+			if s := &d.Signals[i]; s.Signal == p.signal && len(s.Available) > 0 {
+				since = max(p.from, inReach(shift+s.UntilMS-1000*float64(len(s.Available)-1)))
 			}
-			since = max(p.from, inReach(m.MS))
+		}
+		if n == len(of)-1 {
+			until = p.end
+		}
+		for i := range d.Thresholds {
+			t, from := &d.Thresholds[i], since
+			if t.InForce != nil {
+				from = max(from, inReach(decision.MS(*t.InForce, p.r.Time)))
+			}
+			p.threshold(t, span{from: from, until: until})
+		}
+		for _, m := range d.Marks {
+			if at := inReach(shift + m.MS); len(m.Former) > 0 {
+				for i := range m.Former {
+					p.threshold(&m.Former[i], span{from: since, until: at})
+				}
+				since = max(since, at)
+			}
 		}
 	}
 }
