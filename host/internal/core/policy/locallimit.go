@@ -11,8 +11,7 @@ import (
 	"github.com/evictd/evictd/shared/eviction"
 )
 
-// What a violation of a pod's own limits counts as among evictions: the values
-// of eviction_signal in the kubelet's metric.
+// What a violation of a pod's own limits counts as: the values of eviction_signal in the kubelet's metric.
 const (
 	LabelEmptyDirLimit         = "emptydirfs.limit"
 	LabelPodStorageLimit       = "ephemeralpodfs.limit"
@@ -22,7 +21,7 @@ const (
 // LocalGraceSeconds is the grace period of a pod that is over a limit of its own.
 const LocalGraceSeconds = HardGraceSeconds
 
-// LocalViolation says which of its own limits on local storage a pod is over.
+// LocalViolation is a limit of its own on local storage that a pod is over.
 type LocalViolation struct {
 	// Label is one of LabelEmptyDirLimit, LabelPodStorageLimit and LabelContainerStorageLimit.
 	Label string
@@ -34,8 +33,7 @@ type LocalViolation struct {
 
 // why says that of a use of what, and which limit would do. Both amounts are rounded up to 1 Mi.
 func why(limit *resource.Quantity, used int64, what, key string) string {
-	const mebibyte = 1 << 20
-	enough := Figure((used+mebibyte-1)/mebibyte*mebibyte, eviction.FormatBinarySI)
+	enough := Figure((used+1<<20-1)>>20<<20, eviction.FormatBinarySI)
 	return fmt.Sprintf("uses %s of %s in %s; %s of %s would have spared it then", &enough, limit, what, key, &enough)
 }
 
@@ -48,8 +46,7 @@ type LocalRules struct {
 	MemoryVolumes bool // have no limit but their tmpfs: InPlacePodVerticalScalingMemoryBackedVolumes
 }
 
-// HasLocalLimits reports whether pod could ever be evicted for its use of local
-// storage. Others need not be measured for it: it is cheap, for all pods of the node.
+// HasLocalLimits reports whether pod could ever be evicted for its use of local storage. Others need not be measured for it.
 func HasLocalLimits(pod *v1.Pod) bool {
 	if !Evictable(pod) {
 		return false
@@ -126,8 +123,7 @@ func podStorageViolation(pod *v1.Pod, used eviction.Figure) (LocalViolation, boo
 	if limit == nil || !used.OK || limit.CmpInt64(used.Value) >= 0 {
 		return LocalViolation{}, false
 	}
-	message := fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
-	return LocalViolation{LabelPodStorageLimit, message, why(limit, used.Value, "the pod", "limits.ephemeral-storage of its containers")}, true
+	return LocalViolation{LabelPodStorageLimit, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit), why(limit, used.Value, "the pod", "limits.ephemeral-storage of its containers")}, true
 }
 
 // containerStorageViolation returns the first container of the figures that is over its limit. Init
@@ -148,8 +144,7 @@ func containerStorageViolation(pod *v1.Pod, containers []eviction.ContainerMeasu
 			used.Add(Figure(c.RootfsUsedBytes.Value, eviction.FormatBinarySI))
 		}
 		if limit, ok := limits[c.Name]; ok && limit.Cmp(used) < 0 {
-			message := fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
-			return LocalViolation{LabelContainerStorageLimit, message, why(limit, used.Value(), "container "+c.Name, "a limits.ephemeral-storage")}, true
+			return LocalViolation{LabelContainerStorageLimit, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit), why(limit, used.Value(), "container "+c.Name, "a limits.ephemeral-storage")}, true
 		}
 	}
 	return LocalViolation{}, false

@@ -82,7 +82,7 @@ func (s localStory) check(t *testing.T) {
 }
 
 // A pod over a limit of its own was told the limit alone.
-func TestAPodOverItsLimitIsToldWhatItUsesAndWhatWouldDo(t *testing.T) {
+func TestAViolationHasTheUseAndALimitThatWouldDo(t *testing.T) {
 	got, _ := CheckLocalLimits(volumes(emptyDir("scratch", "50Mi", "")), eviction.Measurement{
 		State: eviction.Measured, Volumes: []eviction.VolumeMeasurement{usedVolume("scratch", 79<<20+1)},
 	}, eviction.LayoutShared, LocalRules{})
