@@ -11,7 +11,7 @@ import (
 
 // errorTexts has the files in which an error is found by its text, with why it has no type there.
 var errorTexts = map[string]string{
-	"host/internal/core/choose/choice.go":                 "removes the name that the record has beside the text",
+	"host/internal/core/choose/choice.go":               "removes the name that the record has beside the text",
 	"host/internal/cluster/victim/kubernetes/answer.go": "an answer of the API server",
 	"host/internal/face/inspect/inspect.go":             "a finding is a text",
 	"host/internal/face/inspect/signals.go":             "an answer of a plugin, another process",

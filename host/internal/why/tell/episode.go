@@ -123,14 +123,14 @@ func evictionsBy(heads []decision.Head) string {
 			own++
 		}
 	}
-	text := format.Counted(own, "eviction")
+	counts := []string{format.Counted(own, "eviction")}
 	for _, by := range slices.Sorted(maps.Keys(others)) {
-		text += fmt.Sprintf(", %d by %s", others[by], by)
+		counts = append(counts, fmt.Sprintf("%d by %s", others[by], by))
 	}
 	if dry > 0 {
-		text += fmt.Sprintf(", %d in a dry run", dry)
+		counts = append(counts, fmt.Sprintf("%d in a dry run", dry))
 	}
-	return text
+	return strings.Join(counts, ", ")
 }
 
 // took says whether one pod, several, or none took most of what is missing.

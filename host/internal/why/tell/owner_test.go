@@ -129,7 +129,8 @@ func TestAnOwnerSeesNothingButTheTenFields(t *testing.T) {
 			func(d *decision.Decision) {
 				d.Thresholds[0].Acted, d.Thresholds[1].Acted, d.Kind = false, false, decision.KindLimit
 			},
-			[]string{"Thresholds[0].Signal", "Victim.Why"}, "(Victim.Why)",
+			[]string{"Thresholds[0].Signal", "Victim.Why"},
+			"(Victim.Why)",
 		},
 		"of another signal than its own": {
 			func(d *decision.Decision) { d.Thresholds[0].Acted = false; d.Thresholds[1].Acted = false }, []string{"Thresholds[0].Signal"}, "",

@@ -245,16 +245,11 @@ func (p *plot) clock(second float64) string {
 	return p.r.Time.Add(time.Duration(second * 1e9)).Round(time.Second).UTC().Format(time.TimeOnly)
 }
 
-// thresholds finds those of the signal: in force at each decision from its first sample on, and before each reload and restart.
+// thresholds finds those of the signal: in force at each decision, and before each reload and restart.
 func (p *plot) thresholds(of []*decision.Decision) {
 	for n, d := range of {
 		shift := decision.MS(d.Time, p.r.Time)
-		since, until := inReach(shift), inReach(shift)
-		for i := range d.Signals {
-			if s := &d.Signals[i]; s.Signal == p.signal && len(s.Available) > 0 {
-				since = max(p.from, inReach(shift+s.UntilMS-1000*float64(len(s.Available)-1)))
-			}
-		}
+		since, until := p.sampledFrom(d), inReach(shift)
 		if n == len(of)-1 {
 			until = p.end
 		}
@@ -274,6 +269,17 @@ func (p *plot) thresholds(of []*decision.Decision) {
 			}
 		}
 	}
+}
+
+// sampledFrom returns the second of the first sample of a decision, from which on its record has the thresholds.
+func (p *plot) sampledFrom(d *decision.Decision) float64 {
+	at := decision.MS(d.Time, p.r.Time)
+	for i := range d.Signals {
+		if s := &d.Signals[i]; s.Signal == p.signal && len(s.Available) > 0 {
+			return max(p.from, inReach(at+s.UntilMS-1000*float64(len(s.Available)-1)))
+		}
+	}
+	return inReach(at)
 }
 
 // threshold adds l, the time in which t was in force, with its amount if that is not in a unit like the
