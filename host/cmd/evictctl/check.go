@@ -16,6 +16,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/command"
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/face/doctor"
 	"github.com/evictd/evictd/host/internal/face/inspect"
 	"github.com/evictd/evictd/host/internal/record/format"
 	"github.com/evictd/evictd/host/internal/record/store"
@@ -52,7 +53,7 @@ func newCheck() *cobra.Command {
 			return err
 		}
 		if *all {
-			d := inspect.Diagnose(ctx, cfg)
+			d := doctor.Diagnose(ctx, cfg)
 			r.Diagnosis = &d
 		}
 		if *asJSON {
@@ -78,7 +79,7 @@ func newCheck() *cobra.Command {
 type checkReport struct {
 	Thresholds []decision.Threshold `json:"thresholds"`
 	// Diagnosis is nil without --all.
-	*inspect.Diagnosis
+	*doctor.Diagnosis
 
 	Beside   *inspect.Beside `json:"beside,omitempty"`
 	Errors   []string        `json:"errors,omitempty"`
@@ -192,7 +193,7 @@ func ofWritableLayers(cfg *config.Config, thresholds []policy.Threshold) (rows [
 	return rows, warnings
 }
 
-func diagnosisTables(d *inspect.Diagnosis) []byte {
+func diagnosisTables(d *doctor.Diagnosis) []byte {
 	if d == nil {
 		return nil
 	}

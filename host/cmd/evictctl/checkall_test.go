@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/face/command"
-	"github.com/evictd/evictd/host/internal/face/inspect"
+	"github.com/evictd/evictd/host/internal/face/doctor"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/fakes/fakecri"
 )
@@ -23,7 +23,7 @@ func TestCheckAllSaysWhatThisNodeIs(t *testing.T) {
 	args := []string{"--all", "--eviction-hard", "memory.available<1Mi,imagefs.available<1%,nodefs.available<1%,acme.com/spare<1"}
 	n = n.with("runtimeEndpoint", runtime.Endpoint())
 	said := n.check(t, append(args, "--json")...)
-	var d inspect.Diagnosis
+	var d doctor.Diagnosis
 	if err := json.Unmarshal([]byte(said.Out), &d); err != nil {
 		t.Fatalf("%v: %+v", err, said)
 	}

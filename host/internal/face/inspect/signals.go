@@ -305,3 +305,9 @@ func trySummary(ctx context.Context, n *node, f *Findings) {
 		f.add(Warning, "summary.kubeconfig: insecure-skip-tls-verify is true: any server that answers at the address decides what is evicted")
 	}
 }
+
+// amount formats an amount of a signal as a quantity.
+func amount(s eviction.Signal, n int64) string {
+	b, _ := eviction.Builtin(s)
+	return resource.NewQuantity(n, resource.Format(b.Format)).String()
+}

@@ -1,4 +1,6 @@
-package inspect
+// Package doctor describes a node for evictctl check: what it is, and where the figures of each signal come from. It changes
+// nothing. Package inspect has the problems.
+package doctor
 
 import (
 	"context"
@@ -6,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/parts"
@@ -48,27 +52,33 @@ type SignalSource struct {
 	Capacity  *int64 `json:"capacity,omitempty"`
 }
 
-// amount formats an amount of a signal as a quantity.
-func amount(s eviction.Signal, n int64) string {
-	b, _ := eviction.Builtin(s)
-	return resource.NewQuantity(n, resource.Format(b.Format)).String()
-}
+// deadline bounds the search for the layout of the filesystems.
+const deadline = 5 * time.Second
 
-// Diagnose examines this node with c and changes nothing. Run reports problems.
+// Diagnose examines this node with c and changes nothing.
 func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
-	n := newNode(ctx, Options{Config: c})
-	defer n.close()
+	fs := c.Node()
+	running, _ := criclient.Dial(fs, c.RuntimeEndpoint) // an invalid endpoint is a finding of package inspect
+	images, _ := criclient.Dial(fs, c.ImageEndpoint)
+	for _, conn := range []*grpc.ClientConn{running, images} {
+		if conn != nil {
+			defer conn.Close() //nolint:errcheck // nothing is lost
+		}
+	}
 	var u unix.Utsname
 	errKernel := unix.Uname(&u)
-	memory, errCgroups := n.fs.MemoryHierarchy()
-	share, errShare := nodefs.OwnCPUShare(n.fs)
-	version, errRuntime := criclient.Probe(ctx, n.runtime())
+	memory, errCgroups := fs.MemoryHierarchy()
+	share, errShare := nodefs.OwnCPUShare(fs)
+	version, errRuntime := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(running))
 	late, stop := context.WithTimeout(ctx, deadline)
 	defer stop()
-	layout, errLayout := hang.Do(late.Done(), n.layout, nil)
+	layout, errLayout := hang.Do(late.Done(), func() (eviction.Layout, error) {
+		layout, _, err := criclient.Layout(ctx, runtimeapi.NewImageServiceClient(images), fs, c.KubeletRootDir)
+		return layout, err
+	}, nil)
 	plugins, errPlugins := plugindir.Names(c.PluginDir)
 	plugins = slices.DeleteFunc(plugins, func(name string) bool { return c.Plugins[name].Disabled })
-	driver := n.driver()
+	driver := parts.Cgroups(c, running).Find(ctx)
 	return Diagnosis{
 		Node: []NodeFact{
 			fact("kernel", unix.ByteSliceToString(u.Sysname[:])+" "+unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]), errKernel),
@@ -79,8 +89,8 @@ func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
 			fact("layout", layout.String(), "directories of "+c.ImageEndpoint+" and kubeletRootDir "+c.KubeletRootDir, errLayout),
 			fact("plugins", strings.Join(plugins, ", "), c.PluginDir, errPlugins),
 		},
-		Features: features.Find(n.fs),
-		Signals:  n.signalSources(ctx, plugins, layout),
+		Features: features.Find(fs),
+		Signals:  signalSources(ctx, c, plugins, layout, driver.InUse(c.CgroupDriver)),
 	}
 }
 
@@ -96,8 +106,8 @@ func fact(name, value, detail string, err error) NodeFact {
 }
 
 // signalSources returns a row for each signal with a threshold, with the host's own figures.
-func (n *node) signalSources(ctx context.Context, plugins []string, layout eviction.Layout) (all []SignalSource) {
-	reader := fallback.New(parts.NodeFacts(n.c, n.driver().InUse(n.c.CgroupDriver)))
+func signalSources(ctx context.Context, c *config.Config, plugins []string, layout eviction.Layout, driver string) (all []SignalSource) {
+	reader := fallback.New(parts.NodeFacts(c, driver))
 	read := slices.DeleteFunc(eviction.BuiltinSignals(), func(s eviction.Signal) bool { return !reader.Reads(s) })
 	figures := map[eviction.Signal]eviction.Observation{}
 	for _, o := range reader.Observe(ctx, read) {
@@ -106,15 +116,16 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		}
 	}
 	seen := map[eviction.Signal]bool{}
-	for _, t := range n.thresholds {
+	thresholds, _ := c.Thresholds() // an invalid configuration is not examined
+	for _, t := range thresholds {
 		s := t.Signal
 		if seen[s] {
 			continue
 		}
 		seen[s] = true
-		row := SignalSource{Signal: s, How: "in each pass, one in " + n.c.MonitoringInterval.Duration.String()}
+		row := SignalSource{Signal: s, How: "in each pass, one in " + c.MonitoringInterval.Duration.String()}
 		b, builtin := eviction.Builtin(s)
-		assigned, figure := n.c.Assigned(s, eviction.CanObserve), figures[s]
+		assigned, figure := c.Assigned(s, eviction.CanObserve), figures[s]
 		switch {
 		case assigned != "" && (assigned != config.SourceSummary || slices.Contains(plugins, b.Plugin)):
 			row.By = "plugin " + assigned
@@ -125,7 +136,7 @@ func (n *node) signalSources(ctx context.Context, plugins []string, layout evict
 		default:
 			row.By = "the plugin that brings it"
 		}
-		if how := watched(n.c, n.fs, b.Condition); builtin && how != "" && row.By == "plugin "+b.Plugin {
+		if how := watched(c, c.Node(), b.Condition); builtin && how != "" && row.By == "plugin "+b.Plugin {
 			row.How = how
 		}
 		if figure.State == eviction.Observed {
