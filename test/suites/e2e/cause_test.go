@@ -37,7 +37,7 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 		{"neighbour", "e2e/small", "which e2e/neighbour took", func(t *testing.T, at hog.Station) func() {
 			return removed(t, hogPod(t, n.Stack, "neighbour", causeMiB, "2Gi", at))
 		}},
-		{"daemon", "e2e/small", "which no pod took", func(t *testing.T, at hog.Station) func() {
+		{"daemon", "e2e/small", "the rest of the node took it", func(t *testing.T, at hog.Station) func() {
 			daemon := n.Command(t.Context(), program, "--mib", strconv.Itoa(causeMiB), "--go", filepath.Join(at.Dir, "go"))
 			must(t, daemon.Start())
 			return func() {

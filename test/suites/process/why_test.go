@@ -41,11 +41,11 @@ func TestAReloadIsTheReason(t *testing.T) {
 		return saysAll(text, "what followed")
 	})
 	wantAll(t, "explain", text,
-		"default/big was evicted for memory.available, whose threshold a reload put in force at ",
-		"not earlier: a reload put the threshold in force at ",
+		"default/big was evicted for memory.available; a reload put memory.available<4Gi in force at ",
+		"not earlier: a reload put memory.available<4Gi in force at ",
 		"reload: memory.available<4Gi, ", "before: memory.available<1Gi", " plugin memory ended\n", " plugin memory started\n")
 	wantAll(t, "explain --if", ask("explain", "default/big", "--if", "memory.available<5Gi"), "memory.available<5Gi would have been met ", "s earlier")
 	list := ask("evictions")
 	episode, _, _ := strings.Cut(strings.Split(list, "\n")[1], " ")
-	wantAll(t, "explain EPISODE", ask("explain", episode), "was evicted for memory.available, whose threshold a reload")
+	wantAll(t, "explain EPISODE", ask("explain", episode), "was evicted for memory.available; a reload put memory.available<4Gi in force")
 }

@@ -198,7 +198,7 @@ func timeline(d *decision.Decision) [][]string {
 	if o := d.Outcome; o != nil {
 		add(o.KilledMS, "kill returned")
 		add(o.GoneMS, "nothing of the pod ran any more")
-		add(o.ReliefMS, "what was promised was back")
+		add(o.ReliefMS, "the expected amount was back")
 	}
 	if t := d.Acted(); t != nil && t.Since != nil {
 		add(decision.MS(*t.Since, d.Time), "threshold met")
