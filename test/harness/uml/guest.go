@@ -30,7 +30,7 @@ func Main(mounts ...Mount) {
 			fmt.Println("guest:", err)
 		}
 	}
-	tests := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.run=^TestGuest")
+	tests := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=3m", "-test.run=^TestGuest")
 	tests.Env = []string{"PATH=/", inGuest + "=1", "TMPDIR=/tmp"}
 	tests.Stdout, tests.Stderr = os.Stdout, os.Stdout
 	if err := tests.Run(); err != nil {

@@ -131,19 +131,20 @@ func Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 // Clock formats the time of the day.
 func Clock(t time.Time) string { return t.UTC().Format("15:04:05.999") }
 
-// startsWithin is the time in ms after a start of evictd in which starts of plugins belong to it.
+// startsWithin is the time in ms after a start of evictd in which the first start of each plugin belongs to it.
 const startsWithin = 5000
 
 // Marks returns marks without the starts of plugins that belong to a start of evictd.
 func Marks(all []decision.Mark) (out []decision.Mark) {
-	started := math.Inf(-1)
+	started, seen := math.Inf(-1), map[string]bool{}
 	for _, m := range all {
 		if m.What == decision.MarkStart {
-			started = m.MS
+			started, seen = m.MS, map[string]bool{}
 		}
-		if m.What != decision.MarkPlugin || m.MS-started > startsWithin {
+		if first := !seen[m.Text] && strings.HasSuffix(m.Text, " started"); m.What != decision.MarkPlugin || !first || m.MS-started > startsWithin {
 			out = append(out, m)
 		}
+		seen[m.Text] = true
 	}
 	return out
 }
