@@ -36,7 +36,7 @@ func HTML(all []*decision.Decision, said []byte, now time.Time) []byte {
 		p.Episode = newPageEpisode(all, now)
 	}
 	for i := max(0, len(all)-decisionsShown); i < len(all); i++ {
-		d := newPageDecision(all[i], letter(i), len(all) == 1)
+		d := newPageDecision(all[i], letter(i), len(all) == 1, now)
 		if i == 0 {
 			d.Said = saidLines(said)
 		}
@@ -50,7 +50,7 @@ func titleOf(all []*decision.Decision) string {
 	if len(all) > 1 {
 		return format.Counted(len(all), "decision") + " on " + all[0].Node
 	}
-	return (&text{r: all[0]}).title()
+	return shortTitle(all[0])
 }
 
 // render executes a template, which escapes all text. Only a page needs the templates, so they are parsed here and

@@ -327,7 +327,7 @@ func TestThePageOfAnEpisodeHasARowForEachVictim(t *testing.T) {
 func TestEachRecordHasAPage(t *testing.T) {
 	other := &decision.Decision{Version: 1, ID: "r1", Kind: decision.KindOther, By: "the kubelet", Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit"}}
 	p := parse(t, HTML([]*decision.Decision{other}, nil, time.Now()))
-	if !strings.Contains(p.text, "No picture: no samples") || !strings.Contains(p.text, "was evicted by the kubelet") {
+	if !strings.Contains(p.text, "No picture: no samples") || !strings.Contains(p.text, "evicted by the kubelet") {
 		t.Errorf("%s", p.text)
 	}
 	d := full()

@@ -100,17 +100,46 @@ func (p pageDecision) Section(heading string) pageSection {
 	return pageSection{heading, strings.ReplaceAll(strings.ToLower(heading), " ", "-")}
 }
 
-func newPageDecision(d *decision.Decision, name string, alone bool) pageDecision {
+// shortTitle names the pod and the signal of an eviction, else says what was decided.
+func shortTitle(d *decision.Decision) string {
+	v := d.Victim
+	switch {
+	case v == nil || d.Kind == decision.KindPreemption:
+		return (&text{r: d}).title()
+	case d.By != "":
+		return v.Pod + " evicted by " + d.By
+	case d.DryRun:
+		return v.Pod + " not evicted, dry run: " + v.Signal
+	case failed(d.Outcome):
+		return v.Pod + " not evicted, its kill failed: " + v.Signal
+	default:
+		return v.Pod + " evicted: " + v.Signal
+	}
+}
+
+// firstScreen answers what is asked first of an eviction by evictd.
+func firstScreen(d *decision.Decision, now time.Time) []labeled {
+	if d.Victim == nil || d.Acted() == nil {
+		return nil
+	}
+	all := []labeled{{"what", (&text{r: d}).title()}, {"over", over(d, now)}}
+	if needed := needed(d); needed != "" {
+		all = append(all, labeled{"needed", needed})
+	}
+	return all
+}
+
+func newPageDecision(d *decision.Decision, name string, alone bool, now time.Time) pageDecision {
 	w := &text{r: d}
 	w.headline()
-	heading := w.title()
+	heading := shortTitle(d)
 	if !alone {
-		heading = format.Stamp(d.Time) + "  " + heading
+		heading = format.Clock(d.Time) + "  " + heading
 	}
 	p := pageDecision{
 		Name: name, Alone: alone,
 		Heading: show(heading), Stamp: show(format.Stamp(d.Time)), Node: show(d.Node), Kind: show(d.Kind),
-		Time: d.Time.UTC().Format(time.RFC3339Nano), DryRun: d.DryRun, Head: pageLines(w.lines),
+		Time: d.Time.UTC().Format(time.RFC3339Nano), DryRun: d.DryRun, Head: pageLines(append(firstScreen(d, now), w.lines...)),
 		Spared: lines(d, (*text).spared), Others: othersTable(d),
 		WhyThen:  lines(d, (*text).whyNow, (*text).late, (*text).changed, (*text).inputs, (*text).grew, (*text).tried),
 		WhyIt:    lines(d, (*text).whyFirst, (*text).inUse),

@@ -28,7 +28,7 @@ type pageEpisode struct {
 
 func newPageEpisode(all []*decision.Decision, now time.Time) *pageEpisode {
 	w, heads := episodeHead(all, now)
-	p := &pageEpisode{Heading: show(w.heading), Glance: pageLines(w.lines), Storms: storms(heads), Decisions: decisionsTable(all, heads)}
+	p := &pageEpisode{Heading: show(titleOf(all)), Glance: pageLines(append([]labeled{{"when", w.heading}}, w.lines...)), Storms: storms(heads), Decisions: decisionsTable(all, heads)}
 	if at := slices.IndexFunc(all, func(d *decision.Decision) bool { return d.Acted() != nil }); at >= 0 {
 		p.Others = othersTable(all[at])
 	}
@@ -50,6 +50,7 @@ func decisionsTable(all []*decision.Decision, heads []decision.Head) pageTable {
 		})
 	}
 	t := newPageTable("Decisions, the oldest first", rows)
+	t.Cards = true
 	for i := max(0, len(all)-decisionsShown); i < len(t.Rows); i++ {
 		t.Rows[i][0].Link = letter(i)
 	}

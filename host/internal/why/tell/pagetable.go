@@ -12,6 +12,8 @@ type pageTable struct {
 	Caption shown
 	Heading []pageCell
 	Rows    [][]pageCell
+	// Cards: on a narrow screen each row is a card.
+	Cards bool
 	// More is the number of rows beyond rowsShown.
 	More int
 }
@@ -20,6 +22,8 @@ type pageTable struct {
 type pageCell struct {
 	Text  shown
 	Class string
+	// Label is the heading of the column, for a narrow screen.
+	Label shown
 	// Link is the name of the decision on the page to which the cell leads, empty without a link.
 	Link string
 }
@@ -34,7 +38,7 @@ func newPageTable(caption string, rows [][]string) pageTable {
 	for _, row := range rows[:min(len(rows), rowsShown+1)] {
 		cells := make([]pageCell, len(row))
 		for at, text := range row {
-			cells[at].Text = show(cmp.Or(text, "-"))
+			cells[at].Text, cells[at].Label = show(cmp.Or(text, "-")), show(rows[0][at])
 			switch {
 			case amounts[at]:
 				cells[at].Class = "amount"

@@ -241,7 +241,7 @@ const columnsTop, columnsHeight = plotBottom + 3*lineHeight, 160
 // stack adds a column for each decision, with the parts of those that held the signal.
 func (p *plot) stack(c *Course) {
 	colours := append([]string{blue, orange, purple, green, teal}[:len(c.holders)], grey, black, blue, grey)
-	opacity := func(at int) float64 { return []float64{0.5, 1, 0.3, 0.1, 1}[min(4, uint(at-len(c.holders)))] }
+	opacity := func(at int) float64 { return []float64{0.5, 0.45, 0.3, 0.1, 1}[min(4, uint(at-len(c.holders)))] }
 	most, last := int64(0), c.all[len(c.all)-1]
 	for _, d := range c.all[max(0, len(c.all)-columnsShown):] {
 		if h := c.held(d); h != nil {
