@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -48,4 +49,30 @@ func TestAReloadIsTheReason(t *testing.T) {
 	list := ask("evictions")
 	episode, _, _ := strings.Cut(strings.Split(list, "\n")[1], " ")
 	wantAll(t, "explain EPISODE", ask("explain", episode), "was evicted for memory.available; a reload put memory.available<4Gi in force")
+}
+
+// In a cluster a change of a value is a restart, and a restarted evictd had forgotten the former threshold: it named what had
+// grown in its first second, itself at times.
+func TestARestartIsTheReason(t *testing.T) {
+	w := newWorld(t)
+	w.plugins("memory")
+	d := w.startReady()
+	d.AwaitMsg("pass", 10*time.Second) // its thresholds are saved from then on
+	w.node.SetAvailable(3 * gib)
+	raised := d.Config()
+	raised["evictionHard"] = map[string]string{"memory.available": "4Gi"}
+	d.WriteConfig(raised)
+	d.Signal(syscall.SIGTERM)
+	d.Wait(10 * time.Second)
+	d = d.Restart()
+	d.AwaitMsg("pod finished", 10*time.Second)
+	var text string
+	daemon.Eventually(t, 5*time.Second, func() error {
+		out, err := exec.CommandContext(t.Context(), daemon.Build(t, "evictctl"), "explain", "default/big", "--config", d.ConfigFile).CombinedOutput()
+		text = string(out)
+		return errors.Join(err, saysAll(text, "what followed"))
+	})
+	wantAll(t, "explain", text,
+		"default/big was evicted for memory.available; a restart of evictd put memory.available<4Gi in force at ", ", before: memory.available<1Gi\n",
+		" restart: memory.available<4Gi, ")
 }
