@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -52,25 +51,17 @@ type SignalSource struct {
 	Capacity  *int64 `json:"capacity,omitempty"`
 }
 
-// deadline bounds the search for the layout of the filesystems.
-const deadline = 5 * time.Second
-
 // Diagnose examines this node with c and changes nothing.
 func Diagnose(ctx context.Context, c *config.Config) Diagnosis {
 	fs := c.Node()
 	running, _ := criclient.Dial(fs, c.RuntimeEndpoint) // an invalid endpoint is a finding of package inspect
-	images, _ := criclient.Dial(fs, c.ImageEndpoint)
-	for _, conn := range []*grpc.ClientConn{running, images} {
-		if conn != nil {
-			defer conn.Close() //nolint:errcheck // nothing is lost
-		}
-	}
+	images, _ := criclient.Dial(fs, c.ImageEndpoint)    // both end with the command
 	var u unix.Utsname
 	errKernel := unix.Uname(&u)
 	memory, errCgroups := fs.MemoryHierarchy()
 	share, errShare := nodefs.OwnCPUShare(fs)
 	version, errRuntime := criclient.Probe(ctx, runtimeapi.NewRuntimeServiceClient(running))
-	late, stop := context.WithTimeout(ctx, deadline)
+	late, stop := context.WithTimeout(ctx, 5*time.Second) // for the layout of the filesystems
 	defer stop()
 	layout, errLayout := hang.Do(late.Done(), func() (eviction.Layout, error) {
 		layout, _, err := criclient.Layout(ctx, runtimeapi.NewImageServiceClient(images), fs, c.KubeletRootDir)
