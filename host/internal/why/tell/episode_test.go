@@ -1,7 +1,10 @@
 package tell
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -114,5 +117,56 @@ func TestADryRunIsNoEviction(t *testing.T) {
 	text := string(Episode(all, all[2].Time))
 	if want := "3 decisions, 1 eviction, 1 by kubelet, 1 in a dry run until"; !strings.Contains(text, want) || !strings.Contains(text, "2nd of") || strings.Contains(text, "3rd of") {
 		t.Errorf("no %q, or a wrong count, in\n%s", want, text)
+	}
+}
+
+// The first line names as the cause what the samples show, and nothing else.
+func TestNoCauseIsNamedThatTheSamplesDoNotCarry(t *testing.T) {
+	kinds := map[string]int{}
+	for seed := range 1000 {
+		r := rand.New(rand.NewPCG(uint64(seed), 5))
+		d := example()
+		d.Kind, d.Growth, d.Marks, d.Acted().InForce = decision.KindEviction, nil, nil, nil
+		if r.IntN(3) > 0 {
+			d.Growth = &decision.Growth{SinceMS: -60_000, Lost: 1 + r.Int64N(100), Protected: r.IntN(2) == 0}
+			for i := range r.IntN(4) {
+				d.Growth.Most = append(d.Growth.Most, decision.Grown{UID: fmt.Sprint(i), Pod: fmt.Sprintf("shop/p%d", i), By: r.Int64N(100)})
+				d.Growth.Pods += d.Growth.Most[i].By
+			}
+			d.Growth.Pods -= r.Int64N(60)
+			slices.SortFunc(d.Growth.Most, func(a, b decision.Grown) int { return cmp.Compare(b.By, a.By) })
+		}
+		started := -1000 * float64(r.IntN(30))
+		if r.IntN(2) == 0 {
+			d.Marks = append(d.Marks, decision.Mark{What: decision.MarkStart, MS: started, UntilMS: started})
+		} else {
+			started = math.Inf(-1)
+		}
+		changed := r.IntN(4) == 0
+		if changed { // as the threshold came into force it was met
+			d.Acted().InForce = d.Acted().Since
+		} else if r.IntN(4) == 0 {
+			d.Acted().InForce = new(d.Acted().Since.Add(-time.Minute))
+		}
+		first, _, _ := strings.Cut(string(Text(d)), "\n")
+		_, cause, _ := strings.Cut(first, "was evicted for memory.available")
+		g := d.Growth
+		fine, kind := cause == "", "none"
+		switch {
+		case strings.Contains(cause, " in force at "):
+			fine, kind = changed, "threshold"
+		case strings.Contains(cause, "not known"):
+			fine, kind = !changed && g == nil && started > -10_000, "started"
+		case strings.Contains(cause, "the rest of the node took it"):
+			fine, kind = !changed && g.Lost-g.Pods >= g.Lost/2 && strings.HasSuffix(cause, "took it") == g.Protected, "node"
+		case strings.HasSuffix(cause, " took"):
+			fine, kind = !changed && g.Most[0].By >= g.Lost/2 && strings.Contains(cause, g.Most[0].Pod), "pod"
+		}
+		if kinds[kind]++; !fine {
+			t.Fatalf("seed %d: cause %q with growth %+v, a start at %v ms, another threshold %v", seed, cause, g, started, changed)
+		}
+	}
+	if len(kinds) != 5 {
+		t.Errorf("causes %v, want each kind", kinds)
 	}
 }
