@@ -19,12 +19,11 @@ const maxMarks = 32
 type marks struct {
 	mu  sync.Mutex
 	all []mark
-	// config and thresholds are those of the last pass, former is the configuration before the start, nil if it is not
-	// known. inForce has the times by threshold. They belong to one goroutine.
-	former     *decision.Decision
-	config     string
-	thresholds []decision.Threshold
-	inForce    map[string]time.Time
+	// former has the configuration and thresholds of the last pass, or those saved before the start, nil if neither is
+	// known. begun: there was a pass. inForce has the times by threshold. They belong to one goroutine.
+	former  *decision.Decision
+	begun   bool
+	inForce map[string]time.Time
 }
 
 // A mark is a decision.Mark with its times. A wait is for a signal, and has no end while it lasts.
@@ -97,15 +96,14 @@ func (m *marks) before(at time.Time, s eviction.Signal) (out []decision.Mark) {
 // configured marks another configuration, by a reload or at the start, and from when on its thresholds are in
 // force. It reports whether the configuration is new.
 func (m *marks) configured(d *decision.Decision) (isNew bool) {
-	former, was := m.thresholds, m.config
-	if was == "" && m.former != nil {
-		former, was = m.former.Thresholds, m.former.Config
+	was, starts := m.former, !m.begun
+	if m.begun = true; was != nil && was.Config == d.Config {
+		return false
 	}
-	starts := m.config == ""
-	if m.config, m.thresholds = d.Config, d.Thresholds; was == d.Config || was == "" {
-		return was == ""
+	if m.former = (&decision.Decision{Config: d.Config, Thresholds: d.Thresholds}); was == nil {
+		return true
 	}
-	came, went := without(d.Thresholds, former), without(former, d.Thresholds)
+	came, went := without(d.Thresholds, was.Thresholds), without(was.Thresholds, d.Thresholds)
 	of := decision.Mark{What: decision.MarkReload, Text: "another configuration", Former: went}
 	switch {
 	case len(came) > 0 && len(went) > 0:
