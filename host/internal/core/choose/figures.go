@@ -202,6 +202,7 @@ func (c *Chooser) byHost(ctx context.Context, how Measuring, f *figures, of []po
 // host cannot measure: as with a kubelet, none goes by priority alone.
 var errNoFigures = errors.New("the source of figures has none of pods now")
 
+// none returns errNoFigures if the source of all figures has none.
 func (c *Chooser) none(f *figures) error {
 	d, _ := eviction.Builtin(f.signal)
 	known := slices.ContainsFunc(slices.Collect(maps.Values(f.got)), func(m eviction.Measurement) bool { return m.State != eviction.MeasurementUnknown })
