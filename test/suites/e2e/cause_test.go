@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,6 +19,9 @@ import (
 
 // causeMiB of memory take the node below a threshold that is distanceMiB away.
 const causeMiB, distanceMiB = 1200, 700
+
+// unknownFor is the time after its start for which evictd names no cause.
+const unknownFor = 10 * time.Second
 
 // The first line that explain says has whose growth it was that brought the pressure: the pod's
 // own, another pod's or that of a daemon of the node.
@@ -31,13 +35,13 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 		name, victim, says string
 		waits              func(t *testing.T, at hog.Station) (end func())
 	}{
-		{"own", "e2e/own", "which it took itself", func(t *testing.T, at hog.Station) func() {
+		{"own", "e2e/own", ", which it took itself", func(t *testing.T, at hog.Station) func() {
 			return removed(t, hogPod(t, n.Stack, "own", causeMiB, "", at))
 		}},
-		{"neighbour", "e2e/small", "which e2e/neighbour took", func(t *testing.T, at hog.Station) func() {
+		{"neighbour", "e2e/small", ", which e2e/neighbour took", func(t *testing.T, at hog.Station) func() {
 			return removed(t, hogPod(t, n.Stack, "neighbour", causeMiB, "2Gi", at))
 		}},
-		{"daemon", "e2e/small", "the rest of the node took it", func(t *testing.T, at hog.Station) func() {
+		{"daemon", "e2e/small", "; the rest of the node took it", func(t *testing.T, at hog.Station) func() {
 			daemon := n.Command(t.Context(), program, "--mib", strconv.Itoa(causeMiB), "--go", filepath.Join(at.Dir, "go"))
 			must(t, daemon.Start())
 			return func() {
@@ -58,6 +62,7 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 			})
 			defer n.stop(t)
 			n.log.await(t, "use of pods sampled")
+			time.Sleep(unknownFor)
 			must(t, at.Release(t.Context()))
 			if said := n.log.await(t, "evicting pod"); said.String("pod") != c.victim {
 				t.Errorf("evicts %s, want %s", said.String("pod"), c.victim)
@@ -70,7 +75,7 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 			})
 			first, _, _ := strings.Cut(reported, "\n")
 			t.Log("    " + first)
-			if !strings.Contains(first, c.victim+" would have been evicted for memory.available, "+c.says+", but for the dry run") {
+			if !strings.Contains(first, c.victim+" would have been evicted for memory.available"+c.says+", but for the dry run") {
 				t.Errorf("want that it says %q, in\n%s", c.says, reported)
 			}
 		})
