@@ -15,6 +15,7 @@ case "$*" in
 "-n $PLACE get daemonset $DAEMONSET --ignore-not-found "*) echo "$UID_OF_DAEMONSET" ;;
 "-n $PLACE get pods --field-selector "*) printf "$PODS" ;;
 "-n $PLACE exec $DUMB "*) echo "no decision about that pod" >&2 && exit 1 ;;
+"-n $PLACE exec $HANGS "*) exit 124 ;;
 "-n $PLACE exec $FINDS "*) echo "error: of node worker-2" && exit 4 ;;
 "-n $PLACE exec "*) echo "+ $*" && { [ $EXEC = 0 ] || echo "container not found" >&2; } && exit $EXEC ;;
 "-n $PLACE get pod "*) echo "$RUNNING" ;;
@@ -34,7 +35,7 @@ func kubectlEvictd(t *testing.T, env, args []string) (said string, code int) {
 	cmd := exec.CommandContext(t.Context(), "../kubectl-evictd", args...)
 	cmd.Env = append([]string{
 		"PATH=" + stubs + ":" + os.Getenv("PATH"), "PLACE=evictd", "DAEMONSET=evictd", "UID_OF_DAEMONSET=u-1",
-		"PODS=" + ours, "EXEC=0", "DUMB=none", "FINDS=none", `RUNNING={"startedAt":"2026-01-01T00:00:00Z"}`, "CART=worker-1",
+		"PODS=" + ours, "EXEC=0", "DUMB=none", "FINDS=none", "HANGS=none", `RUNNING={"startedAt":"2026-01-01T00:00:00Z"}`, "CART=worker-1",
 	}, env...)
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
@@ -128,6 +129,7 @@ func TestKubectlEvictdAsksThePodsOfEvictdsDaemonSet(t *testing.T) {
 		"several nodes, one that is dumb":  {[]string{two, "DUMB=evictd-b"}, []string{"evictions", "--html"}, 0, "kubectl evictd: the answer of node worker-1\n" + runs},
 		"several nodes, none answers":      {[]string{two, "DUMB=evictd-b", "FINDS=no", "PODS=DaemonSet u-1 evictd-b worker-1\\nDaemonSet u-1 evictd-b worker-2\\n"}, []string{"evictions"}, 1, "none of 2 nodes has an answer"},
 		"several nodes, one finds errors":  {[]string{two, "FINDS=evictd-b"}, []string{"check"}, 4, "== node worker-2\nerror: of node worker-2"},
+		"several nodes, one hangs":         {[]string{two, "HANGS=evictd-b"}, []string{"evictions"}, 0, "node worker-2: no answer within 60 s\nkubectl evictd: the answer of node worker-1\n" + runs},
 		"a replay":                         {[]string{two, "CART="}, []string{"replay", "shop/cart"}, 1, "want --node with one of: worker-1 worker-2"},
 		"a node without a name":            {nil, []string{"evictions", "--node"}, 1, "--node without a name"},
 		"no DaemonSet there":               {[]string{"UID_OF_DAEMONSET="}, []string{"evictions"}, 1, "there is no DaemonSet evictd/evictd, want its namespace in EVICTD_NAMESPACE"},

@@ -120,6 +120,9 @@ type Mark struct {
 	Former []Threshold `json:"former,omitempty"`
 }
 
+// CauseAfter is the time after a start of evictd from which on its samples show what takes a resource.
+const CauseAfter = 10 * time.Second
+
 // The marks.
 const (
 	// MarkStart is a start of evictd, MarkReload another configuration, MarkPlugin a start or an end of a

@@ -138,7 +138,7 @@ const startsWithin = 5000
 func Marks(all []decision.Mark) (out []decision.Mark) {
 	started, seen := math.Inf(-1), map[string]bool{}
 	for _, m := range all {
-		if m.What == decision.MarkStart {
+		if m.What == decision.MarkStart && m.MS-started > startsWithin { // not what the start changes
 			started, seen = m.MS, map[string]bool{}
 		}
 		if first := !seen[m.Text] && strings.HasSuffix(m.Text, " started"); m.What != decision.MarkPlugin || !first || m.MS-started > startsWithin {

@@ -24,8 +24,6 @@ const (
 	// endOfWriting bounds writing the queue at shutdown, startOfWriting the wait for the former configuration.
 	endOfWriting   = 2 * time.Second
 	startOfWriting = time.Second
-	// knownAfter is the time after the start from which on samples show what takes a resource.
-	knownAfter = 10 * time.Second
 	// pruneEvery is the time between two removals of old records.
 	pruneEvery = time.Hour
 	// mostOthers bounds the records of evictions by other programs each othersEvery: they must not
@@ -186,6 +184,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	select {
 	case k.marks.former = <-former:
 	case <-time.After(startOfWriting):
+		k.Log.Warn("former configuration is not known, the disk does not answer")
 	}
 	for _, read := range k.Samplers {
 		go k.sample(ctx, read) // which may hang
@@ -278,8 +277,7 @@ func (k *Keeper) putAll(write func()) {
 
 // write opens the store, sends the former configuration, writes the queue until it is closed, and removes old records.
 func (k *Keeper) write(former chan<- *decision.Decision) {
-	err := k.Store.Open()
-	if err != nil {
+	if err := k.Store.Open(); err != nil {
 		k.Log.Error("decisions not recorded, retrying with the next", "error", err)
 	}
 	configured, err := k.Store.Configured()

@@ -139,7 +139,7 @@ func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time)
 	signal := eviction.Signal(r.Head().Signal)
 	r.Signals, r.Marks = k.series.before(at, signal), k.marks.before(at, signal)
 	if signal != "" {
-		if at.Sub(k.began) >= knownAfter {
+		if at.Sub(k.began) >= decision.CauseAfter {
 			r.Growth = k.usage.growth(&r, signal)
 		}
 		k.usage.enter(&r, at)

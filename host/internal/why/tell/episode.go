@@ -98,7 +98,7 @@ func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Hea
 	w := &text{r: first, heading: fmt.Sprintf("%s  %s, %s until %s on %s", format.Stamp(first.Time), format.Counted(len(all), "decision"), evictionsBy(heads), format.Stamp(last.Time), first.Node)}
 	w.b.WriteString(printable.ClipText(w.heading) + "\n")
 	if n := len(decided); n > 0 {
-		w.line("over", "%s", over(decided[n-1], now))
+		w.line("over", "%s", over(decided[n-1], "the last decision", now))
 		w.r = decided[0]
 		w.took()
 		w.changed()
@@ -146,11 +146,11 @@ func (w *text) took() {
 	}
 }
 
-// over says whether the shortage of the last decision of an episode is over.
-func over(d *decision.Decision, now time.Time) string {
+// over says whether the shortage of a decision is over. what names the decision.
+func over(d *decision.Decision, what string, now time.Time) string {
 	t, o, soon := d.Acted(), d.Outcome, ""
 	if ago := now.Sub(d.Time); ago < decision.Quiet {
-		soon = fmt.Sprintf("not known yet: the last decision was %v ago, want %v without one", ago.Round(time.Second), decision.Quiet)
+		soon = fmt.Sprintf("not known yet: %s was %v ago, want %v without one", what, ago.Round(time.Second), decision.Quiet)
 	}
 	if t == nil || o == nil || o.After == nil || len(o.After.Available) == 0 {
 		return cmp.Or(soon, "no later decision is on record")
@@ -162,9 +162,9 @@ func over(d *decision.Decision, now time.Time) string {
 	values, at := o.After.Values(), (time.Duration(o.After.UntilMS) * time.Millisecond).Round(time.Second)
 	left, was := values[len(values)-1], ""
 	if more := left - amount; more >= 0 {
-		was = fmt.Sprintf("%s was available %v after the last decision, %s above the threshold", format.AmountIn(d, t.Signal, left), at, format.AmountIn(d, t.Signal, more))
+		was = fmt.Sprintf("%s was available %v after %s, %s above the threshold", format.AmountIn(d, t.Signal, left), at, what, format.AmountIn(d, t.Signal, more))
 	} else {
-		was = fmt.Sprintf("%s was available %v after the last decision, %s below the threshold", format.AmountIn(d, t.Signal, left), at, format.AmountIn(d, t.Signal, -more))
+		was = fmt.Sprintf("%s was available %v after %s, %s below the threshold", format.AmountIn(d, t.Signal, left), at, what, format.AmountIn(d, t.Signal, -more))
 	}
 	switch {
 	case soon != "":

@@ -98,6 +98,10 @@ func TestTheHeadlineOfARestart(t *testing.T) {
 			d.Growth, d.Marks = nil, []decision.Mark{{What: decision.MarkStart, Text: "evictd started", MS: -3000, UntilMS: -3000}}
 			d.Acted().InForce = nil
 		},
+		"evicted for emptydirfs.limit": func(d *decision.Decision) { // of its own use
+			d.Growth, d.Marks = nil, []decision.Mark{{What: decision.MarkStart, Text: "evictd started", MS: -3000, UntilMS: -3000}}
+			d.Kind, d.Victim.Signal = decision.KindLimit, "emptydirfs.limit"
+		},
 	} {
 		d := example()
 		change(d)

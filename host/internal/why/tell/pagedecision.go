@@ -119,10 +119,10 @@ func shortTitle(d *decision.Decision) string {
 
 // firstScreen answers what is asked first of an eviction by evictd.
 func firstScreen(d *decision.Decision, now time.Time) []labeled {
-	if d.Victim == nil || d.Acted() == nil {
+	if d.Victim == nil || d.Acted() == nil || d.Kind == decision.KindLimit {
 		return nil
 	}
-	all := []labeled{{"what", (&text{r: d}).title()}, {"over", over(d, now)}}
+	all := []labeled{{"what", (&text{r: d}).title()}, {"over", over(d, "the decision", now)}}
 	if needed := needed(d); needed != "" {
 		all = append(all, labeled{"needed", needed})
 	}
@@ -134,7 +134,7 @@ func newPageDecision(d *decision.Decision, name string, alone bool, now time.Tim
 	w.headline()
 	heading := shortTitle(d)
 	if !alone {
-		heading = format.Clock(d.Time) + "  " + heading
+		heading = format.Stamp(d.Time) + "  " + heading
 	}
 	p := pageDecision{
 		Name: name, Alone: alone,

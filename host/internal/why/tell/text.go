@@ -125,6 +125,9 @@ func (w *text) headline() {
 // cause names the pod that took most of what is missing, if that is at least half; or the reload
 // that put a threshold above what was available.
 func (w *text) cause() string {
+	if w.r.Kind == decision.KindLimit { // its own use
+		return ""
+	}
 	if put := w.putInForce(); put != "" {
 		return "; " + put
 	}
@@ -175,15 +178,12 @@ func (w *text) putInForce() string {
 // justStarted says that the samples of an evictd that has just started show no cause.
 func (w *text) justStarted() string {
 	for _, m := range slices.Backward(w.r.Marks) {
-		if m.What == decision.MarkStart && m.MS > -sampledAfter {
+		if m.What == decision.MarkStart && m.MS > -float64(decision.CauseAfter.Milliseconds()) {
 			return fmt.Sprintf("; the cause is not known: evictd had started %v before", shortly(-m.MS))
 		}
 	}
 	return ""
 }
-
-// sampledAfter is the time after a start, in ms, before which no growth is recorded.
-const sampledAfter = 10_000
 
 func (w *text) grew() {
 	g := w.r.Growth
