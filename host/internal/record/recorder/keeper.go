@@ -184,7 +184,6 @@ func (k *Keeper) Run(ctx context.Context) {
 	select {
 	case k.marks.former = <-former:
 	case <-time.After(startOfWriting):
-		k.Log.Warn("former configuration is not known, the disk does not answer")
 	}
 	for _, read := range k.Samplers {
 		go k.sample(ctx, read) // which may hang
