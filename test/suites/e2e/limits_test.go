@@ -2,16 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/evictd/evictd/test/harness/hog"
-	"github.com/evictd/evictd/test/harness/stack"
 )
 
 // Each limit on local storage evicts the pod that exceeds it, with the kubelet's
@@ -82,47 +77,4 @@ func wantLargest(t *testing.T, n *site, pod string, bytes float64) {
 		}
 	}
 	t.Errorf("the metrics show %s, want %s with %v bytes", seen, pod, bytes)
-}
-
-// grows takes 512 MiB at once when the shell gets SIGTERM, and stays.
-const grows = `trap 'exec dd if=/dev/zero of=/dev/null bs=512M' TERM; while :; do sleep 3600 & wait; done`
-
-// holds uses 64 MiB from the moment at which the file is there, and before it more.
-const holds = `exec awk 'BEGIN {s = "x"; for (i = 0; i < 26; i++) s = s s; system("touch /data/held; sleep 100000")}'`
-
-// A pod over the limit of its volume took memory while it ended: memory was short, and innocents went for it.
-// Memory is that of all pods, of which others on this machine take nothing.
-func TestAVictimThatTakesMemoryWhileItEndsGoesAlone(t *testing.T) {
-	n := newSite(t, shared(modern(t)))
-	program, err := hog.Install(t.Context(), n.Stack)
-	must(t, err)
-	must(t, hog.WarmUp(t.Context(), n.Stack, program, 1024)) // the tenant has one second
-	for _, pacing := range []string{"evictd", "kubelet"} {
-		for round := range 3 {
-			var innocents []*stack.Pod
-			for i := range 4 {
-				innocents = append(innocents, run(t, n.Stack, sketch{name: fmt.Sprintf("innocent-%d", i), containers: map[string]string{"main": holds}, emptyDirs: map[string]string{"data": ""}}))
-			}
-			tenant := run(t, n.Stack, sketch{name: "tenant", containers: map[string]string{"main": grows}, emptyDirs: map[string]string{"data": "1Mi"}})
-			for _, p := range innocents {
-				eventually(t, p.Key()+" holds its memory", func() (bool, error) {
-					_, err := os.Stat(filepath.Join(p.EmptyDir("data"), "held"))
-					return err == nil, err
-				})
-			}
-			must(t, n.LimitPods(1536*mib))
-			n.start(t, map[string]any{"evictionHard": map[string]string{"allocatableMemory.available": "1200Mi"}, "pacing": pacing})
-			must(t, os.WriteFile(filepath.Join(tenant.EmptyDir("data"), "file"), make([]byte, 3*mib), 0o600))
-			n.log.await(t, "pod finished")
-			if pacing == "evictd" { // which looks meanwhile
-				n.log.await(t, "threshold met")
-				n.log.await(t, "threshold satisfied")
-			}
-			n.log.wantEvicted(t, tenant.Key())
-			wantRunning(t, innocents...)
-			n.stop(t)
-			must(t, removePods(t.Context(), n.Stack))
-			t.Logf("  pacing %s, round %d: the tenant alone", pacing, round)
-		}
-	}
 }
