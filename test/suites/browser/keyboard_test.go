@@ -94,11 +94,9 @@ func TestKeysFoldAndScroll(t *testing.T) {
 	if press(p, kb.Enter); evaluate[bool](p, `document.querySelector("details").open`) {
 		t.Error("Enter does not fold")
 	}
-	for _, what := range []string{"figure", `[aria-label^="Order"]`} {
-		p.must(chromedp.Do(p.Context, chromedp.Focus(chromedp.CSS(what)), chromedp.KeyEvent(kb.ArrowRight)))
-		if _, err := chromedp.Run(p.Context, chromedp.Poll[bool](`document.activeElement.scrollLeft > 0`)); err != nil {
-			t.Errorf("%s does not scroll by the arrow: %v", what, err)
-		}
+	p.must(chromedp.Do(p.Context, chromedp.Focus(chromedp.CSS(`[aria-label^="Order"]`)), chromedp.KeyEvent(kb.ArrowRight)))
+	if _, err := chromedp.Run(p.Context, chromedp.Poll[bool](`document.activeElement.scrollLeft > 0`)); err != nil {
+		t.Errorf("the table does not scroll by the arrow: %v", err)
 	}
 }
 

@@ -213,7 +213,7 @@ func (c *Course) SVG(about string) ([]byte, error) {
 	p.begin()
 	p.clockOnly = true
 	p.marks()
-	near := (p.end - p.from) / 30 * 1000 // letters that would be on each other are one label
+	near := (p.end - p.from) / 20 * 1000 // letters that would be on each other are one label
 	for i := 0; i < len(c.all); {
 		from, n := decision.MS(c.all[i].Time, last.Time), i
 		for n+1 < len(c.all) && decision.MS(c.all[n+1].Time, last.Time)-from < near {
@@ -223,7 +223,7 @@ func (c *Course) SVG(about string) ([]byte, error) {
 		if n > i {
 			name += "…" + c.letters[n]
 		}
-		p.event(name, from, decision.MS(c.all[n].Time, last.Time))
+		p.event(span{letter: name, from: inReach(from), until: inReach(decision.MS(c.all[n].Time, last.Time))})
 		i = n + 1
 	}
 	title := fmt.Sprintf("%s on %s, %s", c.Signal, last.Node, format.Counted(len(c.all), "decision"))
@@ -269,20 +269,15 @@ func (p *plot) stack(c *Course) {
 			below += float64(part)
 		}
 	}
-	p.label(plotLeft, a.top-lineHeight/2, "start", black, clipped("Who held it at each decision, of "+format.AmountIn(last, c.Signal, most), maxLabel))
+	p.label(plotLeft, a.top-lineHeight/2, "start", black, "Who held it at each decision, of "+format.AmountIn(last, c.Signal, most))
 	p.line(black, "", "", point{plotLeft, a.top}, point{plotLeft, a.bottom}, point{plotRight, a.bottom})
 	for _, n := range slices.Compact([]int64{0, most / 2, most}) {
 		p.label(plotLeft-gap-2, a.y(float64(n))+gap, "end", black, clipped(format.AmountIn(last, c.Signal, n), plotLeft-gap))
 	}
-	x, y := float64(plotLeft), a.bottom+lineHeight*3/2
+	p.below = columnsHeight + lineHeight/2
 	for i, name := range c.names() {
-		name = clipped(name, maxLabel)
-		if x+width(name)+lineHeight > textEnd {
-			x, y = plotLeft, y+lineHeight
-		}
-		p.columns = append(p.columns, column{box{x, y - ascent, x + ascent, y}, colours[i], opacity(i)})
-		p.label(x+lineHeight, y, "start", black, name)
-		x += width(name) + 3*lineHeight
+		y := p.entry(black, name)
+		p.columns = append(p.columns, column{box{textLeft - 2*gap - ascent, y - ascent, textLeft - 2*gap, y}, colours[i], opacity(i)})
 	}
-	p.below = int(y) + lineHeight - columnsTop
+	p.below += lineHeight / 2
 }

@@ -99,14 +99,14 @@ func TestACourseHasAllVictimsAndWhoHeldTheSignal(t *testing.T) {
 	}
 	p.at(t, "12:11:00 v1 started")
 	p.at(t, "memory.available<800Mi until 12:02:30")
-	reload := p.at(t, "reload 12:02:30").left - gap
+	reload := p.event(t, "reload 12:02:30")
 	for _, l := range p.of(red) {
 		if from := l.points[0][0]; !l.lighter && math.Abs(from-reload) > 1 && math.Abs(from-plotLeft) > 1 {
 			t.Errorf("a threshold begins at %v, want the reload at %v", from, reload)
 		}
 	}
 	// The samples overlap, and make one curve from 10 minutes before the first to 5 minutes after the last decision.
-	if signal := p.of(blue); len(signal) != 1 || len(signal[0].points) < 800 {
+	if signal := p.of(blue); len(signal) != 1 || len(signal[0].points) < plotRight-plotLeft {
 		t.Errorf("the signal has %d curves", len(signal))
 	}
 	// Of 8Gi: 2Gi have report-N, 1Gi web, 4.1Gi the rest, 0.25Gi the cache.

@@ -4,20 +4,24 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/evictd/evictd/host/internal/ground/printable"
 )
 
-// Positions in pixels. Heights are relative to the top of the plot, above which are rows of labels.
+// Positions in units of the view box, which is scaled to the width of its place. Heights are relative to the top of
+// the plot, above which are the rows of numbers, and below it what they and the curves are.
 const (
-	pictureWidth, textEnd                      = 960, 955
-	plotLeft, plotRight, plotBottom            = 100, 920, 260
+	pictureWidth, textLeft, textEnd            = 480, 44, 476
+	plotLeft, plotRight, plotBottom            = 72, 440, 260
 	lineHeight, ascent, descent, gap, mostWide = 16, 11, 4, 4, 15
+	// shownWidth is that of a picture by itself, in pixels.
+	shownWidth = 720
 )
 
 type point struct{ x, y float64 }
 
-// A line has a label if it has a name.
+// A line is told of below the plot if it has a name.
 type line struct {
 	colour, style, name string
 	points              []point
@@ -36,54 +40,19 @@ func (p *plot) label(left, baseline float64, anchor, colour, text string) {
 	p.labels = append(p.labels, label{left, baseline, anchor, colour, text})
 }
 
-// put places the label of l near one of its points, the last first, where it is free of lines and other
-// labels, or in a row above the plot.
-func (p *plot) put(l *line) {
-	name, heights := clipped(l.name, plotRight-plotLeft), []float64{-descent - gap, ascent + gap, -3 * lineHeight / 2, 2 * lineHeight}
-	if l.colour == red {
-		heights = heights[:2]
+// entry adds a text below all others, and returns the baseline of its first line.
+func (p *plot) entry(colour, text string) (baseline float64) {
+	baseline = plotBottom + 4*lineHeight + float64(p.below)
+	for i, row := range wrapped(text, textEnd-textLeft) {
+		p.label(textLeft, baseline+float64(lineHeight*i), "start", colour, row)
+		p.below += lineHeight
 	}
-	for _, at := range slices.Backward(l.points) {
-		for _, dy := range heights {
-			for _, x := range []float64{at.x + gap, at.x - gap - width(name)} {
-				b := box{x - gap/2, at.y + dy - ascent, x + width(name), at.y + dy + descent}
-				if (at.y <= p.available.bottom) == (b.bottom <= p.available.bottom) && p.free(b) {
-					p.label(x, at.y+dy, "start", l.colour, name)
-					return
-				}
-			}
-		}
-	}
-	p.rows++
-	p.label(plotLeft, rowY(p.rows), "start", l.colour, name)
+	return baseline
 }
 
 func rowY(row int) float64 { return float64(lineHeight/2 - lineHeight*row) }
 
-func (p *plot) free(b box) bool {
-	return b.left > plotLeft && b.right < textEnd && b.top > 0 && b.bottom < plotBottom && !slices.ContainsFunc(p.labels, func(l label) bool {
-		return l.anchor == "start" && b.left < l.left+width(l.text) && l.left < b.right && b.top < l.baseline+descent && l.baseline-ascent < b.bottom
-	}) && !slices.ContainsFunc(p.lines, func(l line) bool {
-		for i := range len(l.points) - 1 {
-			if b.isCut(l.points[i], l.points[i+1]) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 type box struct{ left, top, right, bottom float64 }
-
-// isCut reports whether the line from p to q goes through b.
-func (b box) isCut(p, q point) bool {
-	from, to := 0.0, 1.0 // the part of the line in b, infinite if the line is along an axis
-	for _, d := range [][4]float64{{p.x, q.x - p.x, b.left, b.right}, {p.y, q.y - p.y, b.top, b.bottom}} {
-		in, out := (d[2]-d[0])/d[1], (d[3]-d[0])/d[1]
-		from, to = max(from, min(in, out)), min(to, max(in, out))
-	}
-	return from <= to
-}
 
 // width returns the pixels of text, which is narrower in usual fonts.
 func width(text string) (pixels float64) {
@@ -105,6 +74,24 @@ func clipped(text string, pixels float64) string {
 		}
 	}
 	return text
+}
+
+// mostRows bounds the lines of a text.
+const mostRows = 3
+
+// wrapped returns text in lines of at most pixels, and clips what is longer.
+func wrapped(text string, pixels float64) (rows []string) {
+	for word := range strings.FieldsSeq(printable.ClipText(text)) {
+		if n := len(rows); n > 0 && (n == mostRows || width(rows[n-1]+" "+word) < pixels) {
+			rows[n-1] += " " + word
+		} else {
+			rows = append(rows, word)
+		}
+	}
+	for i := range rows {
+		rows[i] = clipped(rows[i], pixels)
+	}
+	return rows
 }
 
 // An axis shows the amounts from low to high between two heights.
@@ -136,12 +123,12 @@ func (p *plot) axes() {
 		}
 	}
 	every := 1.0
-	for _, n := range []float64{2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 10_800, 21_600} {
-		if p.end-p.from > 11*every {
+	for _, n := range []float64{2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200} {
+		if p.end-p.from > 5*every {
 			every = n
 		}
 	}
-	p.label(plotLeft-10*gap, plotBottom+20, "end", black, "UTC")
+	p.label(plotLeft-8*gap, plotBottom+20, "end", black, "UTC")
 	decided := float64(p.r.Time.UnixMilli()) / 1000
 	for at := math.Ceil((decided+p.from)/every)*every - decided; at <= p.end; at += every {
 		p.line(black, "", "", point{p.x(at), plotBottom}, point{p.x(at), plotBottom + gap})

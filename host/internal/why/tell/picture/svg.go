@@ -33,9 +33,9 @@ const (
 }</style>`
 )
 
-// Bounds of what is drawn, because a file may be wrong: seconds from the decision, samples of a pod, marks,
-// thresholds, and pixels of a label, which are fewer where the range would have to grow for it.
-const maxPlotted, maxUsage, maxMarks, maxLevels, maxLabel, shortLabel = 24 * 3600, 3600, 16, 12, 460, 300
+// Bounds of what is drawn, because a file may be wrong: seconds from the decision, samples of a pod, marks and
+// thresholds.
+const maxPlotted, maxUsage, maxMarks, maxLevels = 24 * 3600, 3600, 16, 12
 
 // Decision draws the signal of a decision before and after it, with its thresholds, the use of pods and
 // what happened. about, which may be empty, describes the picture to a screen reader. Decision returns an
@@ -108,10 +108,10 @@ type plot struct {
 
 	lines  []line
 	labels []label
-	rows   int // of labels above the plot
-	// columns are below the plot, and below the axis of time.
+	rows   int // of numbers above the plot
+	// columns are below the axis of time.
 	columns []column
-	below   int // pixels of them
+	below   int // the height of what is below the axis of time
 }
 
 // A column is a rectangle of a colour.
@@ -122,9 +122,9 @@ type column struct {
 	opacity float64
 }
 
-// A span is an event, or a threshold while it was in force, in seconds.
+// A span is an event, or a threshold while it was in force, in seconds. An event without a letter has a number.
 type span struct {
-	text                string
+	text, letter        string
 	from, until, amount float64
 }
 
@@ -195,15 +195,18 @@ func (p *plot) begin() {
 	p.from, p.end = min(0, all.left), max(1+min(0, all.left), all.right)
 }
 
-// event adds an event if it is in the drawn range, in which its label has room afterwards.
-func (p *plot) event(what string, ms, untilMS float64) {
-	e := span{from: inReach(ms), until: max(inReach(ms), inReach(untilMS))}
-	e.text = clipped(what, max(shortLabel, min(maxLabel, textEnd-gap-p.x(e.from))))
+// event adds an event if it is in the drawn range, in which its number or letter has room afterwards.
+func (p *plot) event(e span) {
 	if e.until >= p.from {
 		e.from = max(e.from, p.from)
-		p.end = max(p.end, e.until, p.from+(e.from-p.from)*(plotRight-plotLeft)/(textEnd-gap-plotLeft-width(e.text)))
+		p.end = max(p.end, e.until, p.from+(e.from-p.from)*(plotRight-plotLeft)/(textEnd-gap-plotLeft-width(cmp.Or(e.letter, "00"))))
 		p.events = append(p.events, e)
 	}
+}
+
+// happened adds an event with a number.
+func (p *plot) happened(what string, ms, untilMS float64) {
+	p.event(span{text: what, from: inReach(ms), until: max(inReach(ms), inReach(untilMS))})
 }
 
 // marks adds what happened before.
@@ -211,31 +214,31 @@ func (p *plot) marks() {
 	marks := format.Marks(p.r.Marks)
 	left := max(0, len(marks)-maxMarks)
 	if left > 0 {
-		p.event(fmt.Sprintf("%d marks until here are not drawn", left), marks[left-1].MS, marks[left-1].MS)
+		p.happened(fmt.Sprintf("%d marks until here are not drawn", left), marks[left-1].MS, marks[left-1].MS)
 	}
 	for _, m := range marks[left:] {
 		what := p.clock(inReach(m.MS)) + " " + m.Text
 		if m.What == decision.MarkReload || len(m.Former) > 0 { // its thresholds are drawn
 			what = map[bool]string{true: "restart ", false: "reload "}[m.What == decision.MarkStart] + p.clock(inReach(m.MS))
 		}
-		p.event(what, m.MS, m.UntilMS)
+		p.happened(what, m.MS, m.UntilMS)
 	}
 }
 
 // decided adds the steps of the decision.
 func (p *plot) decided() {
 	if p.r.Trigger != "" {
-		p.event(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
+		p.happened(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
 	}
-	p.event(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+format.Clock(p.r.Time), 0, 0)
+	p.happened(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+format.Clock(p.r.Time), 0, 0)
 	if o := p.r.Outcome; o != nil {
-		what := []string{"killed", "gone", "promised amount back"}
+		what := []string{"killed", "gone", "expected amount back"}
 		if o.Err != "" {
 			what[0] = "given up"
 		}
 		for i, ms := range []float64{o.KilledMS, o.GoneMS, o.ReliefMS} {
 			if ms > 0 {
-				p.event(fmt.Sprintf("%s after %v", what[i], time.Duration(inReach(ms)*1e9).Round(time.Millisecond)), ms, ms)
+				p.happened(fmt.Sprintf("%s after %v", what[i], time.Duration(inReach(ms)*1e9).Round(time.Millisecond)), ms, ms)
 			}
 		}
 	}
@@ -335,7 +338,7 @@ func extent(curves []line) box {
 	return b
 }
 
-// draw places all lines, then the labels between them, those of thresholds first.
+// draw places all lines, and tells below the plot what they are.
 func (p *plot) draw() {
 	for i, c := range p.curves {
 		a := map[bool]axis{true: p.available, false: p.use}[i < p.signals]
@@ -347,15 +350,16 @@ func (p *plot) draw() {
 	for _, l := range p.levels {
 		p.drawThreshold(l)
 	}
-	p.drawEvents()
-	for _, l := range slices.Backward(p.lines) {
+	for _, l := range p.lines {
 		if l.name != "" {
-			p.put(&l)
+			y := p.entry(l.colour, l.name) - gap
+			p.line(l.colour, l.style, "", point{lineHeight, y}, point{textLeft - 2*gap, y})
 		}
 	}
+	p.drawEvents()
 }
 
-// drawThreshold draws a dashed line, with as many points as there are places for its label.
+// drawThreshold draws a dashed line.
 func (p *plot) drawThreshold(l span) {
 	style := `stroke-dasharray="6 4"`
 	if l.until < p.end {
@@ -366,33 +370,39 @@ func (p *plot) drawThreshold(l span) {
 		p.line(red, style, l.text+", outside the plot")
 		return
 	}
-	var points []point
-	for x := p.x(l.from); x < p.x(l.until); x += lineHeight {
-		points = append(points, point{x, p.available.y(l.amount)})
-	}
-	p.line(red, style, l.text, append(points, point{p.x(l.until), p.available.y(l.amount)})...)
+	y := p.available.y(l.amount)
+	p.line(red, style, l.text, point{p.x(l.from), y}, point{p.x(l.until), y})
 }
 
-// drawEvents gives each event a line up to its label. The line of a later one ends below the label.
+// drawEvents gives each event a line up to its number or letter, which for a later one is lower.
 func (p *plot) drawEvents() {
+	number := 0
+	for i := range p.events {
+		if e := &p.events[i]; e.letter == "" {
+			number++
+			e.letter = strconv.Itoa(number)
+			p.label(textLeft-2*gap, p.entry(grey, e.text), "end", grey, e.letter)
+		}
+	}
 	rows := make([]int, len(p.events))
 	for i, e := range slices.Backward(p.events) {
 		x := p.x(e.from)
 		rows[i] = 1
-		for j := i + 1; j < len(rows) && p.x(p.events[j].from) < x+width(e.text)+2*gap; j++ {
+		for j := i + 1; j < len(rows) && p.x(p.events[j].from) < x+width(e.letter)+2*gap; j++ {
 			rows[i] = max(rows[i], rows[j]+1)
 		}
 		p.rows = max(p.rows, rows[i])
-		p.label(x+gap, rowY(rows[i]), "start", grey, e.text)
+		p.label(x+gap, rowY(rows[i]), "start", grey, e.letter)
 		p.line(grey, `stroke-dasharray="2 3"`, "", point{x, rowY(rows[i]) - ascent}, point{x, plotBottom})
 	}
 }
 
 // picture returns the document, with the title above all labels.
 func (p *plot) picture(title, about string) []byte {
-	above := lineHeight * (p.rows + 3)
-	for i, text := range strings.SplitN(title, ", ", 2) {
-		p.label(lineHeight, float64(lineHeight*(2*i+3)/2-above), "start", black, clipped(text, pictureWidth-2*lineHeight))
+	rows := wrapped(title, pictureWidth-2*lineHeight)
+	above := lineHeight * (p.rows + len(rows) + 1)
+	for i, text := range rows {
+		p.label(lineHeight, float64(lineHeight*(2*i+3)/2-above), "start", black, text)
 	}
 	var b bytes.Buffer
 	printf := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
@@ -400,7 +410,8 @@ func (p *plot) picture(title, about string) []byte {
 	if about != "" {
 		label = `aria-label="` + html.EscapeString(printable.ClipText(about)) + `" `
 	}
-	printf(`<svg %[3]sxmlns="http://www.w3.org/2000/svg" role="img" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`, pictureWidth, above+plotBottom+3*lineHeight+p.below, label)
+	height := above + plotBottom + 4*lineHeight + p.below
+	printf(`<svg %sxmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`, label, shownWidth, height*shownWidth/pictureWidth, pictureWidth, height)
 	printf("<title>%s</title>\n%s", html.EscapeString(title), Dark)
 	printf(`<rect class="paper" width="100%%" height="100%%" fill="#ffffff"/>`)
 	printf(`<g transform="translate(0 %d)">`, above)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,11 +37,10 @@ func decoded(path string) *decision.Decision {
 
 // A picture is what a viewer reads.
 type picture struct {
-	Width  float64 `xml:"width,attr"`
-	Height float64 `xml:"height,attr"`
-	Title  string  `xml:"title"`
-	Style  string  `xml:"style"`
-	Group  struct {
+	ViewBox string `xml:"viewBox,attr"`
+	Title   string `xml:"title"`
+	Style   string `xml:"style"`
+	Group   struct {
 		Transform string `xml:"transform,attr"`
 		Rects     []struct {
 			X       float64 `xml:"x,attr"`
@@ -67,8 +65,11 @@ type picture struct {
 		} `xml:"text"`
 	} `xml:"g"`
 
-	texts []drawnText
-	lines []drawnLine
+	Width, Height float64
+	texts         []drawnText
+	lines         []drawnLine
+	// top is the height of the plot's top.
+	top float64
 }
 
 type drawnText struct {
@@ -125,19 +126,22 @@ func legible(t *testing.T, document []byte) *picture {
 func read(t *testing.T, document []byte) *picture {
 	t.Helper()
 	p := &picture{}
-	var down float64
 	if err := xml.Unmarshal(document, p); err != nil {
 		t.Fatalf("%v in %s", err, document)
 	}
-	if _, err := fmt.Sscanf(p.Group.Transform, "translate(0 %f)", &down); err != nil {
+	if _, err := fmt.Sscanf(p.Group.Transform, "translate(0 %f)", &p.top); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := fmt.Sscanf(p.ViewBox, "0 0 %f %f", &p.Width, &p.Height); err != nil {
+		t.Fatal(err)
+	}
+	down := p.top
 	for _, d := range p.Group.Texts {
-		// An average of 6.9 pixels is that of DejaVu Sans, the widest of usual fonts; capitals and others are wider.
+		// An average of 7.5 pixels is that of DejaVu Sans, the widest of usual fonts; capitals and others are wider.
 		w := 0.0
 		for _, r := range d.Text {
-			if w += 6.9; r > '~' || 'A' <= r && r <= 'Z' {
-				w += 5
+			if w += 7.5; r > '~' || 'A' <= r && r <= 'Z' {
+				w += 5.4
 			}
 		}
 		left := map[string]float64{"start": d.X, "middle": d.X - w/2, "end": d.X - w}[d.Anchor]
@@ -189,10 +193,10 @@ func (p *picture) all() string {
 	return strings.Join(all, "\n")
 }
 
-// of returns the lines of a colour.
+// of returns the lines of a colour in the plot.
 func (p *picture) of(colour string) (all []drawnLine) {
 	for _, l := range p.lines {
-		if l.colour == colour {
+		if l.colour == colour && l.points[0][0] >= plotLeft {
 			all = append(all, l)
 		}
 	}
@@ -209,6 +213,31 @@ func (p *picture) at(t *testing.T, text string) drawnText {
 	return p.texts[i]
 }
 
+// amounts returns the texts beside the axis.
+func (p *picture) amounts() (all []string) {
+	for _, d := range p.texts {
+		if math.Abs(d.right-(plotLeft-gap-2)) < 0.1 {
+			all = append(all, d.text)
+		}
+	}
+	return all
+}
+
+// event returns where the event with a text is in the plot: at its number.
+func (p *picture) event(t *testing.T, text string) (x float64) {
+	t.Helper()
+	entry := p.at(t, text)
+	number := slices.IndexFunc(p.texts, func(d drawnText) bool { return d.top == entry.top && d.right < entry.left })
+	if number < 0 {
+		t.Fatalf("%q has no number", text)
+	}
+	i := slices.IndexFunc(p.texts, func(d drawnText) bool { return d.text == p.texts[number].text && d.top < p.top })
+	if i < 0 {
+		t.Fatalf("%q has no number in the plot", text)
+	}
+	return p.texts[i].left - gap
+}
+
 func TestThePictureHasTheSignalItsThresholdsAndWhatFollowed(t *testing.T) {
 	r := softEviction()
 	r.Signals = []decision.Series{
@@ -219,7 +248,7 @@ func TestThePictureHasTheSignalItsThresholdsAndWhatFollowed(t *testing.T) {
 	r.Victim.Pod = "shop/<report>"
 	p := drawn(t, r)
 	for _, want := range []string{
-		"shop/<report> was evicted for memory.available", "which it took itself", "memory.available<500Mi", "memory.available<1Gi for 30s",
+		"shop/<report> was evicted for memory.available, which\nit took itself", "memory.available<500Mi", "memory.available<1Gi for 30s",
 		"2Gi", "4Gi", "wake: memcg", "decided 12:00:50", "killed after 1.2s", "gone after 1.25s", "UTC", "12:00:49", "-1 s", "12:00:52", "2 s",
 	} {
 		if !strings.Contains(p.all(), want) {
@@ -291,14 +320,8 @@ func TestAFallToHalfFillsThePicture(t *testing.T) {
 		if points := p.of(blue)[0].points; points[2][1]-points[0][1] < plotBottom/2 {
 			t.Errorf("%v: the line goes by %v", c.values, points)
 		}
-		amounts := 0
-		for _, d := range p.texts {
-			if regexp.MustCompile(`^[0-9.]+([KMG]i)?$`).MatchString(d.text) {
-				amounts++
-			}
-		}
-		if amounts < 2 || amounts > 4 {
-			t.Errorf("%v: amounts in %q", c.values, p.all())
+		if n := len(p.amounts()); n < 2 || n > 4 {
+			t.Errorf("%v: amounts %q", c.values, p.amounts())
 		}
 	}
 }
@@ -343,7 +366,7 @@ func TestThresholdsBeginAndEndWithTheReload(t *testing.T) {
 	if len(red) != 3 {
 		t.Fatalf("%d lines of thresholds, want 900Mi, 1Gi and the former 1300Mi\n%s", len(red), p.all())
 	}
-	at := p.at(t, "reload 12:00:30").left - gap
+	at := p.event(t, "reload 12:00:30")
 	for i, want := range [][2]float64{{plotLeft, plotRight}, {at, plotRight}, {plotLeft, at}} {
 		if l := red[i]; math.Abs(l.points[0][0]-want[0]) > 1 || math.Abs(l.points[len(l.points)-1][0]-want[1]) > 1 || l.lighter != (i == 2) {
 			t.Errorf("threshold %d goes by %v, lighter %v, want %v", i, l.points, l.lighter, want)
@@ -374,9 +397,9 @@ func TestPlainNumbersAndSharesAreAmountsOfTheAxis(t *testing.T) {
 	p := drawn(t, r)
 	p.at(t, "memory.available<1342177280 (1.25Gi)")
 	p.at(t, "memory.available<15% for 30s (1.2Gi)")
-	for _, d := range p.texts {
-		if regexp.MustCompile(`^[0-9.]+([KM]i)?$`).MatchString(d.text) {
-			t.Errorf("%q is another unit than Gi", d.text)
+	for _, amount := range p.amounts() {
+		if !strings.HasSuffix(amount, "Gi") {
+			t.Errorf("%q is another unit than Gi", amount)
 		}
 	}
 }
@@ -430,13 +453,13 @@ func TestMarksAreInThePicture(t *testing.T) {
 	}
 	r.Timeline.ObservedMS = -1500
 	p := drawn(t, r)
-	wait := p.at(t, "12:00:20 the end of shop/cache").left
-	p.at(t, "12:00:10 memory <ended>")
-	if at := p.at(t, "wake: memcg").left; at >= p.at(t, "decided").left {
+	wait := p.event(t, "12:00:20 the end of shop/cache")
+	p.event(t, "12:00:10 memory <ended>")
+	if at := p.event(t, "wake: memcg"); at >= p.event(t, "decided") {
 		t.Errorf("the wake is at %v, after the decision", at)
 	}
 	for _, rect := range p.Group.Rects {
-		if rect.Width > 1 && (math.Abs(rect.X+gap-wait) > 1 || math.Abs(rect.Width-(p.at(t, "decided").left-wait)/2) > 1) {
+		if rect.Width > 1 && (math.Abs(rect.X-wait) > 1 || math.Abs(rect.Width-(p.event(t, "decided")-wait)/2) > 1) {
 			t.Errorf("the wait is %+v, it begins at %v", rect, wait)
 		}
 	}
