@@ -57,7 +57,7 @@ func TestExplainOfItsOwnJSONIsThatOfTheRecord(t *testing.T) {
 	want := evictctl(t, "explain", record).Out
 	file := filepath.Join(t.TempDir(), "printed.json")
 	testos.WriteFile(t, file, evictctl(t, "explain", "--json", record).Out, 0o600)
-	if got := evictctl(t, "explain", file).Out; got != want || !strings.Contains(want, "2Gi came back of 3Gi that it used") {
+	if got := evictctl(t, "explain", file).Out; got != want || !strings.Contains(want, "2Gi came back of the 3Gi that it used") {
 		t.Errorf("told\n%s\nwant\n%s", got, want)
 	}
 	r, err := store.InFile(record)

@@ -98,11 +98,11 @@ func TestANightIsUnderstood(t *testing.T) {
 		"over yes: 5.66Gi was available 5m0s after the last decision", "what changed 01:59:00 plugin memory ended 01:59:58 reload: memory.available<1Gi, before: memory.available<500Mi", "shop/report-5f-a by 3Gi other pods by 3Gi",
 		"advice it was still growing by 91Mi/s: find what grows, or give the pod a limit",
 		"02:00:00 shop/report-5f-a was evicted for memory.available; a reload put memory.available<1Gi in force at 01:59:58, before: memory.available<500Mi, gone after 1.1s",
-		"needed: without it, and with what others took since, 0 would have been the least available (estimated)",
+		"needed: without it memory.available would have fallen to 0 (estimated)",
 		"02:00:11 shop/report-5f-b was evicted for memory.available",
 		"not earlier: waited 6s for the kubelet's pace after shop/report-5f-a: the next pod replaces one that was evicted",
 		"02:00:44 shop/report-5f-e",
-		"not needed, as it turned out: after its end at least 2.83Gi would have been available without it (estimated)",
+		"not needed, as it turned out: without it memory.available would have stayed at 2.83Gi or more (estimated)",
 		"record "+all[4].ID)
 	for _, owner := range []string{"deployment/report", "replicaset/shop/report-5f", "ReplicaSet/shop/report-5f", "deployment/shop/report", "shop/report", "report-5f", "20260101T0200"} {
 		contains("explain "+owner, ask("explain", owner), "5 evictions until", "shop/report-5f-a", "shop/report-5f-e")

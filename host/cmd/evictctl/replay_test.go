@@ -235,13 +235,13 @@ func fallen() *decision.Decision {
 func TestAnotherThresholdIsTriedOnTheSamples(t *testing.T) {
 	r := fallen()
 	for threshold, want := range map[string]string{
-		"memory.available<2Gi":           "memory.available<2Gi would have been met 3s earlier (exact to the second); shop/web was first by figures of 1s before (estimated)",
+		"memory.available<2Gi":           "memory.available<2Gi would have been met 3s earlier (exact to the second); 1s before that shop/web was first (estimated)",
 		"memory.available<2200Mi":        "memory.available<2200Mi would have been met 4s earlier (exact to the second), when shop/web was first",
 		"memory.available<1Gi":           "r1: no pod goes",
 		"memory.available<500Mi":         "not met by then (exact to the second); at the rate of the last ten seconds 2s later (estimated)",
 		"memory.available<4Gi for 30s":   "met, with 20s of its grace period left (exact to the second)",
-		"memory.available<80%":           "memory.available<80% would have been met 18s earlier (exact to the second); shop/web was first by figures of 6s later (estimated)",
-		"memory.available<90%":           "memory.available<90% would have been met at least 20s earlier (exact to the second); shop/web was first by figures of 8s later (estimated)",
+		"memory.available<80%":           "memory.available<80% would have been met 18s earlier (exact to the second); 6s after that shop/web was first (estimated)",
+		"memory.available<90%":           "memory.available<90% would have been met at least 20s earlier (exact to the second); 8s after that shop/web was first (estimated)",
 		"memory.available<1023Mi for 5s": "met, with 5s of its grace period left (exact to the second)",
 	} {
 		parsed, err := config.ParseThreshold(threshold)

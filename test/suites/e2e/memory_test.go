@@ -76,7 +76,7 @@ func TestExplainSaysWhoTookTheMemory(t *testing.T) {
 			})
 			first, _, _ := strings.Cut(reported, "\n")
 			t.Log("    " + first)
-			if !strings.Contains(first, c.victim+" would have been evicted for memory.available"+c.says+", but for the dry run") {
+			if !strings.HasSuffix(first, "dry run: "+c.victim+" would have been evicted for memory.available"+c.says) {
 				t.Errorf("want that it says %q, in\n%s", c.says, reported)
 			}
 		})

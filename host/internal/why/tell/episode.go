@@ -142,7 +142,7 @@ func (w *text) took() {
 	case g.Pods > g.Lost/2:
 		w.line("cause", "several pods: they took %s; %s less was available than before", w.amount(w.signal(), g.Pods), w.amount(w.signal(), g.Lost))
 	default:
-		w.line("cause", "the rest of the node, or pods that were not measured: %s of the %s less that was available than before", w.amount(w.signal(), g.Lost-max(0, g.Pods)), w.amount(w.signal(), g.Lost))
+		w.line("cause", "the rest of the node, or pods that were not measured: they took %s; %s less was available than before", w.amount(w.signal(), g.Lost-max(0, g.Pods)), w.amount(w.signal(), g.Lost))
 	}
 }
 
@@ -278,8 +278,8 @@ func needed(d *decision.Decision) string {
 	case !known:
 		return ""
 	case without < amount:
-		return fmt.Sprintf("needed: without it, and with what others took since, %s would have been the least available (estimated)", format.AmountIn(d, t.Signal, max(0, without)))
+		return fmt.Sprintf("needed: without it %s would have fallen to %s (estimated)", t.Signal, format.AmountIn(d, t.Signal, max(0, without)))
 	default:
-		return fmt.Sprintf("not needed, as it turned out: after its end at least %s would have been available without it (estimated)", format.AmountIn(d, t.Signal, without))
+		return fmt.Sprintf("not needed, as it turned out: without it %s would have stayed at %s or more (estimated)", t.Signal, format.AmountIn(d, t.Signal, without))
 	}
 }

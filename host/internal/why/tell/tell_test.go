@@ -45,7 +45,7 @@ func TestAnEvictionIsExplained(t *testing.T) {
 		"shop/report is before shop/web by: lower priority",
 		"advice        a request of 3Gi would have spared it: then shop/web would have gone",
 		"a priority of at least 1001: then shop/web would have gone",
-		"killed after 1.2s, gone after 1.25s, 2Gi came back of 3Gi that it used",
+		"killed after 1.2s, gone after 1.25s, 2Gi came back of the 3Gi that it used",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not told in\n%s", want, text)
@@ -125,7 +125,7 @@ func TestAnExplanationIsTrue(t *testing.T) {
 	}{
 		{"a kill that failed", func(r *decision.Decision) {
 			r.Outcome = &decision.Outcome{State: "given-up", Err: "runtime down", KilledMS: 120_000}
-		}, "shop/report was to be evicted for memory.available, which it took itself, and its kill failed", "killed after"},
+		}, "the kill of shop/report failed: it was to be evicted for memory.available, which it took itself", "killed after"},
 		{"nothing was observed", func(r *decision.Decision) {
 			hard(r)
 			r.Observations[0] = decision.Observation{Signal: eviction.MemoryAvailable, State: "unknown"}
@@ -133,7 +133,7 @@ func TestAnExplanationIsTrue(t *testing.T) {
 		{"held by its minimum reclaim", func(r *decision.Decision) {
 			hard(r)
 			r.Thresholds[1].MinReclaim, r.Observations[0].Available = "500Mi", 1100<<20
-		}, "available, to hold until its minimum reclaim is there, met since 12:00:20", "below it"},
+		}, "available, held until its minimum reclaim is reached, met since 12:00:20", "below it"},
 		{"a limit above the pods", func(r *decision.Decision) {
 			r.Observations[0].Components = map[string]int64{"limit of /tenant": r.Observations[0].Capacity}
 		}, "available, the limit of /tenant", "limit of /,"},
@@ -149,7 +149,7 @@ func TestAnExplanationIsTrue(t *testing.T) {
 		}, "  at least 3Gi  ", "a request for memory"},
 		{"files that share their blocks", func(r *decision.Decision) {
 			r.Victim.Signal, r.Outcome.Released = "nodefs.available", new(int64(16<<20))
-		}, "16Mi came back of 3Gi that it used: other files may share its blocks", "uses at least"},
+		}, "16Mi came back of the 3Gi that it used: other files may share its blocks", "uses at least"},
 		{"a ranker that writes to the terminal", func(r *decision.Decision) {
 			r.Ranker.Custom, r.Candidates[1].Reason = true, "idle\x1b[2J"
 		}, "idle", "\x1b"},

@@ -90,9 +90,9 @@ func (w *text) title() string {
 	case r.Kind == decision.KindPreemption && r.Victim != nil:
 		text = r.Victim.Pod + " was killed, " + r.Reason
 	case r.Victim != nil && r.DryRun:
-		text = fmt.Sprintf("%s would have been evicted for %s, but for the dry run", r.Victim.Pod, r.Victim.Signal+w.cause())
+		text = fmt.Sprintf("dry run: %s would have been evicted for %s", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil && failed(r.Outcome):
-		text = fmt.Sprintf("%s was to be evicted for %s, and its kill failed", r.Victim.Pod, r.Victim.Signal+w.cause())
+		text = fmt.Sprintf("the kill of %s failed: it was to be evicted for %s", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Victim != nil:
 		text = fmt.Sprintf("%s was evicted for %s", r.Victim.Pod, r.Victim.Signal+w.cause())
 	case r.Kind == decision.KindNone:
@@ -266,7 +266,7 @@ func (w *text) stands(t *decision.Threshold) (text string, ok bool) {
 		case t.Since == nil:
 			available += ", " + w.amount(o.Signal, more) + " more than that"
 		default:
-			hard = ", to hold until its minimum reclaim is there, met since "
+			hard = ", held until its minimum reclaim is reached, met since "
 		}
 		text += available
 	}
@@ -511,7 +511,7 @@ func WhatIf(e *whatif.Earlier) string {
 	case e.FirstSeconds == 0:
 		text += fmt.Sprintf("; %s was first then (estimated)", first)
 	default:
-		text += fmt.Sprintf("; %s was first by figures of %v %s (estimated)", first, seconds(max(e.FirstSeconds, -e.FirstSeconds)), map[bool]string{true: "later", false: "before"}[e.FirstSeconds > 0])
+		text += fmt.Sprintf("; %v %s that %s was first (estimated)", seconds(max(e.FirstSeconds, -e.FirstSeconds)), map[bool]string{true: "after", false: "before"}[e.FirstSeconds > 0], first)
 	}
 	for _, s := range e.Unknown {
 		text += "; the record has no samples of " + string(s)
@@ -556,7 +556,7 @@ func (w *text) followed() {
 	if o.Released != nil {
 		released := w.amount(eviction.Signal(w.r.Head().Signal), *o.Released) + " came back"
 		if v := w.r.Victim; v != nil && v.Promised != nil {
-			released += " of " + w.amount(eviction.Signal(v.Signal), *v.Promised) + " that it used"
+			released += " of the " + w.amount(eviction.Signal(v.Signal), *v.Promised) + " that it used"
 			if b, _ := eviction.Builtin(eviction.Signal(v.Signal)); b.Condition == eviction.DiskPressure && *o.Released < *v.Promised/2 {
 				released += ": other files may share its blocks, or a process holds its files"
 			}
