@@ -97,7 +97,7 @@ func TestANightIsUnderstood(t *testing.T) {
 		"2026-01-01 02:00:00 UTC 5 decisions, 5 evictions until 2026-01-01 02:00:44 UTC on n1",
 		"over yes: 5.66Gi was available 5m0s after the last decision", "what changed 01:59:00 plugin memory ended 01:59:58 reload: memory.available<1Gi, before: memory.available<500Mi", "shop/report-5f-a by 3Gi other pods by 3Gi",
 		"advice it was still growing by 91Mi/s: find what grows, or give the pod a limit",
-		"02:00:00 shop/report-5f-a was evicted for memory.available; a reload put memory.available<1Gi in force at 01:59:58, before: memory.available<500Mi, gone after 1.1s",
+		"02:00:00 shop/report-5f-a was evicted for memory.available; a reload put memory.available<1Gi in force at 01:59:58, before: memory.available<500Mi; gone after 1.1s",
 		"needed: without it memory.available would have fallen to 0 (estimated)",
 		"02:00:11 shop/report-5f-b was evicted for memory.available",
 		"not earlier: waited 6s for the kubelet's pace after shop/report-5f-a: the next pod replaces one that was evicted",

@@ -74,7 +74,14 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 	for i, d := range all {
 		label := format.Clock(d.Time)
 		w.r = d
-		w.line(label, "%s, %s", w.title(), cmp.Or(followed(&heads[i]), "nothing more is known"))
+		what := followed(&heads[i])
+		if what == "" && !d.DryRun {
+			what = "nothing more is known"
+		}
+		w.line(label, "%s", strings.TrimSuffix(w.title()+"; "+what, "; "))
+		if d.Ranker != nil && d.Ranker.Custom {
+			w.line(label, "the order is that of %s", rankerOf(d))
+		}
 		for _, text := range []string{w.notEarlier(), needed(d)} {
 			if text != "" {
 				w.line(label, "%s", text)
@@ -223,10 +230,20 @@ func (w *text) notEarlier() string {
 	if !t.Hard() {
 		why = append(why, "its grace period is "+t.GracePeriod)
 	}
+	all, longest, waits, of := 0.0, 0.0, 0, ""
 	for _, m := range w.r.Marks {
-		if from := max(m.MS, decision.MS(begun, w.r.Time)); m.What == decision.MarkWait && m.UntilMS > from {
-			why = append(why, fmt.Sprintf("waited %v %s", shortly(m.UntilMS-from), strings.TrimPrefix(m.Text, "waits ")))
+		if ms := m.UntilMS - max(m.MS, decision.MS(begun, w.r.Time)); m.What == decision.MarkWait && ms > 0 {
+			all, waits = all+ms, waits+1
+			if ms > longest {
+				longest, of = ms, strings.TrimPrefix(m.Text, "waits ")
+			}
 		}
+	}
+	switch {
+	case waits == 1:
+		why = append(why, fmt.Sprintf("waited %v %s", shortly(longest), of))
+	case waits > 1:
+		why = append(why, fmt.Sprintf("waited %v, %v of it %s", shortly(all), shortly(longest), of))
 	}
 	if len(why) == 0 {
 		return ""

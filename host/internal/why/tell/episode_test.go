@@ -28,8 +28,8 @@ func night(seconds ...int) (all []*decision.Decision) {
 
 func TestAnEpisodeNamesItsCause(t *testing.T) {
 	for want, g := range map[string]*decision.Growth{
-		"one pod, shop/a: it took 3Gi; 4Gi less was available than before":                                         {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: 3 * gibibyte}}},
-		"several pods: they took 3Gi; 4Gi less was available than before":                                          {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: gibibyte}}},
+		"one pod, shop/a: it took 3Gi; 4Gi less was available than before":                                        {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: 3 * gibibyte}}},
+		"several pods: they took 3Gi; 4Gi less was available than before":                                         {Lost: 4 * gibibyte, Pods: 3 * gibibyte, Most: []decision.Grown{{Pod: "shop/a", By: gibibyte}}},
 		"the rest of the node, or pods that were not measured: they took 4Gi; 4Gi less was available than before": {Lost: 4 * gibibyte, Pods: -gibibyte},
 	} {
 		all := night(0, 60)

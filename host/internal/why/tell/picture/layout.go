@@ -10,12 +10,12 @@ import (
 )
 
 // Positions in units of the view box, which is scaled to the width of its place. Heights are relative to the top of
-// the plot, above which are the rows of numbers, and below it what they and the curves are.
+// the plot, above which are the rows of numbers, and below it their list with the curves.
 const (
 	pictureWidth, textLeft, textEnd            = 480, 44, 476
 	plotLeft, plotRight, plotBottom            = 72, 440, 260
 	lineHeight, ascent, descent, gap, mostWide = 16, 11, 4, 4, 15
-	// shownWidth is that of a picture by itself, in pixels.
+	// shownWidth is the width of a picture by itself, in pixels.
 	shownWidth = 720
 )
 

@@ -338,7 +338,7 @@ func extent(curves []line) box {
 	return b
 }
 
-// draw places all lines, and tells below the plot what they are.
+// draw places all lines, and lists them below the plot.
 func (p *plot) draw() {
 	for i, c := range p.curves {
 		a := map[bool]axis{true: p.available, false: p.use}[i < p.signals]
