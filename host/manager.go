@@ -23,6 +23,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/node/cgroups"
 	"github.com/evictd/evictd/host/internal/node/fallback"
+	"github.com/evictd/evictd/host/internal/node/kernelkills"
 	"github.com/evictd/evictd/host/internal/node/rundir"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/host/internal/pluginhost/client"
@@ -167,7 +168,8 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 		if from.sampled { // figures of other sources are recorded in passes only
 			reader := m.readers.open(m.facts(c))
 			records.Samplers = samplers(reader, c)
-			records.Usage = podUsage(reader, func(ctx context.Context) (pods.Snapshot, error) { return m.pods.Active(ctx) })
+			killed := &kernelKills{m: m, watch: kernelkills.New(c.Node(), c.CgroupRoot)}
+			records.Usage, records.Kernel = podUsage(reader, killed.active), killed
 		}
 		m.records = recorder.New(records)
 		o.Records = m.records

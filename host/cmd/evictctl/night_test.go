@@ -53,7 +53,7 @@ func night(at time.Time) (all []*decision.Decision) {
 	}
 	other := at.Add(time.Minute)
 	return append(all, &decision.Decision{
-		ID: decision.NewID(other), Kind: decision.KindOther, Time: other, Node: "n1", By: "the kubelet",
+		ID: decision.NewID(other), Kind: decision.KindOther, Time: other, Node: "n1", ByOthers: decision.ByOthers{By: "the kubelet"},
 		Victim: &decision.Victim{Pod: "shop/cache-0", UID: "cache", Message: `Usage of EmptyDir volume "s" exceeds the limit "1Gi". `, Owner: "StatefulSet/cache"},
 	})
 }

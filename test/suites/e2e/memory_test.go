@@ -126,6 +126,38 @@ func TestAVictimThatTakesMemoryWhileItEndsGoesAlone(t *testing.T) {
 	}
 }
 
+// The kernel killed a process of a container at its limit, and no one said so.
+func TestAKernelKillIsRecorded(t *testing.T) {
+	n := newSite(t, shared(modern(t)))
+	state := filepath.Join(n.Dir, "state-kernel")
+	n.start(t, map[string]any{"evictionHard": map[string]string{"memory.available": "1Mi"}, "stateDir": state})
+	n.log.await(t, "use of pods sampled")
+	time.Sleep(5 * time.Second) // memory to spare is seen for three seconds
+	greedy := sketch{name: "greedy", containers: map[string]string{"main": "head -c 200m /dev/zero | tail >/dev/null; sleep 100000"}}.manifest()
+	greedy.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
+	pod := runPod(t, n.Stack, greedy)
+	const why = "the kernel killed a process of container main: the container reached its limit of 64Mi of memory; a larger limit, or less use, would have spared it"
+	if event := n.log.await(t, "event"); event.String("reason") != "KernelOOMKill" || event.String("name") != pod.Key() || event.String("message") != why {
+		t.Errorf("event %v, want %q", event.Attrs, why)
+	}
+	var listed string
+	eventually(t, "the kill is on record", func() (bool, error) {
+		out, err := exec.CommandContext(t.Context(), "../../../bin/evictctl", "evictions", "--state-dir", state).CombinedOutput()
+		listed = string(out)
+		return strings.Contains(listed, pod.Key()), err
+	})
+	explained, err := exec.CommandContext(t.Context(), "../../../bin/evictctl", "explain", "--state-dir", state, pod.Key()).CombinedOutput()
+	must(t, err)
+	t.Logf("%s\n%s", listed, explained)
+	for _, want := range []string{pod.Key() + ": " + why, "evictd        no threshold of memory was met"} {
+		if !strings.Contains(string(explained), want) {
+			t.Errorf("explain does not say %q", want)
+		}
+	}
+	wantRunning(t, pod)
+	n.stop(t)
+}
+
 func station(t *testing.T, n *stack.Stack, name string) hog.Station {
 	t.Helper()
 	at, err := hog.NewStation(filepath.Join(n.Dir, "stations", name))

@@ -63,6 +63,7 @@ func TestGuestNode(t *testing.T) {
 		{"watchdog", false, watchdog},
 		{"wrong driver", false, n.wrongDriver},
 		{"memory", false, n.memory},
+		{"kernel", false, n.kernel},
 		{"figures", true, n.figures},
 		{"stopped", true, n.stopped},
 		{"pids", false, n.pids},
@@ -202,6 +203,39 @@ func (n *node) memory(t *testing.T) {
 	})
 	n.press(t, fmt.Sprintf("/bin/hog --mib %d --rate-mib-per-s 30", available/mib-60))
 	n.wentAlone(t, "hog", "memory.available")
+	n.end(t)
+}
+
+// kernel is a story of pods at limits of their own: a process that the kernel kills is a child in one, and in the other the
+// first process, with which the container ends.
+func (n *node) kernel(t *testing.T) {
+	n.pods = map[string]*stack.Pod{}
+	for name, script := range map[string]string{"child": "tail /dev/zero; sleep 100000", "first": "exec tail /dev/zero"} {
+		n.run++
+		pod, err := stack.ReadManifest(fmt.Appendf(nil, `apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: kernel, uid: 11111111-0000-4000-8000-%012d}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: %q, command: [/bin/sh, -c, %q], resources: {limits: {memory: 24Mi}}}
+`, name, n.run, hog.Image, script))
+		must(t, err)
+		n.pods[name], err = n.stack.RunPod(t.Context(), pod)
+		must(t, err)
+	}
+	for name := range n.pods {
+		said := ""
+		eventually(t, "the kill of "+name+" is on record", func() bool {
+			out, err := exec.Command("/usr/bin/evictctl", "explain", "kernel/"+name).CombinedOutput()
+			said = string(out)
+			return err == nil
+		})
+		t.Logf("%s", said)
+		if want := "kernel/" + name + ": the kernel killed a process of container main: the container reached its limit of 24Mi of memory"; !strings.Contains(said, want) {
+			t.Errorf("want %q", want)
+		}
+	}
 	n.end(t)
 }
 

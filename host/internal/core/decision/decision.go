@@ -41,6 +41,8 @@ const (
 	KindPreemption = "preemption"
 	// KindOther is an eviction by another program, such as the kubelet, which has its reasons.
 	KindOther = "other"
+	// KindKernel is a kill by the kernel's OOM killer.
+	KindKernel = "kernel"
 	// KindRanking is the current ranking for a signal, whether or not its threshold is met. No pod
 	// is evicted, and it is not stored.
 	KindRanking = "ranking"
@@ -55,8 +57,7 @@ type Decision struct {
 	Time    time.Time `json:"time"`
 	DryRun  bool      `json:"dryRun,omitempty"`
 	Victim  *Victim   `json:"victim,omitempty"`
-	// By says who evicted the pod of KindOther.
-	By string `json:"by,omitempty"`
+	ByOthers
 	// Reason is why no pod is evicted, in words.
 	Reason string `json:"reason,omitempty"`
 	// Outcome holds the kill and its relief, as far as known.
@@ -93,6 +94,14 @@ type Decision struct {
 	Protected []Protected `json:"protected,omitempty"`
 	Timeline  Timeline    `json:"timeline"`
 	Before
+}
+
+// ByOthers describes what evictd has not decided.
+type ByOthers struct {
+	// By names the program that evicted the pod of KindOther, and the kernel.
+	By string `json:"by,omitempty"`
+	// Kernel describes the kill of KindKernel.
+	Kernel *Kernel `json:"kernel,omitempty"`
 }
 
 // Before is the course of the last minutes before a decision.
@@ -215,6 +224,35 @@ type Part struct {
 	// Name says what it is, such as "emptyDir scratch" or "logs".
 	Name string `json:"name"`
 	Used int64  `json:"used"`
+}
+
+// The scopes of a kernel kill, in which memory had run out.
+const (
+	ScopeNode      = "node"
+	ScopeKubepods  = "kubepods"
+	ScopeClass     = "class"
+	ScopePod       = "pod"
+	ScopeContainer = "container"
+	ScopeUnknown   = "unknown"
+)
+
+// Scopes lists them.
+var Scopes = []string{ScopeNode, ScopeKubepods, ScopeClass, ScopePod, ScopeContainer, ScopeUnknown}
+
+// A Kernel is a kill by the kernel's OOM killer.
+type Kernel struct {
+	// Scope names where memory had run out. LimitBytes is the limit there, 0 for the node or if it is not known.
+	Scope      string `json:"scope"`
+	LimitBytes int64  `json:"limitBytes,omitempty"`
+	// Container is the name of the container, or its id in the runtime, empty if it is not known.
+	Container string `json:"container,omitempty"`
+	// Processes is the number of processes that were killed.
+	Processes int64 `json:"processes"`
+	// SinceMS is the last look before: they were killed later.
+	SinceMS float64 `json:"sinceMS"`
+	// UsedBytes is the pod's memory at the last sample of pods, RequestBytes its request; missing if not known.
+	UsedBytes    *int64 `json:"usedBytes,omitempty"`
+	RequestBytes *int64 `json:"requestBytes,omitempty"`
 }
 
 // A Timeline holds the times of the steps before the decision, in ms. Unknown ones are missing.

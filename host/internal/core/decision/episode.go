@@ -22,7 +22,7 @@ func EpisodeTime(id string) time.Time {
 }
 
 // Episodes sets which episode each head belongs to, and how many pods of its owner were evicted up to
-// it within Quiet, without dry runs. An episode is the decisions for a condition, each within Quiet of the one before.
+// it within Quiet, without dry runs and kernel kills. An episode is the decisions for a condition, each within Quiet of the one before.
 // The heads are in the order of their times.
 func Episodes(heads []Head) {
 	type group struct {
@@ -39,7 +39,7 @@ func Episodes(heads []Head) {
 			groups[key] = g
 		}
 		g.last, h.Episode = h.Time, g.id
-		if h.Owner == "" || h.UID == "" || h.DryRun {
+		if h.Owner == "" || h.UID == "" || h.DryRun || h.Kind == KindKernel {
 			continue
 		}
 		namespace, _, _ := strings.Cut(h.Pod, "/")
@@ -52,8 +52,12 @@ func Episodes(heads []Head) {
 	}
 }
 
-// Condition returns the condition of the signal, else the signal, else who evicted the pod.
+// Condition returns the condition of the signal, else the signal, else who evicted the pod. Kernel kills are by themselves: most
+// are at limits of the pods' own.
 func (h *Head) Condition() string {
+	if h.Kind == KindKernel {
+		return h.By
+	}
 	b, _ := eviction.Builtin(eviction.Signal(h.Signal))
 	return cmp.Or(string(b.Condition), h.Signal, h.By)
 }

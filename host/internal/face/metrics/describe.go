@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 )
 
@@ -67,9 +68,14 @@ func describe(m *Metrics, r registrar) {
 		"Reloads of the configuration, by result: ok was applied, error was refused whole.", "result")
 	m.records = r.counters("evictd_decision_records_total",
 		"Records of decisions, and of what followed them, by result: ok was kept, error is lost.", "result")
+	m.kernelKills = r.counters("evictd_kernel_oom_kills_total",
+		"Kills of pods' processes by the kernel's OOM killer, by whose memory had run out: node, kubepods, class, pod, container or unknown.", "scope")
 	// Created at the start, so that an alert on an increase sees the first one.
 	for _, limit := range []string{policy.LabelEmptyDirLimit, policy.LabelPodStorageLimit, policy.LabelContainerStorageLimit} {
 		m.evictions.WithLabelValues(limit)
+	}
+	for _, scope := range decision.Scopes {
+		m.kernelKills.WithLabelValues(scope)
 	}
 	for _, result := range []string{"ok", "error"} {
 		m.killDuration.WithLabelValues(result)

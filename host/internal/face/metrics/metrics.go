@@ -58,12 +58,19 @@ type Metrics struct {
 	promised      *prometheus.CounterVec
 	released      *prometheus.CounterVec
 	reloads       *prometheus.CounterVec
-	misplaced     prometheus.Gauge
-	unmanaged     prometheus.Gauge
-	records       *prometheus.CounterVec
 	refused       prometheus.Counter
+
+	aboutPods
 	// droppedLogLines and lostEvents are called at each scrape.
 	droppedLogLines, lostEvents func() uint64
+}
+
+// aboutPods are the metrics about all pods, and about records.
+type aboutPods struct {
+	misplaced   prometheus.Gauge
+	unmanaged   prometheus.Gauge
+	kernelKills *prometheus.CounterVec
+	records     *prometheus.CounterVec
 }
 
 // aboutPlugins are the host's metrics about plugins.
@@ -147,6 +154,9 @@ func (m *Metrics) Preempted(resource string) {
 
 // EvictionRefused counts an eviction that the API server refused permanently.
 func (m *Metrics) EvictionRefused() { m.refused.Inc() }
+
+// KernelKilled counts a kill by the kernel's OOM killer, by whose memory had run out.
+func (m *Metrics) KernelKilled(scope string) { m.kernelKills.WithLabelValues(scope).Inc() }
 
 // Recorded counts a stored decision record, or one lost because of err.
 func (m *Metrics) Recorded(err error) {

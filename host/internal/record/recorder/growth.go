@@ -256,3 +256,13 @@ func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision
 	g.Most = g.Most[:min(len(g.Most), grownShown)]
 	return g
 }
+
+// latest returns what pods used of a signal at the last sample.
+func (u *usageSampler) latest(s eviction.Signal) map[string]int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.all) == 0 {
+		return nil
+	}
+	return u.all[len(u.all)-1][s].Used
+}

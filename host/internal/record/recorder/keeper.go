@@ -26,8 +26,8 @@ const (
 	startOfWriting = time.Second
 	// pruneEvery is the time between two removals of old records.
 	pruneEvery = time.Hour
-	// mostOthers bounds the records of evictions by other programs each othersEvery: they must not
-	// push out evictd's own.
+	// mostOthers bounds the records of evictions by other programs and of kernel kills each othersEvery:
+	// they must not push out evictd's own.
 	mostOthers  = 50
 	othersEvery = 10 * time.Minute
 )
@@ -53,6 +53,8 @@ type Options struct {
 	Samplers []func() []eviction.Observation
 	// Usage measures the running pods. It may be nil.
 	Usage func(ctx context.Context) (Usage, error)
+	// Kernel finds kernel kills. It may be nil.
+	Kernel KernelKills
 	// Count counts a written record, or a lost one if err is not nil.
 	Count func(err error)
 	Log   *slog.Logger
@@ -72,25 +74,30 @@ type Keeper struct {
 	series series
 	usage  usageSampler
 	marks  marks
+	kernel kernelWatch
 
-	// others and leftOut count evictions by other programs, recorded or not. They belong to the writer.
+	// others and leftOut count evictions by other programs and kernel kills, recorded or not. They belong to the writer.
 	others, leftOut int
 
 	// The rest belongs to Run's goroutine.
 	began    time.Time
 	open     []*open
 	episodes episodes
+	// last is the last decision of a pass, nil before the first.
+	last *decision.Decision
 	// resumed holds the records of kills that a former evictd decided on.
 	resumed map[string]bool
 }
 
 // New returns a Keeper. The caller must call Run.
 func New(o Options) *Keeper {
-	return &Keeper{
+	k := &Keeper{
 		Options: o, passes: make(chan func(), waitingPasses), writing: make(chan func(), waitingRecords), series: series{rings: map[eviction.Signal]*ring{}},
 		usage:    usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{}), most: map[eviction.Signal]int64{}},
 		episodes: episodes{}, resumed: map[string]bool{}, marks: marks{inForce: map[string]time.Time{}},
 	}
+	k.kernel = kernelWatch{o.Kernel, make(chan struct{}, 1), k.series.calm, k.kernelKilled, o.Log}
+	return k
 }
 
 // Why implements loop.Records. It adds the samples of pods' use to d.
@@ -147,14 +154,21 @@ func (k *Keeper) Others(all []*decision.Decision, own func(uid, message string) 
 				k.written(err)
 			}
 			slices.SortFunc(found, func(a, b *decision.Decision) int { return b.Time.Compare(a.Time) })
-			fit := min(len(found), mostOthers-k.others)
-			for _, r := range found[:fit] {
+			for _, r := range found {
 				r.Node, r.Evictd = k.Node, k.Evictd
-				k.written(k.Store.Append(r))
 			}
-			k.others, k.leftOut = k.others+fit, k.leftOut+len(found)-fit
+			k.appendOthers(found...)
 		})
 	})
+}
+
+// appendOthers writes records of what evictd did not decide, as many as fit.
+func (k *Keeper) appendOthers(all ...*decision.Decision) {
+	fit := min(len(all), mostOthers-k.others)
+	for _, r := range all[:fit] {
+		k.written(k.Store.Append(r))
+	}
+	k.others, k.leftOut = k.others+fit, k.leftOut+len(all)-fit
 }
 
 func (k *Keeper) queue(make func()) {
@@ -190,6 +204,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 	if k.Usage != nil {
 		go k.usage.run(ctx, k.Log) // likewise
+	}
+	if k.Kernel != nil {
+		go k.kernel.run(ctx) // likewise
 	}
 	k.make(ctx)
 	close(k.writing)
@@ -234,6 +251,7 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 				k.series.add(now, o)
 				k.usage.seen(o)
 			}
+			k.kernel.ask()
 		case <-ctx.Done():
 			return
 		}
@@ -241,7 +259,9 @@ func (k *Keeper) sample(ctx context.Context, read func() []eviction.Observation)
 }
 
 func (k *Keeper) passed(p *loop.Conclusion) {
+	k.kernel.ask()
 	if d := p.Decision; d != nil {
+		k.last = d
 		if !p.Later && k.marks.configured(d) {
 			now := &decision.Decision{Version: decision.Version, ID: decision.NewID(d.Time), Kind: decision.KindNone, Time: d.Time, Config: d.Config, Thresholds: d.Thresholds}
 			k.putAll(func() {
@@ -300,7 +320,7 @@ func (k *Keeper) write(former chan<- *decision.Decision) {
 			write()
 		case <-window.C:
 			if k.leftOut > 0 {
-				k.Log.Warn("evictions by other programs are not recorded, there are too many of them", "evictions", k.leftOut, "most", mostOthers, "in", othersEvery)
+				k.Log.Warn("evictions by other programs and kernel kills are not recorded, there are too many of them", "number", k.leftOut, "most", mostOthers, "in", othersEvery)
 			}
 			k.others, k.leftOut = 0, 0
 		case <-old.C:

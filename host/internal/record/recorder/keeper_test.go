@@ -250,7 +250,7 @@ func TestAFloodOfEvictionsByOthersIsBounded(t *testing.T) {
 		time.Sleep(othersEvery)
 		k.Others(some(1), own)
 		synctest.Wait()
-		if logged := log.String(); len(m.records) != mostOthers+1 || strings.Count(logged, "too many of them") != 1 || !strings.Contains(logged, "evictions=2951") {
+		if logged := log.String(); len(m.records) != mostOthers+1 || strings.Count(logged, "too many of them") != 1 || !strings.Contains(logged, "number=2951") {
 			t.Errorf("%d records, %s", len(m.records), logged)
 		}
 		end()

@@ -146,3 +146,31 @@ func (k *Keeper) record(d *decision.Decision, kind, reason string, at time.Time)
 	}
 	return &r
 }
+
+// killed returns the record of a kernel kill that was seen at a time, and was not yet there at the look before. It has the
+// thresholds and figures of the last pass.
+func (k *Keeper) killed(d *decision.Decision, at, before time.Time) *decision.Decision {
+	base := &decision.Decision{Time: at, Now: at}
+	if k.last != nil {
+		base = about(k.last, -1)
+		base.Trigger, base.Causes = "", "" // the pass has nothing to do with it
+	}
+	base.Version, base.DryRun, base.By, base.Victim, base.Kernel = decision.Version, false, d.By, d.Victim, d.Kernel
+	base.Kernel.SinceMS = decision.MS(before, at)
+	if v := d.Victim; v != nil {
+		if used, known := k.usage.latest(eviction.MemoryAvailable)[v.UID]; known {
+			base.Kernel.UsedBytes = &used
+		}
+	}
+	return k.record(base, decision.KindKernel, d.Reason, at)
+}
+
+// kernelKilled records kernel kills.
+func (k *Keeper) kernelKilled(kills []*decision.Decision, at, before time.Time) {
+	k.queue(func() {
+		for _, d := range kills {
+			r := k.killed(d, at, before)
+			k.putAll(func() { k.appendOthers(r) })
+		}
+	})
+}

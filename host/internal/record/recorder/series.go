@@ -121,3 +121,22 @@ func (r *ring) unit(s eviction.Signal) int64 {
 	}
 	return unit
 }
+
+// calmShare is the part of the node's memory that is to spare, calmSamples the seconds that show it.
+const calmShare, calmSamples = 20, 3
+
+// calm reports whether the last samples of the node's memory had some to spare.
+func (s *series) calm() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rings[eviction.MemoryAvailable]
+	if r == nil || time.Now().Unix()-r.last >= calmSamples {
+		return false
+	}
+	for _, available := range r.values[max(0, len(r.values)-calmSamples):] {
+		if available < r.capacity/calmShare {
+			return false
+		}
+	}
+	return true
+}

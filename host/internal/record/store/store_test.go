@@ -538,7 +538,7 @@ func TestAnEvictionByAnotherProgramIsRecordedOnce(t *testing.T) {
 	s := opened(t, dir)
 	of := func(uid, message string, at time.Time) *decision.Decision {
 		return &decision.Decision{
-			Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindOther, Time: at, By: "the kubelet",
+			Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindOther, Time: at, ByOthers: decision.ByOthers{By: "the kubelet"},
 			Victim: &decision.Victim{Pod: "shop/" + uid, UID: uid, Message: message},
 		}
 	}

@@ -28,7 +28,7 @@ const criticalPriority = 2_000_000_000
 // replayed. A ranking, which needs no met threshold, is replayed with a hard threshold just above
 // what is available.
 func FromRecord(r *decision.Decision) (*Trace, error) {
-	if r.Kind == decision.KindOther {
+	if r.By != "" {
 		return nil, fmt.Errorf("record %s: is of an eviction by %s, want a decision by evictd", r.ID, r.By)
 	}
 	t := r.Acted()

@@ -60,7 +60,7 @@ func TestARecordIsAScenario(t *testing.T) {
 func TestWhatIsNoChoiceBetweenPodsIsNotReplayed(t *testing.T) {
 	for why, r := range map[string]*decision.Decision{
 		"is of no choice between pods":       {ID: "r1", Kind: decision.KindLimit},
-		"is of an eviction by the kubelet":   {ID: "r1", Kind: decision.KindOther, By: "the kubelet"},
+		"is of an eviction by the kubelet":   {ID: "r1", Kind: decision.KindOther, ByOthers: decision.ByOthers{By: "the kubelet"}},
 		"acme.example/nvme.spare, which no ": {ID: "r1", Thresholds: []decision.Threshold{{Signal: "acme.example/nvme.spare", Value: "1", Acted: true}}, Candidates: []decision.Candidate{{}}},
 	} {
 		if _, err := FromRecord(r); err == nil || !strings.Contains(err.Error(), why) {

@@ -118,9 +118,11 @@ func episodeHead(all []*decision.Decision, now time.Time) (*text, []decision.Hea
 
 // evictionsBy counts evictions by who evicted. Those of a dry run are none.
 func evictionsBy(heads []decision.Head) string {
-	own, dry, others := 0, 0, map[string]int{}
+	own, dry, kernel, others := 0, 0, 0, map[string]int{}
 	for i := range heads {
 		switch h := &heads[i]; {
+		case h.Kind == decision.KindKernel:
+			kernel++
 		case h.UID == "":
 		case h.By != "":
 			others[h.By]++
@@ -133,6 +135,9 @@ func evictionsBy(heads []decision.Head) string {
 	counts := []string{format.Counted(own, "eviction")}
 	for _, by := range slices.Sorted(maps.Keys(others)) {
 		counts = append(counts, fmt.Sprintf("%d by %s", others[by], by))
+	}
+	if kernel > 0 {
+		counts = append(counts, format.Counted(kernel, "kernel kill"))
 	}
 	if dry > 0 {
 		counts = append(counts, fmt.Sprintf("%d in a dry run", dry))

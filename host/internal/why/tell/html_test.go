@@ -325,7 +325,7 @@ func TestThePageOfAnEpisodeHasARowForEachVictim(t *testing.T) {
 
 // A record without a picture, an order or an outcome, and one of nonsense, have a page.
 func TestEachRecordHasAPage(t *testing.T) {
-	other := &decision.Decision{Version: 1, ID: "r1", Kind: decision.KindOther, By: "the kubelet", Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit"}}
+	other := &decision.Decision{Version: 1, ID: "r1", Kind: decision.KindOther, ByOthers: decision.ByOthers{By: "the kubelet"}, Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit"}}
 	p := parse(t, HTML([]*decision.Decision{other}, nil, time.Now()))
 	if !strings.Contains(p.text, "No picture: no samples") || !strings.Contains(p.text, "evicted by the kubelet") {
 		t.Errorf("%s", p.text)

@@ -106,6 +106,8 @@ func shortTitle(d *decision.Decision) string {
 	switch {
 	case v == nil || d.Kind == decision.KindPreemption:
 		return (&text{r: d}).title()
+	case d.Kernel != nil:
+		return v.Pod + ": " + v.Message
 	case d.By != "":
 		return v.Pod + " evicted by " + d.By
 	case d.DryRun:

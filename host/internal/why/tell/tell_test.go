@@ -80,7 +80,7 @@ func TestTheDocumentationQuotesTheExample(t *testing.T) {
 }
 
 func TestAnEvictionByAnotherProgramIsExplained(t *testing.T) {
-	r := &decision.Decision{ID: "r1", Kind: decision.KindOther, By: "the kubelet", Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit\x1b[31m. "}}
+	r := &decision.Decision{ID: "r1", Kind: decision.KindOther, ByOthers: decision.ByOthers{By: "the kubelet"}, Victim: &decision.Victim{Pod: "shop/report", UID: "u", Message: "over its limit\x1b[31m. "}}
 	text := string(Text(r))
 	for _, want := range []string{"shop/report was evicted by the kubelet\n", "over its limit\ufffd[31m.\n", "evictd made no decision about it"} {
 		if !strings.Contains(text, want) {
@@ -114,6 +114,16 @@ func TestAnotherVictimHasNoCounterfactual(t *testing.T) {
 	}
 }
 
+// kernelKill makes r the record of a kernel kill.
+func kernelKill(r *decision.Decision, scope string) {
+	k := &decision.Kernel{Scope: scope, Container: "main", Processes: 2, SinceMS: -900, UsedBytes: new(int64(300 << 20)), RequestBytes: new(int64(0))}
+	if scope != decision.ScopeNode {
+		k.LimitBytes = 512 << 20
+	}
+	r.Kind, r.By, r.Kernel, r.Ranker, r.Candidates, r.Order, r.Outcome = decision.KindKernel, "the kernel", k, nil, nil, nil, nil
+	r.Victim.Message, r.Thresholds[0].Acted, r.Thresholds[1].Acted = reason.Kernel(k), false, false
+}
+
 // The explanation is true: of a pod that did not end, of a signal that nobody knew, of a
 // threshold that holds for its minimum reclaim.
 func TestAnExplanationIsTrue(t *testing.T) {
@@ -126,6 +136,20 @@ func TestAnExplanationIsTrue(t *testing.T) {
 		{"a kill that failed", func(r *decision.Decision) {
 			r.Outcome = &decision.Outcome{State: "given-up", Err: "runtime down", KilledMS: 120_000}
 		}, "the kill of shop/report failed: it was to be evicted for memory.available, which it took itself", "killed after"},
+		{"a kernel kill while a threshold was met", func(r *decision.Decision) {
+			kernelKill(r, decision.ScopeNode)
+		}, "memory.available<1Gi for 30s had been met for 30s, and no pod was evicted in time", "grace period 60s"},
+		{"a kernel kill at a limit", func(r *decision.Decision) {
+			kernelKill(r, decision.ScopeContainer)
+			r.Thresholds[1].Since = nil
+		}, "shop/report: the kernel killed 2 processes of container main: the container reached its limit of 512Mi of memory; a larger limit, or less use, would have spared it", "was evicted"},
+		{"the time and the memory of a kernel kill", func(r *decision.Decision) {
+			kernelKill(r, decision.ScopePod)
+		}, "after 12:00:49.100, when evictd looked before", "not known"},
+		{"a kernel kill of a cgroup that is gone", func(r *decision.Decision) {
+			kernelKill(r, decision.ScopeUnknown)
+			r.Victim, r.Reason = nil, reason.Kernel(r.Kernel)
+		}, "UTC  the kernel killed 2 processes of container main: at whose limit of memory is not known", "evicted for"},
 		{"nothing was observed", func(r *decision.Decision) {
 			hard(r)
 			r.Observations[0] = decision.Observation{Signal: eviction.MemoryAvailable, State: "unknown"}

@@ -87,6 +87,8 @@ func (w *text) title() string {
 	switch {
 	case r.Kind == decision.KindOther && r.Victim != nil:
 		text = r.Victim.Pod + " was evicted by " + r.By
+	case r.Kernel != nil && r.Victim != nil:
+		text = r.Victim.Pod + ": " + r.Victim.Message
 	case r.Kind == decision.KindPreemption && r.Victim != nil:
 		text = r.Victim.Pod + " was killed, " + r.Reason
 	case r.Victim != nil && r.DryRun:
@@ -106,6 +108,12 @@ func (w *text) title() string {
 func (w *text) headline() {
 	r := w.r
 	w.b.WriteString(printable.ClipText(fmt.Sprintf("%s  %s", format.Stamp(r.Time), w.title())) + "\n")
+	if r.Kernel != nil {
+		for _, l := range killedByKernel(r) {
+			w.line(l.label, "%s", l.text)
+		}
+		return
+	}
 	if r.Victim != nil {
 		w.line("message", "%s", strings.TrimSpace(r.Victim.Message))
 		if r.Kind == decision.KindOther {
@@ -207,6 +215,34 @@ func (w *text) grew() {
 		}
 		w.line("what grew", "%s by %s", of, w.amount(signal, rest))
 	}
+}
+
+// killedByKernel describes a kernel kill.
+func killedByKernel(r *decision.Decision) []labeled {
+	k, use := r.Kernel, "not known"
+	if k.UsedBytes != nil {
+		use = format.Bytes(*k.UsedBytes) + " at the last sample of pods"
+	}
+	if k.RequestBytes != nil {
+		use += ", its request is " + format.Bytes(*k.RequestBytes)
+	}
+	late := "no threshold of memory was met"
+	for i := range r.Thresholds {
+		b, _ := eviction.Builtin(r.Thresholds[i].Signal)
+		if t := &r.Thresholds[i]; b.Condition == eviction.MemoryPressure && t.Since != nil {
+			late = fmt.Sprintf("%s had been met for %v, and no pod was evicted in time", t, r.Time.Sub(*t.Since).Round(100*time.Millisecond))
+		}
+	}
+	all := []labeled{
+		{"when", "after " + r.Time.Add(time.Duration(k.SinceMS*float64(time.Millisecond))).UTC().Format("15:04:05.000") + ", when evictd looked before"},
+		{"its memory", use},
+		{"evictd", late},
+	}
+	if o := r.Observation(eviction.MemoryAvailable); o != nil && o.State == decision.StateObserved {
+		available := format.AmountIn(r, o.Signal, o.Available) + " of " + format.AmountIn(r, o.Signal, o.Capacity)
+		all = append(all, labeled{"evictd", fmt.Sprintf("%s available at its last pass, %.1fs before", available, r.Time.Sub(r.Now).Seconds())})
+	}
+	return all
 }
 
 // failed reports whether a kill failed and the pod was not seen to end.

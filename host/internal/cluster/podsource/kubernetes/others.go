@@ -51,7 +51,7 @@ func (e *entry) byOther(deleted bool) *decision.Decision {
 	ready, started := conditionOf(p, v1.PodReady, v1.ConditionFalse), cmp.Or(p.Status.StartTime, &metav1.Time{})
 	at := cmp.Or(target.LastTransitionTime.Time, ready.LastTransitionTime.Time, started.Time)
 	return &decision.Decision{
-		Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindOther, Time: at.UTC(), By: by,
+		Version: decision.Version, ID: decision.NewID(at), Kind: decision.KindOther, Time: at.UTC(), ByOthers: decision.ByOthers{By: by},
 		Victim: &decision.Victim{
 			UID: string(p.UID), Pod: key(p), Owner: pods.OwnerOf(p), Signal: string(starved[policy.Starved(message)]), Message: message[:min(len(message), maxOtherBytes)],
 		},

@@ -230,7 +230,8 @@ func (p *plot) decided() {
 	if p.r.Trigger != "" {
 		p.happened(strings.TrimSuffix(p.r.Trigger+": "+p.r.Causes, ": "), p.r.Timeline.ObservedMS, p.r.Timeline.ObservedMS)
 	}
-	p.happened(map[bool]string{true: "now ", false: "decided "}[p.r.Kind == decision.KindRanking]+format.Clock(p.r.Time), 0, 0)
+	what := cmp.Or(map[string]string{decision.KindRanking: "now ", decision.KindKernel: "killed by the kernel before "}[p.r.Kind], "decided ")
+	p.happened(what+format.Clock(p.r.Time), 0, 0)
 	if o := p.r.Outcome; o != nil {
 		what := []string{"killed", "gone", "expected amount back"}
 		if o.Err != "" {
