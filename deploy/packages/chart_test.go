@@ -173,7 +173,7 @@ func TestNoTaintIsLeftForEver(t *testing.T) {
 // By default no token of evictd can delete a pod, whatever its role and its policies.
 func TestADeletionOfPodsIsAValue(t *testing.T) {
 	for _, value := range []string{"false", "true"} {
-		out, err := helm(t, "template", "evictd", chart, "--set", "rbac.deletePods="+value)
+		out, err := helm(t, "template", "evictd", chart, "--set", "dryRun=false,rbac.deletePods="+value)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -182,6 +182,35 @@ func TestADeletionOfPodsIsAValue(t *testing.T) {
 				t.Errorf("%s: %q is there: %t", value, part, value != "true")
 			}
 		}
+	}
+}
+
+// Even a dry run could write to pods and kill processes of any user.
+func TestADryRunHasNoRightToEvict(t *testing.T) {
+	const user = ",plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest,plugins[0].user=evictd-plugin"
+	for values, want := range map[string]struct{ evicts, kills bool }{
+		"dryRun=true": {}, "dryRun=true,rbac.deletePods=true": {}, "observe=true": {},
+		"observe=false": {true, true}, "dryRun=false": {true, true}, "dryRun=false,observe=false": {true, true},
+		"dryRun=true" + user: {false, true}, // it starts that plugin as another user, and ends it
+	} {
+		out, err := helm(t, "template", "evictd", chart, "--no-hooks", "--set", values)
+		if err != nil {
+			t.Fatalf("%s: %v: %s", values, err, out)
+		}
+		for part, there := range map[string]bool{
+			"resources: [pods/status]\n  verbs: [patch]": want.evicts, "evictd observes, and writes nothing of a pod": !want.evicts, "observe: true\n": !want.evicts,
+			"- KILL\n": want.kills, "- SETUID\n": want.kills,
+		} {
+			if strings.Contains(out, part) != there {
+				t.Errorf("%s: %q is there: %t", values, part, !there)
+			}
+		}
+		if strings.Contains(out, "[list, watch, delete]") && !want.evicts {
+			t.Errorf("%s: pods may be deleted", values)
+		}
+	}
+	if out, err := helm(t, "template", "evictd", chart, "--set", "dryRun=false,observe=true"); err == nil || !strings.Contains(out, "observe: true has no right to evict") {
+		t.Errorf("observe with dryRun: false: %v, %s", err, out)
 	}
 }
 

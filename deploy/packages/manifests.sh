@@ -4,7 +4,8 @@
 set -euo pipefail
 helm=$1 to=$2
 chart=$(dirname "$0")/../chart
-render() { "$helm" template evictd "$chart" --no-hooks --namespace evictd "$@" | grep -vE '^# Source: |helm.sh/chart: |managed-by: Helm'; }
+# With the rights of evictions: dryRun in a rendered ConfigMap is edited by hand.
+render() { "$helm" template evictd "$chart" --no-hooks --namespace evictd --set observe=false "$@" | grep -vE '^# Source: |helm.sh/chart: |managed-by: Helm'; }
 mkdir -p "$to"/{rbac,manifests}
 render --show-only templates/role.yaml >"$to/rbac/role.yaml"
 render --show-only templates/policy.yaml >"$to/rbac/policy.yaml"

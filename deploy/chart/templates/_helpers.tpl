@@ -67,11 +67,19 @@ kubectl evictd
 {{- end }}
 {{- end }}
 
+{{- /* evictd.observes is "true" if evictd has no right to evict: in a dry run, unless observe is false. */ -}}
+{{- define "evictd.observes" -}}
+{{- if and .Values.observe (not .Values.dryRun) }}
+{{- fail "observe: true has no right to evict, and dryRun: false would evict; want one of them" }}
+{{- end }}
+{{- if kindIs "bool" .Values.observe }}{{ .Values.observe }}{{ else }}{{ .Values.dryRun }}{{ end }}
+{{- end }}
+
 {{- /* evictd.config is evictd.yaml. */ -}}
 {{- define "evictd.config" -}}
 {{- $config := deepCopy .Values.config }}
 {{- $paths := .Values.hostPaths }}
-{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
+{{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "observe" (eq (include "evictd.observes" .) "true") "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- if .Values.besideKubelet.check }}
 {{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
 {{- end }}

@@ -36,6 +36,8 @@ type Options struct {
 	Conditions, Taints bool
 	// Reviews: evictd authenticates and authorizes remote readers of its metrics.
 	Reviews bool
+	// Observe: evictd is to have no right to evict.
+	Observe bool
 	// Running: a daemon reads its pods and its node anyway, and reports what is refused of that.
 	Running bool
 	// Pods of this node as received from the API server, in the order in which to try them.
@@ -62,18 +64,21 @@ func (n permission) String() string {
 	return n.verb + " " + n.resource
 }
 
+// evicts is the permission without which no eviction is reported.
+var evicts = permission{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false, false}
+
 // always lists the permissions in deploy/rbac/role.yaml.
 var always = []permission{
 	{"list", "pods", "", "no pod is known, and none evicted", false, true},
 	{"watch", "pods", "", "no pod is known, and none evicted", false, true},
-	{"patch", "pods", "status", "evictions are not reported, and the kubelet restarts the containers that evictd stops", false, false},
+	evicts,
 	{"get", "nodes", "", "the kubelet's version is not known, and compatibility: auto is the newest", true, true},
 	{"create", "events", "", "evictions are in the log and in /status, and no event tells of them", true, false},
 	{"patch", "events", "", "an event that is repeated is not counted", true, false},
 }
 
 func (o Options) needs() []permission {
-	needs := slices.DeleteFunc(slices.Clone(always), func(n permission) bool { return o.Running && n.running })
+	needs := slices.DeleteFunc(slices.Clone(always), func(n permission) bool { return o.Running && n.running || o.Observe && n == evicts })
 	if o.Conditions {
 		needs = append(needs, permission{"patch", "nodes", "status", "nodeConditions writes no condition; want deploy/rbac/node-conditions.yaml", true, false})
 	}
@@ -105,11 +110,26 @@ func Check(ctx context.Context, o Options) (errs []error, warnings []string) {
 			errs = append(errs, fmt.Errorf("%s is not allowed%s: %s; want the role of deploy/rbac", n, because(reason), n.without))
 		}
 	}
-	reported, err := o.dryRun(ctx)
+	try := o.dryRun
+	if o.Observe {
+		try = o.refused
+	}
+	reported, err := try(ctx)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	return errs, append(warnings, reported...)
+}
+
+// refused warns of an account that could evict although it is to observe alone.
+func (o Options) refused(ctx context.Context) (warnings []string, err error) {
+	for _, verb := range [][2]string{{"patch", "status"}, {"delete", ""}} {
+		n := permission{verb: verb[0], resource: "pods", subresource: verb[1]}
+		if allowed, _, err := o.API.SelfSubjectAccessReview(ctx, n.verb, n.resource, n.subresource, ""); err == nil && allowed {
+			warnings = append(warnings, fmt.Sprintf("%s is allowed, and observe: true needs no right to it", n))
+		}
+	}
+	return warnings, nil
 }
 
 func because(reason string) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ import (
 	"github.com/evictd/evictd/test/harness/fence"
 )
 
-// api is an API server that withholds verbs, and answers patches by pod.
+// api is an API server that withholds verbs, separated by commas, and answers patches by pod.
 type api struct {
 	withheld string // such as "patch pods/status"
 	broken   error
@@ -39,7 +40,7 @@ func (a *api) SelfSubjectAccessReview(_ context.Context, verb, resource, subreso
 	if subresource != "" {
 		name += "/" + subresource
 	}
-	return name != a.withheld, "", a.broken
+	return !slices.Contains(strings.Split(a.withheld, ","), name), "", a.broken
 }
 
 func (a *api) PatchPodStatus(_ context.Context, _, name string, body []byte, dryRun bool) (*v1.Pod, error) {
@@ -82,7 +83,17 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		tried          string
 		taints         bool
 		reviews        bool
+		observe        bool
 	}{
+		"an observer without rights to evict": {api: &api{withheld: "patch pods/status,delete pods"}, pods: web, observe: true},
+		"an observer with rights to evict": {
+			api: &api{}, pods: web, observe: true,
+			warnings: []string{"patch pods/status is allowed, and observe: true needs no right to it", "delete pods is allowed, and observe: true needs no right to it"},
+		},
+		"an observer that cannot list pods": {
+			api: &api{withheld: "list pods,patch pods/status,delete pods"}, pods: web, observe: true,
+			errs: []string{"list pods is not allowed: no pod is known, and none evicted; want the role of deploy/rbac"},
+		},
 		"all is well": {api: &api{}, pods: web, tried: "web web"},
 		"pods cannot be listed": {
 			api:      &api{withheld: "list pods"},
@@ -153,7 +164,7 @@ func TestWhatIsSaidOfTheRights(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews})
+			errs, warnings := rights.Check(t.Context(), rights.Options{API: c.api, Node: "node-1", Pods: c.pods, Patch: evict, Conditions: c.taints, Taints: c.taints, Reviews: c.reviews, Observe: c.observe})
 			var texts []string
 			for _, err := range errs {
 				texts = append(texts, err.Error())

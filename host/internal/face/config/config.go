@@ -70,6 +70,7 @@ type Config struct {
 	TLSPrivateKeyFile  string          `json:"tlsPrivateKeyFile" is:"path?" reload:"no"`
 	LogLevel           string          `json:"logLevel" oneof:"debug info warn error" default:"info" flag:"debug, info, warn or error"`
 	DryRun             bool            `json:"dryRun" flag:"decide and log, kill no pod"`
+	Observe            bool            `json:"observe"`
 	Pacing             string          `json:"pacing" oneof:"evictd kubelet" default:"evictd"`
 	MemoryFigure       string          `json:"memoryFigure" oneof:"auto lower kubelet memAvailable" default:"auto"`
 	MonitoringInterval metav1.Duration `json:"monitoringInterval" is:"interval" default:"10s"`

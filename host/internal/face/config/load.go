@@ -58,6 +58,7 @@ func (f *Flags) load(also func(*Config) []error) (Config, error) {
 	}
 	mergeHard(&c)
 	f.apply(&c)
+	c.DryRun = c.DryRun || c.Observe
 	ls = append(ls, &f.given)
 	found = append(split(complete(&c, os.Hostname)), problems(&c)...)
 	if also != nil {

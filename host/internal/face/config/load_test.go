@@ -37,6 +37,14 @@ func defaults(t testing.TB) Config {
 	return c
 }
 
+func TestToObserveIsADryRun(t *testing.T) {
+	for text, dry := range map[string]bool{"observe: true\ndryRun: false\n": true, "observe: false\ndryRun: true\n": true, "observe: false\n": false} {
+		if c, err := Load(write(t, text)); err != nil || c.DryRun != dry {
+			t.Errorf("%q: dryRun %t, %v; want %t", text, c.DryRun, err, dry)
+		}
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -232,7 +232,7 @@ func tryAPI(ctx context.Context, n *node, f *Findings) {
 	refused, warnings := rights.Check(ctx, rights.Options{
 		API: api, Node: c.NodeName, Pods: all, Patch: victimkubernetes.Patch,
 		Conditions: c.NodeConditions != config.NodeConditionsNone, Taints: c.NodeConditions == config.NodeConditionsTaints, Reviews: c.MetricsElsewhere(),
-		Running: n.Listed != nil,
+		Running: n.Listed != nil, Observe: c.Observe,
 	})
 	f.addAll(Error, refused...)
 	for _, w := range warnings {
