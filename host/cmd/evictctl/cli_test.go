@@ -250,7 +250,7 @@ func TestBadUse(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no command":                {[]string{}, "no command given, want check, evictions, explain, observe, plugins, protect-node, rank, replay, uninstall-cluster, uninstall-node or version (evictctl --help)"},
+		"no command":                {[]string{}, "no command given, want check, evictions, explain, observe, plugins, protect-node, rank, replay, report, uninstall-cluster, uninstall-node or version (evictctl --help)"},
 		"unknown command":           {[]string{"runk"}, "unknown command \"runk\" for \"evictctl\"\nDid you mean this?\nrank"},
 		"a former command":          {[]string{"doctor"}, "unknown command \"doctor\" for \"evictctl\"\nDid you mean this?\ncheck"},
 		"unknown flag":              {[]string{"check", "--evict"}, "unknown flag: --evict, see evictctl check --help"},

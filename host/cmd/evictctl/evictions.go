@@ -43,7 +43,7 @@ func newEvictions() *cobra.Command {
 		Use:   "evictions [POD|UID|OWNER|EPISODE]",
 		Short: "List the evictions of this node, and what else was decided",
 		Long: "List what evictd has decided on this node, the newest last, from the records that it keeps: evictions,\n" +
-			"and with --all also why there was none. evictd need not run.",
+			"and with --all also why there was none. So are kills by the kernel and evictions by others. evictd need not run.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	dir := addRecordsDir(cmd)

@@ -36,7 +36,7 @@ func newRoot() *cobra.Command {
 	return program.Root("Ask evictd, check its node, explain what it did",
 		"evictctl checks a node for evictd, asks a running evictd, explains and replays what it decided,\n"+
 			"and makes and verifies plugins.",
-		newCheck(), newEvictions(), newExplain(), newObserve(), newPlugins(), newProtectNode(), newRank(), newReplay(), newUninstallCluster(), newUninstallNode())
+		newCheck(), newEvictions(), newExplain(), newObserve(), newPlugins(), newProtectNode(), newRank(), newReplay(), newReport(), newUninstallCluster(), newUninstallNode())
 }
 
 // runWith makes cmd run with the configuration of the flags that it gets.

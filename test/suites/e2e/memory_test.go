@@ -148,7 +148,12 @@ func TestAKernelKillIsRecorded(t *testing.T) {
 	})
 	explained, err := exec.CommandContext(t.Context(), "../../../bin/evictctl", "explain", "--state-dir", state, pod.Key()).CombinedOutput()
 	must(t, err)
-	t.Logf("%s\n%s", listed, explained)
+	reported, err := exec.CommandContext(t.Context(), "../../../bin/evictctl", "report", "--state-dir", state).CombinedOutput()
+	must(t, err)
+	t.Logf("%s\n%s\n%s", listed, explained, reported)
+	if !strings.Contains(string(reported), "container     "+pod.Key()) {
+		t.Errorf("the report does not name the container's kill")
+	}
 	for _, want := range []string{pod.Key() + ": " + why, "evictd        no threshold of memory was met"} {
 		if !strings.Contains(string(explained), want) {
 			t.Errorf("explain does not say %q", want)

@@ -370,6 +370,8 @@ type Head struct {
 	// By names who evicted the pod of KindOther, Message is that of the eviction.
 	By      string `json:"by,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Scope names where memory had run out, of KindKernel.
+	Scope string `json:"scope,omitempty"`
 	// Owner and Used are the victim's.
 	Owner string `json:"owner,omitempty"`
 	Used  *int64 `json:"used,omitempty"`
@@ -385,6 +387,9 @@ func (d *Decision) Head() Head {
 	h := Head{ID: d.ID, Kind: d.Kind, Time: d.Time, DryRun: d.DryRun, Reason: d.Reason}
 	if t := d.Acted(); t != nil {
 		h.Signal = string(t.Signal)
+	}
+	if d.Kernel != nil {
+		h.Scope = d.Kernel.Scope
 	}
 	if v := d.Victim; v != nil {
 		h.Pod, h.UID, h.Signal, h.Owner, h.Used = v.Pod, v.UID, v.Signal, v.Owner, v.Used
