@@ -4,6 +4,7 @@ package kernelkills
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -23,26 +24,29 @@ type Kill struct {
 	LimitBytes int64
 }
 
-// A Watch finds kills. Its methods belong to one goroutine.
+// A Watch finds kills. Look belongs to one goroutine, Moved may be called from any.
 type Watch struct {
 	fs         nodefs.FS
 	cgroupRoot string
 	total      *nodefs.Gauge[int64]
-	buffer     nodefs.Buffer
-	// seen is the kernel's count at the last look, counts those of cgroups, nil before the first.
-	seen   int64
+	// seen is the kernel's count at the last look, -1 before the first, counts those of cgroups.
+	seen   atomic.Int64
 	counts map[string]nodefs.OOMCounts
 }
 
 // New returns a Watch of the pods below the kubelet's --cgroup-root.
 func New(fs nodefs.FS, cgroupRoot string) *Watch {
-	return &Watch{fs: fs, cgroupRoot: cgroupRoot, total: nodefs.OOMKills(fs)}
+	w := &Watch{fs: fs, cgroupRoot: cgroupRoot, total: nodefs.OOMKills(fs)}
+	w.seen.Store(-1)
+	return w
 }
 
 // Moved reports whether Look has something to find: the kernel has killed a process, or it was never called.
 func (w *Watch) Moved() bool {
-	total, err := w.total.Read(&w.buffer)
-	return err == nil && (w.counts == nil || total != w.seen)
+	buffer, release := nodefs.BorrowBuffer()
+	defer release()
+	total, err := w.total.Read(buffer)
+	return err == nil && total != w.seen.Load()
 }
 
 // Look returns the kills since the last call. The first one returns none: it takes the counters as they are. calm says that the
@@ -51,31 +55,32 @@ func (w *Watch) Look(calm bool) ([]Kill, error) {
 	var now []nodefs.OOMCgroup
 	var version nodefs.Version
 	var total int64
+	buffer, release := nodefs.BorrowBuffer()
+	defer release()
 	for range attempts {
-		before, err := w.total.Read(&w.buffer)
+		before, err := w.total.Read(buffer)
 		if err != nil {
 			return nil, fmt.Errorf("count kernel kills: %w", err)
 		}
 		if now, version, err = nodefs.OOMCgroups(w.fs, w.cgroupRoot); err != nil {
 			return nil, fmt.Errorf("read the OOM counters of pods: %w", err)
 		}
-		if total, err = w.total.Read(&w.buffer); err != nil {
+		if total, err = w.total.Read(buffer); err != nil {
 			return nil, fmt.Errorf("count kernel kills: %w", err)
 		}
 		if total == before {
 			break
 		}
 	}
-	first := w.counts == nil
-	killed, former := total-w.seen, w.counts
-	w.seen, w.counts = total, make(map[string]nodefs.OOMCounts, len(now))
+	seen, former := w.seen.Swap(total), w.counts
+	w.counts = make(map[string]nodefs.OOMCounts, len(now))
 	for _, c := range now {
 		w.counts[c.Cgroup] = c.OOMCounts
 	}
-	if first || killed <= 0 {
+	if seen < 0 || total <= seen {
 		return nil, nil
 	}
-	return found(now, former, killed, version, calm), nil
+	return found(now, former, total-seen, version, calm), nil
 }
 
 // found returns what the counters of cgroups show of so many kills, given their former counters: a cgroup without has been made

@@ -96,7 +96,8 @@ func New(o Options) *Keeper {
 		usage:    usageSampler{read: o.Usage, ask: make(chan chan Usage), hurry: make(chan struct{}, 1), ended: make(chan struct{}), most: map[eviction.Signal]int64{}},
 		episodes: episodes{}, resumed: map[string]bool{}, marks: marks{inForce: map[string]time.Time{}},
 	}
-	k.kernel = kernelWatch{o.Kernel, make(chan struct{}, 1), k.series.calm, k.kernelKilled, o.Log}
+	k.kernel.kills, k.kernel.moved, k.kernel.began = o.Kernel, make(chan struct{}, 1), time.Now()
+	k.kernel.calm, k.kernel.found, k.kernel.log = k.series.calm, k.kernelKilled, o.Log
 	return k
 }
 

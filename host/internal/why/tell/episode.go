@@ -75,7 +75,10 @@ func Episode(all []*decision.Decision, now time.Time) []byte {
 		label := format.Clock(d.Time)
 		w.r = d
 		what := followed(&heads[i])
-		if what == "" && !d.DryRun {
+		switch {
+		case d.Kernel != nil: // the title has it
+			what = ""
+		case what == "" && !d.DryRun:
 			what = "nothing more is known"
 		}
 		w.line(label, "%s", strings.TrimSuffix(w.title()+"; "+what, "; "))

@@ -107,7 +107,7 @@ func shortTitle(d *decision.Decision) string {
 	case v == nil || d.Kind == decision.KindPreemption:
 		return (&text{r: d}).title()
 	case d.Kernel != nil:
-		return v.Pod + ": " + v.Message
+		return v.Pod + " killed by the kernel, scope " + d.Kernel.Scope
 	case d.By != "":
 		return v.Pod + " evicted by " + d.By
 	case d.DryRun:
@@ -121,6 +121,9 @@ func shortTitle(d *decision.Decision) string {
 
 // firstScreen answers what is asked first of an eviction by evictd.
 func firstScreen(d *decision.Decision, now time.Time) []labeled {
+	if d.Kernel != nil {
+		return []labeled{{"what", (&text{r: d}).title()}}
+	}
 	if d.Victim == nil || d.Acted() == nil || d.Kind == decision.KindLimit {
 		return nil
 	}

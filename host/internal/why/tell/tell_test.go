@@ -124,6 +124,16 @@ func kernelKill(r *decision.Decision, scope string) {
 	r.Victim.Message, r.Thresholds[0].Acted, r.Thresholds[1].Acted = reason.Kernel(k), false, false
 }
 
+// Among evictions a kernel kill was told twice in its line.
+func TestAKernelKillAmongEvictionsIsInItsLineOnce(t *testing.T) {
+	r := softEviction()
+	kernelKill(r, decision.ScopeContainer)
+	text := string(Episode([]*decision.Decision{softEviction(), r}, r.Time))
+	if strings.Count(text, "the kernel killed 2 processes") != 1 || !strings.Contains(text, "2 decisions, 1 eviction, 1 kernel kill until") {
+		t.Error(text)
+	}
+}
+
 // The explanation is true: of a pod that did not end, of a signal that nobody knew, of a
 // threshold that holds for its minimum reclaim.
 func TestAnExplanationIsTrue(t *testing.T) {
