@@ -46,9 +46,9 @@ func (k *kernelKills) Look(ctx context.Context, calm bool) (all []*decision.Deci
 		d := &decision.Decision{ByOthers: decision.ByOthers{By: "the kernel", Kernel: &decision.Kernel{
 			Scope: kill.Scope, LimitBytes: kill.LimitBytes, Container: kill.ContainerID, Processes: kill.Processes,
 		}}}
-		k.m.metrics.KernelKilled(kill.Scope)
+		k.m.metrics.KernelKilled(kill.Scope, 1)
 		if kill.PodUID == "" {
-			d.Reason = reason.Kernel(d.Kernel) + ": outside of pods, or in one that is gone"
+			d.Reason = reason.Killed(d.Kernel) + " outside of pods, or of a pod that is gone"
 			all = append(all, d)
 			continue
 		}

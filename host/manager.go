@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/loop"
 	"github.com/evictd/evictd/host/internal/core/observe"
 	"github.com/evictd/evictd/host/internal/core/pods"
@@ -165,11 +166,17 @@ func (m *Manager) loopOptions(from sources, s loop.Settings) loop.Options {
 			Node: c.NodeName, Evictd: m.version, Count: m.metrics.Recorded, Log: m.log,
 			Store: store.New(store.Options{Dir: config.RecordsDir(c.StateDir), MaxBytes: c.RecordsMaxSize.Value(), MaxAge: c.RecordsMaxAge.Duration, Owner: owner}),
 		}
+		killed := &kernelKills{m: m, watch: kernelkills.New(c.Node(), c.CgroupRoot)}
+		if from.cgroups {
+			records.Kernel = killed
+			for _, scope := range decision.Scopes {
+				m.metrics.KernelKilled(scope, 0)
+			}
+		}
 		if from.sampled { // figures of other sources are recorded in passes only
 			reader := m.readers.open(m.facts(c))
 			records.Samplers = samplers(reader, c)
-			killed := &kernelKills{m: m, watch: kernelkills.New(c.Node(), c.CgroupRoot)}
-			records.Usage, records.Kernel = podUsage(reader, killed.active), killed
+			records.Usage = podUsage(reader, killed.active)
 		}
 		m.records = recorder.New(records)
 		o.Records = m.records

@@ -18,6 +18,7 @@ var counted = regexp.MustCompile(`(?:increase|rate)\(([a-z_]+)(?:\{([^}]*)\})?\[
 func TestAlertsSeeTheFirstEvent(t *testing.T) {
 	text := testos.ReadFile(t, "../../../../deploy/chart/files/alerts.yaml")
 	m := New("v1", "abc")
+	m.KernelKilled("node", 0)                     // where kills are looked for
 	m.PluginUp("memory", false)                   // before its first start
 	m.Unobserved(eviction.MemoryAvailable, false) // by the first pass
 	series := strings.Split(scrape(t, m), "\n")

@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/evictd/evictd/host/internal/core/decision"
 	"github.com/evictd/evictd/host/internal/core/policy"
 )
 
@@ -73,9 +72,6 @@ func describe(m *Metrics, r registrar) {
 	// Created at the start, so that an alert on an increase sees the first one.
 	for _, limit := range []string{policy.LabelEmptyDirLimit, policy.LabelPodStorageLimit, policy.LabelContainerStorageLimit} {
 		m.evictions.WithLabelValues(limit)
-	}
-	for _, scope := range decision.Scopes {
-		m.kernelKills.WithLabelValues(scope)
 	}
 	for _, result := range []string{"ok", "error"} {
 		m.killDuration.WithLabelValues(result)

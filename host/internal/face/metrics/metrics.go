@@ -155,8 +155,11 @@ func (m *Metrics) Preempted(resource string) {
 // EvictionRefused counts an eviction that the API server refused permanently.
 func (m *Metrics) EvictionRefused() { m.refused.Inc() }
 
-// KernelKilled counts a kill by the kernel's OOM killer, by whose memory had run out.
-func (m *Metrics) KernelKilled(scope string) { m.kernelKills.WithLabelValues(scope).Inc() }
+// KernelKilled counts kills by the kernel's OOM killer, by where memory had run out. The counters are absent until it is called,
+// with 0 for each scope: where none are looked for, none are known.
+func (m *Metrics) KernelKilled(scope string, kills int) {
+	m.kernelKills.WithLabelValues(scope).Add(float64(kills))
+}
 
 // Recorded counts a stored decision record, or one lost because of err.
 func (m *Metrics) Recorded(err error) {

@@ -8,12 +8,17 @@ import (
 	"github.com/evictd/evictd/host/internal/core/decision"
 )
 
+// Killed says how many processes the kernel killed.
+func Killed(k *decision.Kernel) string {
+	if k.Processes == 1 {
+		return "the kernel killed a process"
+	}
+	return fmt.Sprintf("the kernel killed %d processes", k.Processes)
+}
+
 // Kernel explains a kernel kill to the owner of the pod: whose memory had run out, and what would have spared it.
 func Kernel(k *decision.Kernel) string {
-	text := "the kernel killed a process"
-	if k.Processes != 1 {
-		text = fmt.Sprintf("the kernel killed %d processes", k.Processes)
-	}
+	text := Killed(k)
 	if k.Container != "" {
 		text += " of container " + k.Container
 	}

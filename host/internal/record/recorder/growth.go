@@ -261,8 +261,10 @@ func (u *usageSampler) growth(d *decision.Decision, s eviction.Signal) *decision
 func (u *usageSampler) latest(s eviction.Signal) map[string]int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.all) == 0 {
-		return nil
+	for _, of := range slices.Backward(u.all) {
+		if shares, ok := of[s]; ok {
+			return shares.Used
+		}
 	}
-	return u.all[len(u.all)-1][s].Used
+	return nil
 }
