@@ -206,11 +206,14 @@ func (n *node) memory(t *testing.T) {
 	n.end(t)
 }
 
-// kernel is a story of pods at limits of their own: a process that the kernel kills is a child in one, and in the other the
-// first process, with which the container ends.
+// kernel is a story of pods at limits of their own: a process that the kernel kills is a child in one, in another the first
+// process, with which the container ends, and in the third it kills both of a container at once.
 func (n *node) kernel(t *testing.T) {
 	n.pods = map[string]*stack.Pod{}
-	for name, script := range map[string]string{"child": "tail /dev/zero; sleep 100000", "first": "exec tail /dev/zero"} {
+	for name, script := range map[string]string{
+		"child": "tail /dev/zero; sleep 100000", "first": "exec tail /dev/zero",
+		"group": "while [ ! -e /go ]; do sleep 1; done; sleep 100000 & exec tail /dev/zero",
+	} {
 		n.run++
 		pod, err := stack.ReadManifest(fmt.Appendf(nil, `apiVersion: v1
 kind: Pod
@@ -224,7 +227,9 @@ spec:
 		n.pods[name], err = n.stack.RunPod(t.Context(), pod)
 		must(t, err)
 	}
-	for name := range n.pods {
+	sh(t, "echo 1 >$(find /sys/fs/cgroup -type d -name '*"+n.pods["group"].ContainerIDs["main"]+"*')/memory.oom.group")
+	must(t, n.pods["group"].Exec(t.Context(), "main", "touch /go"))
+	for name, killed := range map[string]string{"child": "a process", "first": "a process", "group": "2 processes"} {
 		said := ""
 		eventually(t, "the kill of "+name+" is on record", func() bool {
 			out, err := exec.Command("/usr/bin/evictctl", "explain", "kernel/"+name).CombinedOutput()
@@ -232,7 +237,7 @@ spec:
 			return err == nil
 		})
 		t.Logf("%s", said)
-		if want := "kernel/" + name + ": the kernel killed a process of container main: the container reached its limit of 24Mi of memory"; !strings.Contains(said, want) {
+		if want := "kernel/" + name + ": the kernel killed " + killed + " of container main: the container reached its limit of 24Mi of memory"; !strings.Contains(said, want) {
 			t.Errorf("want %q", want)
 		}
 	}

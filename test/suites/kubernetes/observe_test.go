@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,14 +16,23 @@ import (
 	"github.com/evictd/evictd/test/suites/kubernetes/cluster"
 )
 
-// The chart as it is installed first says which pod it would evict, and its account and its process cannot: each write to pods is
-// refused, also by its policies to an account whose role allows it.
+// The chart as it is installed first says which pod it would evict and which one the kernel has killed, and its account and its
+// process cannot evict: each write to pods is refused, also by its policies to an account whose role allows it.
 func TestAnObserverCannotEvict(t *testing.T) {
 	c := start(t, cluster.Options{})
 	h := newChart(t, c)
 	h.values["config"] = map[string]any{"cgroupRoot": c.CgroupRoot, "evictionHard": map[string]any{"nodefs.available": "99.9%"}, "healthzBindAddress": h.probed, "nodeConditions": "none"}
+	began := time.Now()
 	h.helm(t, "install")
 	calm := deploy(t, c, "calm", sleeper())
+	must(t, c.Apply(soon(t), barePod("greedy", fmt.Sprintf("{containers: [{name: main, image: %s, imagePullPolicy: Never, "+
+		"resources: {limits: {memory: 32Mi}}, command: [sh, -c, exec tail /dev/zero]}]}", stack.PodImage))))
+	const killed = "default/greedy"
+	for ctx, list := soon(t), ""; !strings.Contains(list, killed); {
+		list = kubectlEvictd(t, c, "report", "--node", c.Node)
+		must(t, stack.Pause(ctx, 500*time.Millisecond))
+	}
+	t.Logf("  %.1f s after the first command: %s", time.Since(began).Seconds(), kubectlEvictd(t, c, "explain", killed, "--node", c.Node))
 	for ctx, list := soon(t), ""; !strings.Contains(list, "eviction (dry run)"); {
 		list = kubectlEvictd(t, c, "evictions", "--node", c.Node)
 		must(t, stack.Pause(ctx, 500*time.Millisecond))
