@@ -58,19 +58,19 @@ func TestWhatFollows(t *testing.T) {
 		},
 		"both the same, as two defaults are": {
 			evictd: "memory.available<100Mi", kubelet: "memory.available<100Mi", about: beside.First,
-			want: []string{"mend memory.available: both act below 100Mi: one shortage may cost two pods"},
+			want: []string{"mend memory.available: both act below 100Mi: one shortage may cost two pods; where the kubelet's cannot be changed, evictionHard 110Mi acts first"},
 		},
 		"the kubelet above": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<10%", about: beside.First,
-			want: []string{"mend memory.available: the kubelet, below 10%: evictd acts below 1Gi only"},
+			want: []string{"mend memory.available: the kubelet, below 10% (1638Mi): evictd acts below 1Gi only; where the kubelet's cannot be changed, evictionHard 11% acts first"},
 		},
 		"the kubelet between evictd's two": {
 			evictd: "memory.available<1Gi memory.available<2Gi/90s", kubelet: "memory.available<1536Mi", about: beside.First,
-			want: []string{"mend memory.available: evictd, below 2Gi for 1m30s; the kubelet, below 1536Mi, before evictd's 1Gi"},
+			want: []string{"mend memory.available: in a slow shortage evictd, below 2Gi for 1m30s; in a sudden one the kubelet, below 1536Mi; where the kubelet's cannot be changed, evictionHard 1689Mi acts first"},
 		},
 		"evictd with a soft threshold only": {
 			evictd: "memory.available<2Gi/90s", kubelet: "memory.available<1Gi", about: beside.First,
-			want: []string{"memory.available: evictd, below 2Gi for 1m30s; the kubelet is the safety net, below 1Gi"},
+			want: []string{"memory.available: in a slow shortage evictd, below 2Gi for 1m30s; in a sudden one the kubelet, below 1Gi"},
 		},
 		"a gap that a program takes in a second": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<600Mi", about: beside.First, fall: 700,
@@ -85,7 +85,7 @@ func TestWhatFollows(t *testing.T) {
 		},
 		"a soft threshold leaves the pod its grace": {
 			evictd: "memory.available<1Gi/90s", kubelet: "memory.available<900Mi", about: beside.First, fall: 700,
-			want: []string{"memory.available: evictd, below 1Gi for 1m30s; the kubelet is the safety net, below 900Mi"},
+			want: []string{"memory.available: in a slow shortage evictd, below 1Gi for 1m30s; in a sudden one the kubelet, below 900Mi"},
 		},
 		"a percentage of nobody knows what": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<10%", about: beside.First, unknown: true,
@@ -99,15 +99,33 @@ func TestWhatFollows(t *testing.T) {
 			evictd: "", kubelet: "pid.available<5% memory.available<2Gi/90s memory.available<1Gi", about: beside.First,
 			want: []string{
 				"memory.available: the kubelet alone acts, below 2Gi for 1m30s and below 1Gi: evictd has no threshold",
-				"pid.available: the kubelet alone acts, below 5%: evictd has no threshold",
+				"pid.available: the kubelet alone acts, below 5% (1638): evictd has no threshold",
 			},
 		},
 		"a soft threshold of the kubelet's that is meant": {
 			evictd: "memory.available<1Gi", kubelet: "memory.available<500Mi memory.available<2Gi/90s", about: beside.First,
 			want: []string{
-				"memory.available: evictd, below 1Gi; the kubelet is the safety net, below 500Mi",
-				"mend memory.available: the kubelet evicts, too, below 2Gi for 1m30s: one shortage may cost two pods",
+				"mend memory.available: in a slow shortage the kubelet, below 2Gi for 1m30s; in a sudden one evictd, below 1Gi; where the kubelet's cannot be changed, evictionHard 2252Mi acts first",
 			},
+		},
+		"a soft threshold of the kubelet's on a managed node": {
+			evictd: "memory.available<5%", kubelet: "memory.available<100Mi memory.available<1000Mi/30s", about: beside.First,
+			want: []string{"mend memory.available: in a slow shortage the kubelet, below 1000Mi for 30s; in a sudden one evictd, below 5% (819Mi); where the kubelet's cannot be changed, evictionHard 7% acts first"},
+		},
+		"a soft threshold of the kubelet's below evictd's": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<100Mi memory.available<900Mi/30s", about: beside.First,
+			want: []string{"memory.available: evictd, below 1Gi; the kubelet is the safety net, below 900Mi for 30s and below 100Mi"},
+		},
+		"a soft threshold of the kubelet's without a hard one": {
+			evictd: "memory.available<1Gi", kubelet: "memory.available<900Mi/30s", about: beside.First,
+			want: []string{
+				"memory.available: evictd, below 1Gi; the kubelet is the safety net, below 900Mi for 30s",
+				"mend memory.available: while evictd is down the kubelet acts below 900Mi for 30s alone, as it has no hard threshold",
+			},
+		},
+		"the kubelet between a slow and a sudden shortage": {
+			evictd: "memory.available<4Gi memory.available<8Gi/100s", kubelet: "memory.available<3Gi memory.available<7Gi/10s", about: beside.First,
+			want: []string{"mend memory.available: in slow and in sudden shortages evictd, below 8Gi for 1m40s; between them the kubelet, below 7Gi for 10s; where the kubelet's cannot be changed, evictionHard 7884Mi acts first"},
 		},
 		"a vendor's signal": {
 			evictd: "acme.example/spare<10%", kubelet: "", about: beside.First,

@@ -78,44 +78,54 @@ func (c *comparison) add(signal, about string, mend bool, format string, args ..
 
 // first reports which side acts first on a signal.
 func (c *comparison) first(s eviction.Signal) {
-	ours, theirs, scale := c.ours[s], c.theirs[s], c.node.scale(s)
-	highest := scale.highest(ours)
+	ours, theirs, scale := c.ours[s], c.theirs[s].acting(), c.node.scale(s)
 	_, builtin := eviction.Builtin(s)
 	switch {
-	case highest == nil:
-		c.add(string(s), First, false, "the kubelet alone acts, %s: evictd has no threshold", list(theirs))
-		return
+	case ours == levels{}:
+		c.add(string(s), First, false, "the kubelet alone acts, %s: evictd has no threshold", scale.list(c.theirs[s]))
 	case !builtin:
-		c.add(string(s), First, false, "evictd alone acts, below %s: the kubelet knows no such signal", highest.Value)
-		return
-	case theirs.hard == nil:
-		c.add(string(s), First, true, "evictd alone acts, below %s: without a hard threshold of the kubelet no pod is evicted while evictd is down", highest.Value)
+		c.add(string(s), First, false, "evictd alone acts, %s: the kubelet knows no such signal", scale.list(ours))
+	case theirs == levels{}:
+		c.add(string(s), First, true, "evictd alone acts, %s: without a hard threshold of the kubelet no pod is evicted while evictd is down", scale.list(ours))
 	default:
-		c.hardFirst(s, highest)
-	}
-	if theirs.soft != nil && theirs.soft.GracePeriod < leastKeeperGrace {
-		c.add(string(s), First, true, "the kubelet evicts, too, below %s for %s: one shortage may cost two pods", theirs.soft.Value, theirs.soft.GracePeriod)
+		c.order(s, ours, theirs)
+		if theirs.hard == nil {
+			c.add(string(s), First, true, "while evictd is down the kubelet acts %s alone, as it has no hard threshold", scale.list(theirs))
+		}
 	}
 }
 
-// hardFirst compares evictd's thresholds with the kubelet's hard one.
-func (c *comparison) hardFirst(s eviction.Signal, highest *policy.Threshold) {
-	ours, net, scale := c.ours[s], c.theirs[s].hard, c.node.scale(s)
-	above, known := scale.compare(net.Value, highest.Value)
-	low := scale.lowest(ours)
-	aboveLow, lowKnown := scale.compare(net.Value, low.Value)
+// order reports which side acts first in a slow shortage, in a sudden one and between them.
+func (c *comparison) order(s eviction.Signal, ours, theirs levels) {
+	scale := c.node.scale(s)
+	turns, known := scale.turns(ours, theirs)
+	if !known {
+		c.add(string(s), First, false, "unknown: evictd acts %s, the kubelet %s, and the capacity is not known", scale.list(ours), scale.list(theirs))
+		return
+	}
+	slow, sudden, between := turns[0], turns[1], turns[2:]
+	between = slices.DeleteFunc(between, func(t turn) bool { return t.by == slow.by || t.by == sudden.by || t.by == byBoth })
+	// A soft threshold of evictd's leaves sudden shortages to the kubelet.
+	fix := slow.by != byEvictd || sudden.by != byEvictd && ours.hard != nil || len(between) > 0
+	var text string
 	switch {
-	case !known || !lowKnown:
-		c.add(string(s), First, false, "unknown: evictd acts below %s, the kubelet below %s, and the capacity is not known", highest.Value, net.Value)
-	case above == 0:
-		c.add(string(s), First, true, "both act below %s: one shortage may cost two pods", net.Value)
-	case above > 0:
-		c.add(string(s), First, true, "the kubelet, below %s: evictd acts below %s only", net.Value, highest.Value)
-	case aboveLow >= 0:
-		c.add(string(s), First, true, "evictd, below %s for %s; the kubelet, below %s, before evictd's %s", highest.Value, highest.GracePeriod, net.Value, low.Value)
+	case len(between) > 0:
+		text = fmt.Sprintf("in slow and in sudden shortages %s; between them %s", slow.text(scale), between[0].text(scale))
+	case slow.by != sudden.by:
+		text = fmt.Sprintf("in a slow shortage %s; in a sudden one %s", slow.text(scale), sudden.text(scale))
+	case slow.by == byBoth:
+		text = fmt.Sprintf("both act %s: one shortage may cost two pods", scale.below(slow.threshold))
+	case slow.by == byKubelet:
+		text = fmt.Sprintf("the kubelet, %s: evictd acts %s only", scale.list(theirs), scale.list(ours))
 	default:
-		c.add(string(s), First, false, "evictd, %s; the kubelet is the safety net, below %s", list(ours), net.Value)
-		c.gap(s, low, net)
+		text = fmt.Sprintf("evictd, %s; the kubelet is the safety net, %s", scale.list(ours), scale.list(theirs))
+	}
+	if above := scale.above(ours, theirs); fix && above != "" {
+		text += "; where the kubelet's cannot be changed, evictionHard " + above + " acts first"
+	}
+	c.add(string(s), First, fix, "%s", text)
+	if !fix && theirs.hard != nil {
+		c.gap(s, scale.lowest(ours), theirs.hard)
 	}
 }
 
@@ -237,18 +247,4 @@ func (c *comparison) restart() {
 		}
 		c.add(string(condition), Restart, false, "while it is reported (%s) a kubelet that is restarted kills %s", strings.Join(below, ", "), who)
 	}
-}
-
-func list(l levels) string {
-	var all []string
-	for _, t := range []*policy.Threshold{l.soft, l.hard} {
-		if t != nil {
-			text := "below " + t.Value.String()
-			if !t.Hard() {
-				text += " for " + t.GracePeriod.String()
-			}
-			all = append(all, text)
-		}
-	}
-	return strings.Join(all, " and ")
 }

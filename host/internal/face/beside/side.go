@@ -46,6 +46,14 @@ type levels struct {
 	hard, soft *policy.Threshold
 }
 
+// acting returns l without a soft threshold that only reports.
+func (l levels) acting() levels {
+	if l.soft != nil && l.soft.GracePeriod >= leastKeeperGrace {
+		l.soft = nil
+	}
+	return l
+}
+
 // levelsOf returns the thresholds by signal. Those for the memory of all pods are copies of the
 // node's, on both sides, and are left out.
 func levelsOf(thresholds []policy.Threshold) map[eviction.Signal]levels {
@@ -94,7 +102,7 @@ func (s scale) highest(l levels) *policy.Threshold {
 	case l.soft == nil:
 		return l.hard
 	}
-	if c, ok := s.compare(l.hard.Value, l.soft.Value); ok && c > 0 {
+	if c, ok := s.compare(l.hard.Value, l.soft.Value); ok && c >= 0 {
 		return l.hard
 	}
 	return l.soft
