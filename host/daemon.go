@@ -222,7 +222,7 @@ func findingEvents(current func() *Config, to *eventRecorder) func([]inspect.Las
 		}
 	}
 	return func(found []inspect.Lasting) {
-		report("KubeletSettings", kubeletSettings(current().BesideKubelet, found))
+		report("KubeletSettings", kubeletSettings(current(), found))
 		for _, f := range found {
 			if f.Probe == inspect.Filesystems && f.Level != inspect.Advice {
 				report("FilesystemProblem", f.Text)
@@ -231,19 +231,23 @@ func findingEvents(current func() *Config, to *eventRecorder) func([]inspect.Las
 	}
 }
 
-// kubeletSettings returns the message of the event about kubelet settings in a file that conflict
-// with evictd's, "" if there are none. A kubelet without such a file has flags: check says so.
-func kubeletSettings(file string, found []inspect.Lasting) string {
+// kubeletSettings returns the message of the event about settings of the kubelet that conflict with evictd's, "" if there are none
+// or its file is not there.
+func kubeletSettings(c *Config, found []inspect.Lasting) string {
 	var texts []string
-	if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
 	for _, f := range found {
 		if f.Probe == inspect.KubeletConfiguration {
 			texts = append(texts, f.Text)
 		}
 	}
 	if texts == nil {
+		return ""
+	}
+	source, _, err := config.KubeletOf(c)
+	if err == nil && source.File != "" {
+		_, err = os.Stat(source.File)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	return strings.Join(texts, "; ") + "; evictctl check prints settings of the kubelet that go with evictd's"

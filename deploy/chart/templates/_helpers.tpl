@@ -81,7 +81,7 @@ kubectl evictd
 {{- $paths := .Values.hostPaths }}
 {{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "observe" (eq (include "evictd.observes" .) "true") "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- if .Values.besideKubelet.check }}
-{{- $_ := set $config "besideKubelet" (printf "/host%s" .Values.besideKubelet.config) }}
+{{- $_ := set $config "besideKubelet" (eq .Values.besideKubelet.config "running" | ternary "running" (printf "/host%s" .Values.besideKubelet.config)) }}
 {{- end }}
 {{- $plugins := $config.plugins | default dict }}
 {{- $_ := set $plugins "disk" (merge ($plugins.disk | default dict) (dict "config" (dict "containerLogsDir" $paths.containerLogsDir))) }}

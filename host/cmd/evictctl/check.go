@@ -42,7 +42,7 @@ func newCheck() *cobra.Command {
 	start := cmd.Flags().Bool("start-plugins", true, "start the plugins, to see whether they take their configuration and observe")
 	all := cmd.Flags().Bool("all", false, "print also what this node is, and how each signal is observed")
 	asJSON := cmd.Flags().Bool("json", false, "print all that is said as one JSON object")
-	kubelet := cmd.Flags().String("beside-kubelet", "", "configuration of the kubelet on this node, to compare with (default besideKubelet)")
+	kubelet := cmd.Flags().String("beside-kubelet", "", "configuration of the kubelet on this node, to compare with, or running (default besideKubelet)")
 	dropIns := cmd.Flags().String("beside-kubelet-dir", "", "directory of its drop-ins (default besideKubeletDir)")
 	runWith(cmd, func(cmd *cobra.Command, cfg *config.Config) error {
 		cfg.BesideKubelet, cfg.BesideKubeletDir = cmp.Or(*kubelet, cfg.BesideKubelet), cmp.Or(*dropIns, cfg.BesideKubeletDir)

@@ -96,7 +96,7 @@ func TestCheckWithWhatIsNoKubeletsConfiguration(t *testing.T) {
 		t.Errorf("a file asked for that is not there: %+v", got)
 	}
 	n = newNode(t)
-	if got := n.with("besideKubelet", "kubelet.yaml").check(t); got.Errors != "evictctl: "+n.dir+`/evictd.yaml: besideKubelet: "kubelet.yaml": want an absolute path, or "" for none`+"\n" {
+	if got := n.with("besideKubelet", "kubelet.yaml").check(t); got.Errors != "evictctl: "+n.dir+`/evictd.yaml: besideKubelet: "kubelet.yaml": want "running", an absolute path, or "" for none`+"\n" {
 		t.Errorf("a relative path: %s", got.Errors)
 	}
 }

@@ -25,8 +25,8 @@ func TestAnObserverCannotEvict(t *testing.T) {
 	began := time.Now()
 	h.helm(t, "install")
 	calm := deploy(t, c, "calm", sleeper())
-	must(t, c.Apply(soon(t), barePod("greedy", fmt.Sprintf("{containers: [{name: main, image: %s, imagePullPolicy: Never, "+
-		"resources: {limits: {memory: 32Mi}}, command: [sh, -c, exec tail /dev/zero]}]}", stack.PodImage))))
+	must(t, c.Apply(soon(t), barePod("greedy", fmt.Sprintf("{hostNetwork: true, containers: [{name: main, image: %s, imagePullPolicy: Never, "+
+		"resources: {limits: {memory: 32Mi}}, command: [sh, -c, \"tail /dev/zero; sleep 100000\"]}]}", stack.PodImage))))
 	const killed = "default/greedy"
 	for ctx, list := soon(t), ""; !strings.Contains(list, killed); {
 		list = kubectlEvictd(t, c, "report", "--node", c.Node)

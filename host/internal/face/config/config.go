@@ -30,6 +30,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/host/internal/node/kubelets"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -58,7 +59,7 @@ type Config struct {
 	CgroupRoot         string          `json:"cgroupRoot" kubelet:"cgroupRoot" is:"path" default:"/" reload:"no"`
 	CgroupsPerQOS      bool            `json:"cgroupsPerQOS" kubelet:"cgroupsPerQOS" default:"true" reload:"no"`
 	KubeletRootDir     string          `json:"kubeletRootDir" is:"path" default:"/var/lib/kubelet" reload:"no"`
-	BesideKubelet      string          `json:"besideKubelet" is:"path?"`
+	BesideKubelet      string          `json:"besideKubelet" is:"kubelet?"`
 	BesideKubeletDir   string          `json:"besideKubeletDir" is:"path?"`
 	PodLogsDir         string          `json:"podLogsDir" kubelet:"podLogsDir" is:"path" default:"/var/log/pods" reload:"no"`
 	RuntimeEndpoint    string          `json:"runtimeEndpoint" kubelet:"containerRuntimeEndpoint" is:"socket" default:"unix:///run/containerd/containerd.sock" reload:"no"`
@@ -210,6 +211,19 @@ func (c *Config) MetricsElsewhere() bool {
 
 // Node returns the node's file tree.
 func (c *Config) Node() nodefs.FS { return nodefs.FS{Root: c.RootDir} }
+
+// BesideRunning as BesideKubelet is the kubelet that runs on the node, wherever its settings are.
+const BesideRunning = "running"
+
+// KubeletOf returns where the settings of the kubelet are that c is compared with, and false if it is with none.
+func KubeletOf(c *Config) (s kubelets.Source, named bool, err error) {
+	if c.BesideKubelet != BesideRunning {
+		return kubelets.Source{File: c.BesideKubelet, Dir: c.BesideKubeletDir}, c.BesideKubelet+c.BesideKubeletDir != "", nil
+	}
+	s, err = kubelets.Running(c.Node())
+	s.Dir = cmp.Or(c.BesideKubeletDir, s.Dir)
+	return s, true, err
+}
 
 // ID returns an id that is equal for equal configurations and reveals nothing else.
 func (c *Config) ID() string {

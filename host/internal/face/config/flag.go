@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
+	"github.com/evictd/evictd/host/internal/node/kubelets"
 )
 
 // OwnFile is the path of evictd's own file in packages and the chart.
@@ -206,4 +208,29 @@ func addPairs[V any](to *map[string]V, s, separator string, read func(string) (V
 	}
 	*to = m
 	return true
+}
+
+// kubeletFlagsIn returns what a kubelet's flags set, by the keys of its file.
+func kubeletFlagsIn(args []string) object {
+	doc := object{}
+	put := func(key string, f field) {
+		name, at := kebab(key), reflect.New(f.typ).Elem()
+		if key == "staticPodPath" {
+			name = "pod-manifest-path"
+		}
+		given := kubelets.FlagsOf(args, strings.Replace(name, "-q-o-s", "-qos", 1), f.typ.Kind() == reflect.Bool)
+		for _, text := range given {
+			f.parse(at, text) // a kubelet with a wrong one does not start
+		}
+		if value, err := json.Marshal(at.Interface()); err == nil && given != nil {
+			doc[key] = value
+		}
+	}
+	for key, f := range kubeletFields() {
+		put(key, f)
+	}
+	for _, key := range []string{"kubeReserved", "systemReserved"} {
+		put(key, field{typ: reflect.TypeFor[map[string]string](), separator: "="})
+	}
+	return doc
 }

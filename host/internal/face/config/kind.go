@@ -59,6 +59,7 @@ var kinds = map[string]kind{
 		return filepath.IsAbs(list[i]) && !strings.ContainsFunc(list[i], control)
 	}},
 	"path?":    {wants: []string{`an absolute path, or "" for none`}, ok: is(validPlace)},
+	"kubelet?": {wants: []string{`"running", an absolute path, or "" for none`}, ok: is(func(s string) bool { return s == BesideRunning || validPlace(s) })},
 	"socket":   {wants: []string{`a socket such as "unix:///run/containerd/containerd.sock"`}, ok: is(validEndpoint)},
 	"address?": {wants: []string{`an IP address and a port such as "127.0.0.1:10269", or "" for none`}, ok: is(func(s string) bool { return s == "" || validListen(s) })},
 

@@ -18,6 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
+	"github.com/evictd/evictd/host/internal/node/kubelets"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/typo"
 )
@@ -31,19 +32,28 @@ type Kubelet struct {
 	Config Config
 }
 
-// LoadKubelet reads the file of a kubelet, or a response of its /configz, and the drop-ins in dir,
-// either of which may be "". Links below the root of node are followed as on the node. The error joins all problems, one per line.
-func LoadKubelet(node nodefs.FS, file, dir string) (Kubelet, error) {
+// LoadKubelet reads the file of a kubelet, or a response of its /configz, the drop-ins and the flags of s. Links below the root of
+// node are followed as on the node. The error joins all problems, one per line.
+func LoadKubelet(node nodefs.FS, s kubelets.Source) (Kubelet, error) {
 	c := blank()
 	for _, f := range kubeletFields() {
 		if f.kubelets != "" {
 			f.parse(f.in(reflect.ValueOf(&c).Elem()), f.kubelets)
 		}
 	}
-	doc, ls, errs, err := kubeletFiles{node: node, file: file, dir: dir, configz: true}.lay(&c)
+	doc, ls, errs, err := kubeletFiles{node: node, file: s.File, dir: s.Dir, configz: true}.lay(&c)
 	if err != nil {
 		return Kubelet{}, err
 	}
+	flags, given := kubeletFlagsIn(s.Flags), &layer{keys: map[string]string{}}
+	for _, err := range layKubelet(&c, given, flags) {
+		errs = append(errs, given.named(err))
+	}
+	ls = append(ls, given)
+	if doc == nil {
+		doc = object{}
+	}
+	maps.Copy(doc, flags)
 	mergeHard(&c)
 	_ = complete(&c, func() (string, error) { return "", nil }) // the file has no name of a node
 	thresholds, err := c.Thresholds()

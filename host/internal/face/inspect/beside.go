@@ -20,21 +20,25 @@ type Beside struct {
 	Settings beside.Settings `json:"kubeletConfiguration"`
 }
 
-// CheckBeside compares the thresholds of c with those of the kubelet in c.BesideKubelet and
-// c.BesideKubeletDir. It returns nil if these are empty. It reads the node's memory, disk and tasks
+// CheckBeside compares the thresholds of c with those of the kubelet that c.BesideKubelet and
+// c.BesideKubeletDir name. It returns nil if these are empty. It reads the node's memory, disk and tasks
 // as far as possible. falls is that of Options.
 func CheckBeside(ctx context.Context, c *config.Config, falls func(stateDir string) map[eviction.Signal]int64) (*Beside, error) {
-	if c.BesideKubelet == "" && c.BesideKubeletDir == "" {
+	source, named, err := config.KubeletOf(c)
+	if !named {
 		return nil, nil
 	}
-	kubelet, err := config.LoadKubelet(c.Node(), c.BesideKubelet, c.BesideKubeletDir)
+	var kubelet config.Kubelet
+	if err == nil {
+		kubelet, err = config.LoadKubelet(c.Node(), source)
+	}
 	thresholds, wrong := c.Thresholds()
 	if err := errors.Join(err, wrong); err != nil {
 		return nil, fmt.Errorf("besideKubelet: %w", err)
 	}
 	writes := c.Mode == config.ModeKubernetes
 	node := beside.Node{
-		Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: c.BesideKubeletDir != "",
+		Capacity: map[eviction.Signal]int64{}, Reserved: kubelet.Reserved, DropIns: source.Dir != "",
 		OwnConditions: writes && c.NodeConditions != config.NodeConditionsNone, OwnTaints: writes && c.NodeConditions == config.NodeConditionsTaints,
 	}
 	signals := []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.PIDAvailable}

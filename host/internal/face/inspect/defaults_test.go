@@ -13,13 +13,12 @@ import (
 // kubelet thresholds of its own, and so none of the defaults.
 func TestCheckNamesTheDefaultsThatLack(t *testing.T) {
 	const (
-		// As k3s 1.32 and RKE2 write it, and the flags of AKS for nodes of Karpenter.
-		rancher = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard:\n  imagefs.available: 5%\n  nodefs.available: 5%\nevictionMinimumReclaim:\n  imagefs.available: 10%\n  nodefs.available: 10%\n"
-		azure   = "KUBELET_FLAGS=--cgroup-driver=systemd --eviction-hard=memory.available<750Mi --event-qps=0\n"
-
-		k3s, rke2   = "/var/lib/rancher/k3s/agent", "/var/lib/rancher/rke2/agent"
-		drop        = "/etc/kubelet.conf.d/00-defaults.conf"
-		kubelet     = "advice the kubelet of "
+		rancher     = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard:\n  imagefs.available: 5%\n  nodefs.available: 5%\n" // as k3s and RKE2 write it
+		drop        = "/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"
+		comm        = "/proc/812/comm"
+		cmdline     = "/proc/812/cmdline"
+		azure       = "/usr/local/bin/kubelet\x00--kubeconfig=/var/lib/kubelet/kubeconfig\x00--eviction-hard=memory.available<750Mi\x00"
+		kubelet     = "advice the kubelet in process 812"
 		noMemory    = " has no threshold of memory.available: without evictd no pod of this node is evicted when they run short; want for it evictionHard: {memory.available: 100Mi}"
 		noDisk      = " has no threshold of nodefs.available, nodefs.inodesFree: without evictd no pod of this node is evicted when they run short; want for it evictionHard: {nodefs.available: 10%, nodefs.inodesFree: 5%}"
 		noneOfDisks = "advice no threshold of nodefs.available, nodefs.inodesFree is in force: no pod of this node is evicted when they run short; want evictionHard: {nodefs.available: 10%, nodefs.inodesFree: 5%}, or 0% if that is meant"
@@ -40,22 +39,16 @@ func TestCheckNamesTheDefaultsThatLack(t *testing.T) {
 		"a soft one of the disk":        {hard: map[string]string{"memory.available": "1Gi"}, soft: map[string]string{"nodefs.available": "10%"}},
 		"pids are no disk":              {hard: map[string]string{"memory.available": "1Gi", "pid.available": "5%"}, want: []string{noneOfDisks}},
 		"no images on a disk of theirs": {hard: all, images: "/proc", want: []string{noneOfImage}},
-		"k3s":                           {hard: all, files: map[string]string{k3s + drop: rancher}, want: []string{kubelet + "k3s (" + k3s + "/etc/kubelet.conf.d)" + noMemory}},
-		"k3s with flags in its program": {hard: all, files: map[string]string{k3s + "/x": ""}, want: []string{kubelet + "k3s (" + k3s + ")" + noMemory}},
-		"k3s with an argument": {hard: all, files: map[string]string{
-			k3s + drop: rancher, "/etc/rancher/k3s/config.yaml": "kubelet-arg:\n- \"eviction-hard=memory.available<200Mi,nodefs.available<5%\"\n",
+		"a kubelet with files":          {hard: all, files: map[string]string{comm: "kubelet\n", cmdline: "kubelet\x00--config-dir=" + drop, drop + "/00-defaults.conf": rancher}, want: []string{kubelet + noMemory}},
+		"a kubelet with another drop-in": {hard: all, files: map[string]string{
+			comm: "kubelet\n", cmdline: "kubelet\x00--config-dir=" + drop, drop + "/00-defaults.conf": rancher,
+			drop + "/50-own.conf": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 200Mi}\n",
 		}},
-		"k3s with another drop-in": {hard: all, files: map[string]string{k3s + drop: rancher, k3s + "/etc/kubelet.conf.d/50-own.conf": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 200Mi}\n"}},
-		"RKE2":                     {hard: all, files: map[string]string{rke2 + drop: rancher}, want: []string{kubelet + "RKE2 (" + rke2 + "/etc/kubelet.conf.d)" + noMemory}},
-		"Karpenter on Azure":       {hard: all, files: map[string]string{"/etc/default/kubelet": azure}, want: []string{kubelet + "AKS (/etc/default/kubelet)" + noDisk}},
-		"AKS with a file": {
-			hard: all, files: map[string]string{"/etc/default/kubeletconfig.json": `{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "evictionHard": {"memory.available": "750Mi"}}`},
-			want: []string{kubelet + "AKS (/etc/default/kubeletconfig.json)" + noDisk},
-		},
-		"another user of the file":   {hard: all, files: map[string]string{"/etc/default/kubelet": "KUBELET_EXTRA_ARGS=--node-ip=10.0.0.1\n"}},
-		"a file that is none":        {hard: all, files: map[string]string{"/etc/default/kubeletconfig.json": "{{"}},
-		"a kubelet that is compared": {hard: all, files: map[string]string{k3s + drop: rancher, "/kubelet.yaml": rancher}, beside: "/kubelet.yaml"},
-		"both":                       {hard: map[string]string{"memory.available": "1Gi"}, files: map[string]string{"/etc/default/kubelet": azure}, want: []string{noneOfDisks, kubelet + "AKS (/etc/default/kubelet)" + noDisk}},
+		"a kubelet with flags":       {hard: all, files: map[string]string{comm: "kubelet\n", cmdline: azure}, want: []string{kubelet + noDisk}},
+		"another program":            {hard: all, files: map[string]string{comm: "kubelet-exporter\n", cmdline: "kubelet-exporter\x00--listen=:80"}},
+		"a kubelet with a bad file":  {hard: all, files: map[string]string{comm: "kubelet\n", cmdline: "kubelet\x00--config=/k", "/k": "{{"}},
+		"a kubelet that is compared": {hard: all, files: map[string]string{comm: "kubelet\n", cmdline: azure, "/kubelet.yaml": rancher}, beside: "/kubelet.yaml"},
+		"both":                       {hard: map[string]string{"memory.available": "1Gi"}, files: map[string]string{comm: "kubelet\n", cmdline: azure}, want: []string{noneOfDisks, kubelet + noDisk}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, s := places(t)

@@ -250,6 +250,9 @@ func failed(o *decision.Outcome) bool { return o != nil && o.Err != "" && o.Gone
 
 func (w *text) whyNow() {
 	r := w.r
+	if r.Kernel != nil { // its thresholds are in the headline
+		return
+	}
 	for i := range r.Thresholds {
 		t := &r.Thresholds[i]
 		if t.Since == nil && !t.Acted {

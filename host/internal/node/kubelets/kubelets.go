@@ -1,0 +1,192 @@
+// Package kubelets finds the kubelet that runs on a node, and where its settings are.
+package kubelets
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evictd/evictd/host/internal/ground/input"
+	"github.com/evictd/evictd/shared/nodefs"
+)
+
+const (
+	// maxFileBytes bounds a file with arguments.
+	maxFileBytes = 1 << 20
+	// mostEntries bounds the processes: the kernel's most.
+	mostEntries = 4 << 20
+)
+
+// A Source is where the settings of a kubelet are.
+type Source struct {
+	// Of names the kubelet, empty for files alone.
+	Of string
+	// File and Dir are its --config and --config-dir as paths of this process, either of which may be "". Flags, which beat them,
+	// are its arguments.
+	File, Dir string
+	Flags     []string
+}
+
+// Running finds the kubelet of a node: a process outside of pods with flags of a kubelet, or a program that has one inside,
+// as k3s and MicroK8s do. The error wraps fs.ErrNotExist if there is none.
+func Running(node nodefs.FS) (Source, error) {
+	entries, err := input.ReadDir(node.Path("/proc"), mostEntries)
+	if err != nil {
+		return Source{}, err
+	}
+	var found []Source
+	for _, e := range entries {
+		if _, notOne := strconv.Atoi(e.Name()); notOne != nil {
+			continue
+		}
+		if s, ok := kubeletOf(node, e.Name()); ok {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b Source) int { return cmp.Compare(a.Of, b.Of) })
+	switch len(found) {
+	case 0:
+		return Source{}, fmt.Errorf("a running kubelet: %w in /proc; want besideKubelet with its file", fs.ErrNotExist)
+	case 1:
+		return found[0], nil
+	default:
+		return Source{}, fmt.Errorf("%s and %s both run; want besideKubelet with the file of this node's", found[0].Of, found[1].Of)
+	}
+}
+
+// kubeletOf returns the kubelet that a process is or has inside.
+func kubeletOf(node nodefs.FS, pid string) (s Source, is bool) {
+	read := func(name string) string {
+		text, _ := input.ReadFileSoon(node.Path("/proc/"+pid+"/"+name), maxFileBytes) // it may have ended
+		return strings.TrimRight(string(text), "\x00\n")
+	}
+	name := read("comm") // unlike the arguments it needs no memory of the process, which may hang
+	if !slices.ContainsFunc([]string{"kubelet", "kubelite", "hyperkube", "k3s"}, func(of string) bool { return strings.HasPrefix(name, of) }) || strings.Contains(read("cgroup"), "kubepods") {
+		return s, false
+	}
+	ofNode, _ := os.Readlink(node.Path("/proc/1/ns/pid"))
+	if its, err := os.Readlink(node.Path("/proc/" + pid + "/ns/pid")); err == nil && ofNode != "" && its != ofNode { // of a node in a container, as kind's
+		return s, false
+	}
+	args := strings.Split(read("cmdline"), "\x00")
+	s.Of, s.Flags = "the kubelet in process "+pid, args[1:]
+	k3s := name == "k3s-server" || name == "k3s-agent" || name == "k3s" && len(args) > 1 && (args[1] == "server" || args[1] == "agent")
+	switch {
+	case k3s:
+		s = insideK3s(node, s)
+	case strings.HasPrefix(name, "kubelite"):
+		text, _ := input.ReadFileSoon(node.Path(flagOf(args, "kubelet-args-file")), maxFileBytes)
+		s.Flags = strings.Fields(strings.ReplaceAll(string(text), `"`, ""))
+	}
+	root := node
+	if own := node.Path("/proc/" + pid + "/root"); exists(own + "/") { // of a kubelet in a container
+		root = nodefs.FS{Root: own}
+	}
+	directory, _ := os.Readlink(node.Path("/proc/" + pid + "/cwd"))
+	place := func(path string) string {
+		if path != "" && !filepath.IsAbs(path) {
+			path = filepath.Join(cmp.Or(directory, "/"), path)
+		}
+		if path == "" {
+			return ""
+		}
+		return root.Path(path)
+	}
+	s.File, s.Dir = place(cmp.Or(flagOf(s.Flags, "config"), s.File)), place(cmp.Or(flagOf(s.Flags, "config-dir"), s.Dir))
+	of := []string{"kubeconfig", "bootstrap-kubeconfig", "container-runtime-endpoint", "pod-manifest-path"}
+	return s, s.File+s.Dir != "" || k3s || slices.ContainsFunc(of, func(flag string) bool { return flagOf(s.Flags, flag) != "" })
+}
+
+// What k3s gives its kubelet by itself: before 1.32 by flags, then by a file.
+const (
+	k3sDropIns  = "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"
+	k3sConfig   = "/etc/rancher/k3s/config.yaml"
+	k3sDefaults = "--eviction-hard=imagefs.available<5%,nodefs.available<5%"
+)
+
+// insideK3s returns the kubelet in k3s, whose arguments are in s.
+func insideK3s(node nodefs.FS, s Source) Source {
+	in := Source{Of: strings.Replace(s.Of, "the kubelet in", "k3s in", 1)}
+	if exists(node.Path(k3sDropIns)) {
+		in.Dir = k3sDropIns
+	} else {
+		in.Flags = []string{k3sDefaults}
+	}
+	files := []string{node.Path(k3sConfig)}
+	more, _ := filepath.Glob(node.Path(k3sConfig+".d") + "/*.yaml")
+	var given []string
+	for _, file := range append(files, more...) {
+		var config struct {
+			Args any `json:"kubelet-arg"`
+			More any `json:"kubelet-arg+"`
+		}
+		text, _ := input.ReadFileSoon(file, maxFileBytes) // most have none
+		if doc, _, err := input.YAML(text, "a mapping"); err == nil {
+			_, _ = input.Decode(doc, &config) // a k3s that cannot read it does not start
+		}
+		if config.Args != nil {
+			given = texts(config.Args)
+		}
+		given = append(given, texts(config.More)...)
+	}
+	for i, arg := range s.Flags {
+		if value, ok := strings.CutPrefix(arg, "--kubelet-arg="); ok {
+			given = append(given, value)
+		} else if arg == "--kubelet-arg" && i+1 < len(s.Flags) {
+			given = append(given, s.Flags[i+1])
+		}
+	}
+	for _, arg := range given {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		in.Flags = slices.DeleteFunc(in.Flags, func(former string) bool { return strings.HasPrefix(former, "--"+name+"=") })
+		in.Flags = append(in.Flags, "--"+strings.TrimLeft(arg, "-"))
+	}
+	return in
+}
+
+// texts returns a text, or a list of them.
+func texts(value any) (all []string) {
+	if one, ok := value.(string); ok {
+		return []string{one}
+	}
+	list, _ := value.([]any)
+	for _, one := range list {
+		all = append(all, fmt.Sprint(one))
+	}
+	return all
+}
+
+// flagOf returns the last value of a flag, empty if it is not given.
+func flagOf(args []string, name string) (value string) {
+	for _, v := range FlagsOf(args, name, false) {
+		value = v
+	}
+	return value
+}
+
+// FlagsOf returns all values of a flag. One of a switch is "true" without a value.
+func FlagsOf(args []string, name string, isSwitch bool) (all []string) {
+	for i, arg := range args {
+		given, value, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		switch {
+		case !strings.HasPrefix(arg, "-") || given != name:
+			continue
+		case isSwitch && !joined:
+			value = "true"
+		case !joined && i+1 < len(args):
+			value = args[i+1]
+		}
+		all = append(all, strings.Trim(value, `"'`))
+	}
+	return all
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
