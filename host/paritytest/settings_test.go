@@ -38,7 +38,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	signals "github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
 )
@@ -266,7 +266,7 @@ func (p provider) copy(t *testing.T) provider {
 // kubelet is p as evictd reads it, on a node with 64Gi, 200Gi of disk and 32768 tasks.
 func (p provider) kubelet(t *testing.T) (config.Kubelet, beside.Node) {
 	t.Helper()
-	k, err := config.LoadKubelet(nodefs.FS{}, kubelets.Source{File: p.file, Dir: p.dir})
+	k, err := config.LoadKubelet(nodefs.FS{}, programs.Kubelet{File: p.file, Dir: p.dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +427,7 @@ func TestASettingThatTheKubeletLeavesOut(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		k, err := config.LoadKubelet(nodefs.FS{}, kubelets.Source{File: file})
+		k, err := config.LoadKubelet(nodefs.FS{}, programs.Kubelet{File: file})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -450,7 +450,7 @@ func TestEveryKeyOfAKubeletIsKnown(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k, err := config.LoadKubelet(nodefs.FS{}, kubelets.Source{File: file})
+	k, err := config.LoadKubelet(nodefs.FS{}, programs.Kubelet{File: file})
 	if err != nil || len(k.Config.UnknownKeys) > 0 {
 		t.Errorf("unknown: %q (%v)", k.Config.UnknownKeys, err)
 	}

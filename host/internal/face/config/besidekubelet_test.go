@@ -8,7 +8,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/face/beside"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
@@ -19,7 +19,7 @@ func besideKubelet(t *testing.T, own, kubelet string) map[string]beside.Finding 
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := LoadKubelet(nodefs.FS{}, kubelets.Source{File: writeKubelet(t, kubelet)})
+	k, err := LoadKubelet(nodefs.FS{}, programs.Kubelet{File: writeKubelet(t, kubelet)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/core/registry"
 	"github.com/evictd/evictd/host/internal/ground/input"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/host/internal/node/summary"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/nodefs"
@@ -216,11 +216,11 @@ func (c *Config) Node() nodefs.FS { return nodefs.FS{Root: c.RootDir} }
 const BesideRunning = "running"
 
 // KubeletOf returns where the settings of the kubelet are that c is compared with, and false if it is with none.
-func KubeletOf(c *Config) (s kubelets.Source, named bool, err error) {
+func KubeletOf(c *Config) (s programs.Kubelet, named bool, err error) {
 	if c.BesideKubelet != BesideRunning {
-		return kubelets.Source{File: c.BesideKubelet, Dir: c.BesideKubeletDir}, c.BesideKubelet+c.BesideKubeletDir != "", nil
+		return programs.Kubelet{File: c.BesideKubelet, Dir: c.BesideKubeletDir}, c.BesideKubelet+c.BesideKubeletDir != "", nil
 	}
-	s, err = kubelets.Running(c.Node())
+	s, err = programs.RunningKubelet(c.Node())
 	s.Dir = cmp.Or(c.BesideKubeletDir, s.Dir)
 	return s, true, err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evictd/evictd/host/internal/core/policy"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 )
@@ -143,17 +143,17 @@ func TestAFileThatIsGivenTwiceIsAnError(t *testing.T) {
 
 func TestWhatAKubeletKeepsFromPodsIsInItsDropIns(t *testing.T) {
 	file := writeKubelet(t, "kubeReserved: {memory: 1Gi, cpu: 70m}\nsystemReserved: {memory: 100Mi}\n")
-	k, err := LoadKubelet(nodefs.FS{}, kubelets.Source{File: file, Dir: writeDropIns(t, map[string]string{"a.conf": "kubeReserved: {memory: 2Gi}\ncgroupsPerQOS: false"})})
+	k, err := LoadKubelet(nodefs.FS{}, programs.Kubelet{File: file, Dir: writeDropIns(t, map[string]string{"a.conf": "kubeReserved: {memory: 2Gi}\ncgroupsPerQOS: false"})})
 	if err != nil || k.Reserved.Memory.String() != "2148Mi" || k.Config.CgroupsPerQOS {
 		t.Errorf("%s are reserved, cgroupsPerQOS is %v (%v), want 2148Mi and false", &k.Reserved.Memory, k.Config.CgroupsPerQOS, err)
 	}
 	file = writeKubelet(t, "memoryManagerPolicy: Static\nsystemReserved: {memory: 1Gi, ephemeral-storage: 2Gi}\nkubeReserved: {ephemeral-storage: 1Gi, memory: 24Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 600Mi}}, {numaNode: 1, limits: {memory: 524Mi, hugepages-2Mi: 1Gi}}]\n")
-	k, err = LoadKubelet(nodefs.FS{}, kubelets.Source{File: file})
+	k, err = LoadKubelet(nodefs.FS{}, programs.Kubelet{File: file})
 	if err != nil || k.Reserved.Storage.String() != "3Gi" || k.Reserved.Static.String() != "1100Mi" || k.Reserved.System["memory"] != "1Gi" {
 		t.Errorf("reserved are %+v (%v), want 3Gi of the disk, and 1100Mi of the memory of NUMA nodes", k.Reserved, err)
 	}
 	dir := writeDropIns(t, map[string]string{"a.conf": "kubeReserved: {memory: much}", "b.conf": "kubeReserved: {cpu: 70m}"})
-	if _, err := LoadKubelet(nodefs.FS{}, kubelets.Source{File: file, Dir: dir}); !strings.HasPrefix(fmt.Sprint(err), dir+`/a.conf: kubeReserved["memory"]: "much": `) {
+	if _, err := LoadKubelet(nodefs.FS{}, programs.Kubelet{File: file, Dir: dir}); !strings.HasPrefix(fmt.Sprint(err), dir+`/a.conf: kubeReserved["memory"]: "much": `) {
 		t.Errorf("%v, want an error of a.conf", err)
 	}
 }

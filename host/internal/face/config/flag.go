@@ -15,7 +15,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 )
 
 // OwnFile is the path of evictd's own file in packages and the chart.
@@ -218,7 +218,7 @@ func kubeletFlagsIn(args []string) object {
 		if key == "staticPodPath" {
 			name = "pod-manifest-path"
 		}
-		given := kubelets.FlagsOf(args, strings.Replace(name, "-q-o-s", "-qos", 1), f.typ.Kind() == reflect.Bool)
+		given := programs.FlagsOf(args, strings.Replace(name, "-q-o-s", "-qos", 1), f.typ.Kind() == reflect.Bool)
 		for _, text := range given {
 			f.parse(at, text) // a kubelet with a wrong one does not start
 		}

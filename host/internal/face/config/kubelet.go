@@ -18,7 +18,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/beside"
 	"github.com/evictd/evictd/host/internal/ground/printable"
 	"github.com/evictd/evictd/host/internal/ground/quantity"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/typo"
 )
@@ -34,7 +34,7 @@ type Kubelet struct {
 
 // LoadKubelet reads the file of a kubelet, or a response of its /configz, the drop-ins and the flags of s. Links below the root of
 // node are followed as on the node. The error joins all problems, one per line.
-func LoadKubelet(node nodefs.FS, s kubelets.Source) (Kubelet, error) {
+func LoadKubelet(node nodefs.FS, s programs.Kubelet) (Kubelet, error) {
 	c := blank()
 	for _, f := range kubeletFields() {
 		if f.kubelets != "" {

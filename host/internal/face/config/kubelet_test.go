@@ -13,7 +13,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 	"github.com/evictd/evictd/test/harness/cost"
@@ -392,7 +392,7 @@ func TestAKeyThatNoKubeletKnowsIsSaid(t *testing.T) {
 			if want == "" {
 				both = nil
 			}
-			k, err := LoadKubelet(nodefs.FS{}, kubelets.Source{File: c.file, Dir: c.dir})
+			k, err := LoadKubelet(nodefs.FS{}, programs.Kubelet{File: c.file, Dir: c.dir})
 			if err != nil || !slices.Equal(k.Config.UnknownKeys, both) {
 				t.Errorf("%s: beside it %q (%v), want %q", line, k.Config.UnknownKeys, err, both)
 			}
@@ -415,11 +415,11 @@ func TestAKeyThatNoKubeletKnowsIsSaid(t *testing.T) {
 	for i := range 1000 {
 		many += fmt.Sprintf("made-up-%d: 1\n", i)
 	}
-	if k, err := LoadKubelet(nodefs.FS{}, kubelets.Source{File: writeKubelet(t, many)}); err != nil || len(k.Config.UnknownKeys) != maxUnknown {
+	if k, err := LoadKubelet(nodefs.FS{}, programs.Kubelet{File: writeKubelet(t, many)}); err != nil || len(k.Config.UnknownKeys) != maxUnknown {
 		t.Errorf("%d keys are named of 1000 (%v), want %d", len(k.Config.UnknownKeys), err, maxUnknown)
 	}
 	configz := write(t, `{"kubeletconfig": {"aNewKey": 1}}`)
-	if k, err := LoadKubelet(nodefs.FS{}, kubelets.Source{File: configz}); err != nil || k.Config.UnknownKeys != nil {
+	if k, err := LoadKubelet(nodefs.FS{}, programs.Kubelet{File: configz}); err != nil || k.Config.UnknownKeys != nil {
 		t.Errorf("%q of a kubelet's own response (%v)", k.Config.UnknownKeys, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 )
@@ -161,7 +161,7 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 					testos.WriteFile(t, node.Root+path, text, 0o600)
 				}
 			}
-			s, err := kubelets.Running(node)
+			s, err := programs.RunningKubelet(node)
 			var k Kubelet
 			if err == nil {
 				k, err = LoadKubelet(node, s)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/policy"
 	"github.com/evictd/evictd/host/internal/face/config"
-	"github.com/evictd/evictd/host/internal/node/kubelets"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/eviction"
 )
 
@@ -25,7 +25,7 @@ func defaults(c *config.Config, of func() (eviction.Layout, error)) (f Findings)
 			return f // both are compared
 		}
 	}
-	source, err := kubelets.Running(c.Node())
+	source, err := programs.RunningKubelet(c.Node())
 	if err != nil { // most nodes of mode: cri have none
 		return f
 	}

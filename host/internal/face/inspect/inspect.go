@@ -18,6 +18,7 @@ import (
 
 	"github.com/evictd/evictd/host/internal/core/pods"
 	"github.com/evictd/evictd/host/internal/face/config"
+	"github.com/evictd/evictd/host/internal/node/programs"
 	"github.com/evictd/evictd/shared/eviction"
 	"github.com/evictd/evictd/shared/hang"
 )
@@ -150,6 +151,11 @@ var probes = []probe{
 	{"pods of a kubelet", watchEvery, false, deadline, tryKubeletPods},
 	{"summary", 0, false, deadline, trySummary},
 	{KubeletConfiguration, watchEvery, false, 2 * deadline, tryBeside},
+	{"other killers", watchEvery, false, deadline, func(_ context.Context, n *node, f *Findings) {
+		for _, k := range programs.Killers(n.fs) {
+			f.add(Warning, "%s without an eviction: no event, no grace period, and the container starts again; want it stopped, or %s", k.Does, k.Else)
+		}
+	}},
 	{"CPU", watchEvery, false, deadline, tryCPU},
 	{"locked memory", watchEvery, false, deadline, tryLockedMemory},
 	{"protected memory", 0, false, deadline, tryProtection},

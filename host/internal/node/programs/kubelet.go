@@ -1,5 +1,4 @@
-// Package kubelets finds the kubelet that runs on a node, and where its settings are.
-package kubelets
+package programs
 
 import (
 	"cmp"
@@ -8,22 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/evictd/evictd/host/internal/ground/input"
 	"github.com/evictd/evictd/shared/nodefs"
 )
 
-const (
-	// maxFileBytes bounds a file with arguments.
-	maxFileBytes = 1 << 20
-	// mostEntries bounds the processes: the kernel's most.
-	mostEntries = 4 << 20
-)
-
-// A Source is where the settings of a kubelet are.
-type Source struct {
+// A Kubelet is where the settings of one are.
+type Kubelet struct {
 	// Of names the kubelet, empty for files alone.
 	Of string
 	// File and Dir are its --config and --config-dir as paths of this process, either of which may be "". Flags, which beat them,
@@ -32,49 +23,34 @@ type Source struct {
 	Flags     []string
 }
 
-// Running finds the kubelet of a node: a process outside of pods with flags of a kubelet, or a program that has one inside,
+// RunningKubelet finds the kubelet of a node: a process outside of pods with flags of a kubelet, or a program that has one inside,
 // as k3s and MicroK8s do. The error wraps fs.ErrNotExist if there is none.
-func Running(node nodefs.FS) (Source, error) {
-	entries, err := input.ReadDir(node.Path("/proc"), mostEntries)
+func RunningKubelet(node nodefs.FS) (Kubelet, error) {
+	all, err := running(node, "kubelet", "kubelite", "hyperkube", "k3s")
 	if err != nil {
-		return Source{}, err
+		return Kubelet{}, err
 	}
-	var found []Source
-	for _, e := range entries {
-		if _, notOne := strconv.Atoi(e.Name()); notOne != nil {
-			continue
-		}
-		if s, ok := kubeletOf(node, e.Name()); ok {
-			found = append(found, s)
+	var found []Kubelet
+	for _, p := range all {
+		if k, ok := p.kubelet(node); ok {
+			found = append(found, k)
 		}
 	}
-	slices.SortFunc(found, func(a, b Source) int { return cmp.Compare(a.Of, b.Of) })
+	slices.SortFunc(found, func(a, b Kubelet) int { return cmp.Compare(a.Of, b.Of) })
 	switch len(found) {
 	case 0:
-		return Source{}, fmt.Errorf("a running kubelet: %w in /proc; want besideKubelet with its file", fs.ErrNotExist)
+		return Kubelet{}, fmt.Errorf("a running kubelet: %w in /proc; want besideKubelet with its file", fs.ErrNotExist)
 	case 1:
 		return found[0], nil
 	default:
-		return Source{}, fmt.Errorf("%s and %s both run; want besideKubelet with the file of this node's", found[0].Of, found[1].Of)
+		return Kubelet{}, fmt.Errorf("%s and %s both run; want besideKubelet with the file of this node's", found[0].Of, found[1].Of)
 	}
 }
 
-// kubeletOf returns the kubelet that a process is or has inside.
-func kubeletOf(node nodefs.FS, pid string) (s Source, is bool) {
-	read := func(name string) string {
-		text, _ := input.ReadFileSoon(node.Path("/proc/"+pid+"/"+name), maxFileBytes) // it may have ended
-		return strings.TrimRight(string(text), "\x00\n")
-	}
-	name := read("comm") // unlike the arguments it needs no memory of the process, which may hang
-	if !slices.ContainsFunc([]string{"kubelet", "kubelite", "hyperkube", "k3s"}, func(of string) bool { return strings.HasPrefix(name, of) }) || strings.Contains(read("cgroup"), "kubepods") {
-		return s, false
-	}
-	ofNode, _ := os.Readlink(node.Path("/proc/1/ns/pid"))
-	if its, err := os.Readlink(node.Path("/proc/" + pid + "/ns/pid")); err == nil && ofNode != "" && its != ofNode { // of a node in a container, as kind's
-		return s, false
-	}
-	args := strings.Split(read("cmdline"), "\x00")
-	s.Of, s.Flags = "the kubelet in process "+pid, args[1:]
+// kubelet returns the kubelet that a process is or has inside.
+func (p process) kubelet(node nodefs.FS) (s Kubelet, is bool) {
+	name, args := p.name, p.args
+	s.Of, s.Flags = "the kubelet in process "+p.pid, args[1:]
 	k3s := name == "k3s-server" || name == "k3s-agent" || name == "k3s" && len(args) > 1 && (args[1] == "server" || args[1] == "agent")
 	switch {
 	case k3s:
@@ -84,10 +60,10 @@ func kubeletOf(node nodefs.FS, pid string) (s Source, is bool) {
 		s.Flags = strings.Fields(strings.ReplaceAll(string(text), `"`, ""))
 	}
 	root := node
-	if own := node.Path("/proc/" + pid + "/root"); exists(own + "/") { // of a kubelet in a container
+	if own := node.Path("/proc/" + p.pid + "/root"); exists(own + "/") { // of a kubelet in a container
 		root = nodefs.FS{Root: own}
 	}
-	directory, _ := os.Readlink(node.Path("/proc/" + pid + "/cwd"))
+	directory, _ := os.Readlink(node.Path("/proc/" + p.pid + "/cwd"))
 	place := func(path string) string {
 		if path != "" && !filepath.IsAbs(path) {
 			path = filepath.Join(cmp.Or(directory, "/"), path)
@@ -110,8 +86,8 @@ const (
 )
 
 // insideK3s returns the kubelet in k3s, whose arguments are in s.
-func insideK3s(node nodefs.FS, s Source) Source {
-	in := Source{Of: strings.Replace(s.Of, "the kubelet in", "k3s in", 1)}
+func insideK3s(node nodefs.FS, s Kubelet) Kubelet {
+	in := Kubelet{Of: strings.Replace(s.Of, "the kubelet in", "k3s in", 1)}
 	if exists(node.Path(k3sDropIns)) {
 		in.Dir = k3sDropIns
 	} else {
@@ -184,9 +160,4 @@ func FlagsOf(args []string, name string, isSwitch bool) (all []string) {
 		all = append(all, strings.Trim(value, `"'`))
 	}
 	return all
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
