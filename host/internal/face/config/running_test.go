@@ -126,11 +126,11 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 		},
 		"a kubelet in a pod is another node's": {
 			processes: []map[string]string{{"/proc/9/comm": "kubelet\n", "/proc/9/cmdline": "kubelet\x00--kubeconfig=/k", "/proc/9/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope\n"}},
-			err:       "a running kubelet: file does not exist in /proc; want besideKubelet with its file",
+			err:       "no kubelet runs here; want the path of its file",
 		},
 		"a kubelet of a node in a container, as kind's": {
 			processes: []map[string]string{ranProcess("9", "kubelet", "kubelet", "--kubeconfig=/a"), {"/proc/9/ns/pid": "-> pid:[2]", "/proc/1/ns/pid": "-> pid:[1]"}},
-			err:       "a running kubelet: file does not exist in /proc; want besideKubelet with its file",
+			err:       "no kubelet runs here; want the path of its file",
 		},
 		"k3s as a client": {
 			processes: []map[string]string{ranProcess("640", "k3s-server", "/usr/local/bin/k3s server"), ranProcess("700", "k3s", "k3s", "kubectl", "get", "pods", "--watch")},
@@ -138,7 +138,7 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 		},
 		"a program of that name": {
 			processes: []map[string]string{ranProcess("9", "kubelet-csr-appro", "/kubelet-csr-approver", "--level=1")},
-			err:       "a running kubelet: file does not exist in /proc; want besideKubelet with its file",
+			err:       "no kubelet runs here; want the path of its file",
 		},
 		"two": {
 			processes: []map[string]string{ranProcess("9", "kubelet", "kubelet", "--kubeconfig=/a"), ranProcess("10", "kubelet", "kubelet", "--kubeconfig=/b")},
@@ -167,7 +167,7 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 				k, err = LoadKubelet(node, s)
 			}
 			if c.err != "" {
-				if err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.Contains(c.err, "not exist") != errors.Is(err, fs.ErrNotExist) {
+				if err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.HasPrefix(c.err, "no kubelet") != errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%v, want %s", err, c.err)
 				}
 				return

@@ -1,7 +1,10 @@
 package programs_test
 
 import (
+	"fmt"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +12,25 @@ import (
 	"github.com/evictd/evictd/shared/nodefs"
 	"github.com/evictd/evictd/shared/testos"
 )
+
+// A process of this machine is found as those in recorded files are.
+func TestARunningKillerIsFound(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	program := filepath.Join(t.TempDir(), "earlyoom")
+	testos.WriteFile(t, program, testos.ReadFile(t, sleep), 0o700)
+	killer := exec.CommandContext(t.Context(), program, "60")
+	if err := killer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = killer.Wait() }) // the context has ended it
+	found := programs.Killers(nodefs.FS{})
+	if want := fmt.Sprintf("earlyoom (process %d) kills", killer.Process.Pid); !slices.ContainsFunc(found, func(k programs.Killer) bool { return strings.HasPrefix(k.Does, want) }) {
+		t.Errorf("%q, want %s", found, want)
+	}
+}
 
 // A pod went by the hand of another killer, and no word of evictd named one.
 func TestOtherKillersAreNamed(t *testing.T) {

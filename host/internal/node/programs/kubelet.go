@@ -23,8 +23,16 @@ type Kubelet struct {
 	Flags     []string
 }
 
+// noKubelet is an fs.ErrNotExist.
+type noKubelet struct{}
+
+func (noKubelet) Error() string { return "no kubelet runs here; want the path of its file" }
+
+// Is implements errors.Is.
+func (noKubelet) Is(target error) bool { return target == fs.ErrNotExist }
+
 // RunningKubelet finds the kubelet of a node: a process outside of pods with flags of a kubelet, or a program that has one inside,
-// as k3s and MicroK8s do. The error wraps fs.ErrNotExist if there is none.
+// as k3s and MicroK8s do. The error is fs.ErrNotExist if there is none.
 func RunningKubelet(node nodefs.FS) (Kubelet, error) {
 	all, err := running(node, "kubelet", "kubelite", "hyperkube", "k3s")
 	if err != nil {
@@ -39,7 +47,7 @@ func RunningKubelet(node nodefs.FS) (Kubelet, error) {
 	slices.SortFunc(found, func(a, b Kubelet) int { return cmp.Compare(a.Of, b.Of) })
 	switch len(found) {
 	case 0:
-		return Kubelet{}, fmt.Errorf("a running kubelet: %w in /proc; want besideKubelet with its file", fs.ErrNotExist)
+		return Kubelet{}, noKubelet{}
 	case 1:
 		return found[0], nil
 	default:

@@ -36,7 +36,12 @@ func running(node nodefs.FS, names ...string) (all []process, err error) {
 	for _, e := range entries {
 		pid := e.Name()
 		read := func(name string) string {
-			text, _ := input.ReadFileSoon(node.Path("/proc/"+pid+"/"+name), maxFileBytes) // it may have ended
+			file, err := node.Open("/proc/" + pid + "/" + name)
+			if err != nil {
+				return "" // it has ended
+			}
+			defer file.Close()
+			text, _ := file.Read(new(nodefs.Buffer)) // likewise
 			return strings.TrimRight(string(text), "\x00\n")
 		}
 		if _, notOne := strconv.Atoi(pid); notOne != nil {
