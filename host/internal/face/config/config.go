@@ -220,7 +220,7 @@ func KubeletOf(c *Config) (s programs.Kubelet, named bool, err error) {
 	if c.BesideKubelet != BesideRunning {
 		return programs.Kubelet{File: c.BesideKubelet, Dir: c.BesideKubeletDir}, c.BesideKubelet+c.BesideKubeletDir != "", nil
 	}
-	s, err = programs.RunningKubelet(c.Node())
+	s, err = programs.RunningKubelet(c.Node(), c.KubeletRootDir)
 	s.Dir = cmp.Or(c.BesideKubeletDir, s.Dir)
 	return s, true, err
 }

@@ -142,7 +142,11 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 		},
 		"two": {
 			processes: []map[string]string{ranProcess("9", "kubelet", "kubelet", "--kubeconfig=/a"), ranProcess("10", "kubelet", "kubelet", "--kubeconfig=/b")},
-			err:       "the kubelet in process 10 and the kubelet in process 9 both run; want besideKubelet with the file of this node's",
+			err:       "the kubelet in process 10 and the kubelet in process 9 both run; want the path of its file",
+		},
+		"two, one with another directory": {
+			processes: []map[string]string{ranProcess("9", "kubelet", "kubelet", "--kubeconfig=/a", "--root-dir=/other"), ranProcess("10", "kubelet", "kubelet", "--kubeconfig=/b", "--eviction-hard=memory.available<1Gi")},
+			hard:      "memory.available<1Gi",
 		},
 		"a wrong flag": {
 			processes: []map[string]string{ranProcess("9", "kubelet", "kubelet", "--kubeconfig=/a", "--eviction-hard=memory.available<much")},
@@ -161,13 +165,13 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 					testos.WriteFile(t, node.Root+path, text, 0o600)
 				}
 			}
-			s, err := programs.RunningKubelet(node)
+			s, err := programs.RunningKubelet(node, "/var/lib/kubelet")
 			var k Kubelet
 			if err == nil {
 				k, err = LoadKubelet(node, s)
 			}
 			if c.err != "" {
-				if err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.HasPrefix(c.err, "no kubelet") != errors.Is(err, fs.ErrNotExist) {
+				if err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.Contains(c.err, "want the path") != errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%v, want %s", err, c.err)
 				}
 				return

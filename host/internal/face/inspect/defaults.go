@@ -25,7 +25,7 @@ func defaults(c *config.Config, of func() (eviction.Layout, error)) (f Findings)
 			return f // both are compared
 		}
 	}
-	source, err := programs.RunningKubelet(c.Node())
+	source, err := programs.RunningKubelet(c.Node(), c.KubeletRootDir)
 	if err != nil { // most nodes of mode: cri have none
 		return f
 	}

@@ -23,17 +23,18 @@ type Kubelet struct {
 	Flags     []string
 }
 
-// noKubelet is an fs.ErrNotExist.
-type noKubelet struct{}
+// unknownKubelet is an fs.ErrNotExist.
+type unknownKubelet struct{ text string }
 
-func (noKubelet) Error() string { return "no kubelet runs here; want the path of its file" }
+func (e unknownKubelet) Error() string { return e.text + "; want the path of its file" }
 
 // Is implements errors.Is.
-func (noKubelet) Is(target error) bool { return target == fs.ErrNotExist }
+func (unknownKubelet) Is(target error) bool { return target == fs.ErrNotExist }
 
 // RunningKubelet finds the kubelet of a node: a process outside of pods with flags of a kubelet, or a program that has one inside,
-// as k3s and MicroK8s do. The error is fs.ErrNotExist if there is none.
-func RunningKubelet(node nodefs.FS) (Kubelet, error) {
+// as k3s and MicroK8s do. Of several it is the one with this --root-dir. The error is fs.ErrNotExist if there is none, or more than
+// one.
+func RunningKubelet(node nodefs.FS, rootDir string) (Kubelet, error) {
 	all, err := running(node, "kubelet", "kubelite", "hyperkube", "k3s")
 	if err != nil {
 		return Kubelet{}, err
@@ -44,14 +45,18 @@ func RunningKubelet(node nodefs.FS) (Kubelet, error) {
 			found = append(found, k)
 		}
 	}
+	if len(found) > 1 {
+		others := func(k Kubelet) bool { return cmp.Or(flagOf(k.Flags, "root-dir"), "/var/lib/kubelet") != rootDir }
+		found = slices.DeleteFunc(found, others)
+	}
 	slices.SortFunc(found, func(a, b Kubelet) int { return cmp.Compare(a.Of, b.Of) })
 	switch len(found) {
 	case 0:
-		return Kubelet{}, noKubelet{}
+		return Kubelet{}, unknownKubelet{"no kubelet runs here"}
 	case 1:
 		return found[0], nil
 	default:
-		return Kubelet{}, fmt.Errorf("%s and %s both run; want besideKubelet with the file of this node's", found[0].Of, found[1].Of)
+		return Kubelet{}, unknownKubelet{found[0].Of + " and " + found[1].Of + " both run"}
 	}
 }
 
