@@ -116,12 +116,12 @@ func TestTheKubeletIsFoundWhereverItsSettingsAre(t *testing.T) {
 		},
 		"Talos: a kubelet in a container": {
 			processes: []map[string]string{ranProcess("1500", "kubelet", "/usr/local/bin/kubelet", "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig", "--config=/etc/kubernetes/kubelet.yaml")},
-			files:     map[string]string{"/proc/1500/root/etc/kubernetes/kubelet.yaml": ofKubelet + "evictionHard: {memory.available: 200Mi}\n", "/etc/kubernetes/kubelet.yaml": "of another kubelet\n"},
+			files:     map[string]string{"/proc/1500/root/etc/kubernetes/kubelet.yaml": ofKubelet + "evictionHard: {memory.available: 200Mi}\n", "/etc/kubernetes/kubelet.yaml": "of another kubelet\n", "/proc/1/ns/mnt": "-> mnt:[1]", "/proc/1500/ns/mnt": "-> mnt:[2]"},
 			hard:      "memory.available<200Mi",
 		},
 		"a relative file": {
 			processes: []map[string]string{ranProcess("44", "kubelet", "./kubelet", "--config", "kubelet.yaml")},
-			files:     map[string]string{"/proc/44/root/kubelet.yaml": ofKubelet + "evictionHard: {memory.available: 1Gi}\n"},
+			files:     map[string]string{"/srv/kubelet.yaml": ofKubelet + "evictionHard: {memory.available: 1Gi}\n", "/proc/44/cwd": "-> /srv"},
 			hard:      "memory.available<1Gi",
 		},
 		"a kubelet in a pod is another node's": {

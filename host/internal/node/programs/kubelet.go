@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,19 +71,18 @@ func (p process) kubelet(node nodefs.FS) (s Kubelet, is bool) {
 		text, _ := input.ReadFileSoon(node.Path(flagOf(args, "kubelet-args-file")), maxFileBytes)
 		s.Flags = strings.Fields(strings.ReplaceAll(string(text), `"`, ""))
 	}
-	root := node
-	if own := node.Path("/proc/" + p.pid + "/root"); exists(own + "/") { // of a kubelet in a container
-		root = nodefs.FS{Root: own}
+	inside := "" // the root directory of a kubelet in a container
+	if ofNode, its := link(node, "1", "ns/mnt"), link(node, p.pid, "ns/mnt"); ofNode != "" && its != "" && its != ofNode {
+		inside = "/proc/" + p.pid + "/root"
 	}
-	directory, _ := os.Readlink(node.Path("/proc/" + p.pid + "/cwd"))
 	place := func(path string) string {
-		if path != "" && !filepath.IsAbs(path) {
-			path = filepath.Join(cmp.Or(directory, "/"), path)
-		}
 		if path == "" {
 			return ""
 		}
-		return root.Path(path)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cmp.Or(link(node, p.pid, "cwd"), "/"), path)
+		}
+		return node.Path(inside + path)
 	}
 	s.File, s.Dir = place(cmp.Or(flagOf(s.Flags, "config"), s.File)), place(cmp.Or(flagOf(s.Flags, "config-dir"), s.Dir))
 	of := []string{"kubeconfig", "bootstrap-kubeconfig", "container-runtime-endpoint", "pod-manifest-path"}

@@ -32,7 +32,7 @@ func running(node nodefs.FS, names ...string) (all []process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ofNode, _ := os.Readlink(node.Path("/proc/1/ns/pid"))
+	ofNode := link(node, "1", "ns/pid")
 	for _, e := range entries {
 		pid := e.Name()
 		read := func(name string) string {
@@ -51,12 +51,18 @@ func running(node nodefs.FS, names ...string) (all []process, err error) {
 		if !slices.ContainsFunc(names, func(of string) bool { return strings.HasPrefix(name, of) }) || strings.Contains(read("cgroup"), "kubepods") {
 			continue
 		}
-		if its, err := os.Readlink(node.Path("/proc/" + pid + "/ns/pid")); err == nil && ofNode != "" && its != ofNode {
+		if its := link(node, pid, "ns/pid"); its != "" && ofNode != "" && its != ofNode {
 			continue
 		}
 		all = append(all, process{pid, name, strings.Split(read("cmdline"), "\x00")})
 	}
 	return all, nil
+}
+
+// link returns where a link of a process leads, empty if it may not be read.
+func link(node nodefs.FS, pid, name string) string {
+	to, _ := os.Readlink(node.Path("/proc/" + pid + "/" + name))
+	return to
 }
 
 func exists(path string) bool {
