@@ -127,6 +127,10 @@ func TestWhatFollows(t *testing.T) {
 			evictd: "memory.available<4Gi memory.available<8Gi/100s", kubelet: "memory.available<3Gi memory.available<7Gi/10s", about: beside.First,
 			want: []string{"mend memory.available: in slow and in sudden shortages evictd, below 8Gi for 1m40s; between them the kubelet, below 7Gi for 10s; where the kubelet's cannot be changed, evictionHard 7884Mi acts first"},
 		},
+		"processes": {
+			evictd: "pid.available<1000", kubelet: "pid.available<2000", about: beside.First,
+			want: []string{"mend pid.available: the kubelet, below 2k: evictd acts below 1k only; where the kubelet's cannot be changed, evictionHard 2200 acts first"},
+		},
 		"a vendor's signal": {
 			evictd: "acme.example/spare<10%", kubelet: "", about: beside.First,
 			want: []string{"acme.example/spare: evictd alone acts, below 10%: the kubelet knows no such signal"},

@@ -119,15 +119,24 @@ func (s scale) above(ours, theirs levels) string {
 		}
 		return ""
 	}
-	if n += max(n/10, 1<<20); s.known && n >= s.capacity {
+	least := int64(1)
+	if isBytes(highest.Signal) { // which are shown in MiB
+		least = 1 << 20
+	}
+	if n += max(n/10, least); s.known && n >= s.capacity {
 		return ""
 	}
 	return amountOf(highest.Signal, n)
 }
 
+func isBytes(s eviction.Signal) bool {
+	b, _ := eviction.Builtin(s)
+	return b.Unit == eviction.UnitBytes
+}
+
 func amountOf(s eviction.Signal, n int64) string {
-	if b, _ := eviction.Builtin(s); b.Unit != eviction.UnitBytes {
-		return strconv.FormatInt(n, 10)
+	if isBytes(s) {
+		return mebi(n)
 	}
-	return mebi(n)
+	return strconv.FormatInt(n, 10)
 }

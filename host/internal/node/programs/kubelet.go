@@ -82,7 +82,10 @@ func (p process) kubelet(node nodefs.FS) (s Kubelet, is bool) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(cmp.Or(link(node, p.pid, "cwd"), "/"), path)
 		}
-		return node.Path(inside + path)
+		if own := node.Path(inside + path); inside != "" && exists(own) { // links out of its root do not
+			return own
+		}
+		return node.Path(path)
 	}
 	s.File, s.Dir = place(cmp.Or(flagOf(s.Flags, "config"), s.File)), place(cmp.Or(flagOf(s.Flags, "config-dir"), s.Dir))
 	of := []string{"kubeconfig", "bootstrap-kubeconfig", "container-runtime-endpoint", "pod-manifest-path"}
