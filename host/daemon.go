@@ -10,7 +10,6 @@ package host
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -216,41 +215,26 @@ func wantedBy(s *supervisor.Supervisor) (keys []string) {
 func findingEvents(current func() *Config, to *eventRecorder) func([]inspect.Lasting) {
 	reported := map[string]bool{}
 	report := func(reason, message string) {
-		if message != "" && !reported[message] && !current().DryRun {
+		if !reported[message] && !current().DryRun {
 			reported[message] = true
 			to.NodeEvent("Warning", reason, message)
 		}
 	}
 	return func(found []inspect.Lasting) {
-		report("KubeletSettings", kubeletSettings(current(), found))
+		var settings []string
 		for _, f := range found {
-			if f.Probe == inspect.Filesystems && f.Level != inspect.Advice {
+			switch {
+			case f.Level == inspect.Advice, f.NoEvent:
+			case f.Probe == inspect.KubeletConfiguration:
+				settings = append(settings, f.Text)
+			case f.Probe == inspect.Filesystems:
 				report("FilesystemProblem", f.Text)
 			}
 		}
-	}
-}
-
-// kubeletSettings returns the message of the event about settings of the kubelet that conflict with evictd's, "" if there are none
-// or its file is not there.
-func kubeletSettings(c *Config, found []inspect.Lasting) string {
-	var texts []string
-	for _, f := range found {
-		if f.Probe == inspect.KubeletConfiguration {
-			texts = append(texts, f.Text)
+		if settings != nil {
+			report("KubeletSettings", strings.Join(settings, "; ")+"; evictctl check prints settings of the kubelet that go with evictd's")
 		}
 	}
-	if texts == nil {
-		return ""
-	}
-	source, _, err := config.KubeletOf(c)
-	if err == nil && source.File != "" {
-		_, err = os.Stat(source.File)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	return strings.Join(texts, "; ") + "; evictctl check prints settings of the kubelet that go with evictd's"
 }
 
 // Run starts the plugins, makes passes and serves until ctx ends. Then it stops deciding, gives

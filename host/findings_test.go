@@ -8,7 +8,7 @@ import (
 )
 
 // A disk turned read-only while evictd ran, pods went one by one, and no event said why nothing was freed.
-func TestProblemsOfFilesystemsAreEventsOnce(t *testing.T) {
+func TestProblemsOfFilesystemsAndConflictsAreEventsOnce(t *testing.T) {
 	c, to := &Config{}, &eventRecorder{nodeName: "n", log: slog.New(slog.DiscardHandler)}
 	report := findingEvents(func() *Config { return c }, to)
 	of := func(probe string, level inspect.Level, text string) inspect.Lasting {
@@ -18,6 +18,8 @@ func TestProblemsOfFilesystemsAreEventsOnce(t *testing.T) {
 	all := []inspect.Lasting{
 		of(inspect.Filesystems, inspect.Warning, "read-only"), of(inspect.Filesystems, inspect.Error, "another"),
 		of(inspect.Filesystems, inspect.Advice, "without a signal"), of("layout", inspect.Error, "unknown"),
+		{Finding: inspect.Finding{Probe: inspect.KubeletConfiguration, Level: inspect.Warning, Text: "no kubelet", NoEvent: true}},
+		of(inspect.KubeletConfiguration, inspect.Warning, "one"), of(inspect.KubeletConfiguration, inspect.Warning, "two"),
 	}
 	report(all)
 	if got := to.events(); len(got) != 0 {
@@ -27,7 +29,8 @@ func TestProblemsOfFilesystemsAreEventsOnce(t *testing.T) {
 	report(all)
 	report(all)
 	got := to.events()
-	if len(got) != 2 || got[0].Message != "read-only" || got[1].Message != "another" || got[0].Reason != "FilesystemProblem" || got[0].Kind != "Node" {
+	if len(got) != 3 || got[0].Message != "read-only" || got[1].Message != "another" || got[0].Reason != "FilesystemProblem" || got[0].Kind != "Node" ||
+		got[2].Message != "one; two; evictctl check prints settings of the kubelet that go with evictd's" || got[2].Reason != "KubeletSettings" {
 		t.Errorf("%+v", got)
 	}
 }

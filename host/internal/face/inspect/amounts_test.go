@@ -170,3 +170,17 @@ func TestACgroupOfAllPodsThatHasLostItsLimitIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// The chart's besideKubelet is for all nodes: where the kubelet is not found an event said that its settings are wrong.
+func TestAKubeletThatIsNotThereIsNoConflict(t *testing.T) {
+	cfg := of8Gi(t)
+	bad := filepath.Join(cfg.RootDir, "kubelet.yaml")
+	testos.WriteFile(t, bad, "kind: Pod\n", 0o600)
+	for beside, noEvent := range map[string]bool{config.BesideRunning: true, "/nonexistent": true, bad: false} {
+		cfg.BesideKubelet = beside
+		all := run(t.Context(), Options{Config: cfg, left: new(hang.Left)}, func(p probe) bool { return p.name == KubeletConfiguration })
+		if len(all) == 0 || all[0].Level != Warning || all[0].NoEvent != noEvent {
+			t.Errorf("%s: %+v, want a warning, without an event: %v", beside, all, noEvent)
+		}
+	}
+}

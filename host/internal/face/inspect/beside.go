@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/evictd/evictd/host/internal/face/beside"
@@ -74,11 +75,14 @@ func unlimited(c *config.Config, k config.Kubelet, o eviction.Observation) []bes
 // tryBeside compares both configurations.
 func tryBeside(ctx context.Context, n *node, f *Findings) {
 	b, err := CheckBeside(ctx, n.c, n.Falls)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		*f = append(*f, Finding{Level: Warning, Text: err.Error(), NoEvent: true})
+		return
+	case err != nil:
 		f.addAll(Warning, err)
 		return
-	}
-	if b == nil {
+	case b == nil:
 		return
 	}
 	for _, fix := range b.Findings {

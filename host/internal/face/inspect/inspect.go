@@ -47,6 +47,8 @@ type Finding struct {
 	Probe string `json:"probe"`
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
+	// NoEvent: it is no conflict with the kubelet, but a kubelet or a file of it that this node does not have.
+	NoEvent bool `json:"-"`
 }
 
 func (f Finding) isError() bool { return f.Level == Fatal || f.Level == Error }

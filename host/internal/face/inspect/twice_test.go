@@ -62,7 +62,7 @@ func TestTwoEvictdsWithOneStateDirectoryAreSaid(t *testing.T) {
 				want = []string{`stateDir: "` + cfg.StateDir + `": is in use by another evictd, with runDir "` + other + `": both decide on the pods of this node; want one evictd on a node`}
 			}
 			if got := f.Texts(Error); !slices.Equal(got, want) || len(f) != len(want) {
-				t.Errorf("%s: %q, want %q", name, f, want)
+				t.Errorf("%s: %+v, want %q", name, f, want)
 			}
 			ended.Wait()
 			_ = writer.Close()
@@ -74,6 +74,6 @@ func TestTwoEvictdsWithOneStateDirectoryAreSaid(t *testing.T) {
 	testos.MkdirAll(t, config.RecordsDir(cfg.StateDir), 0o755)
 	tryStateDir(t.Context(), &node{c: &cfg}, &f) // a program that brings no records of its own
 	if len(f) > 0 {
-		t.Errorf("%q", f)
+		t.Errorf("%+v", f)
 	}
 }
