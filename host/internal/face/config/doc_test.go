@@ -41,6 +41,7 @@ func TestDocumentation(t *testing.T) {
 		flags = append(flags, m[1])
 	}
 	var want, restart []string
+	defaults := Default()
 	for prefix, table := range map[string][]field{
 		"": tables[reflect.TypeFor[Config]()], "plugins.<name>.": tables[reflect.TypeFor[Plugin]()], "summary.": tables[reflect.TypeFor[Summary]()],
 	} {
@@ -54,6 +55,12 @@ func TestDocumentation(t *testing.T) {
 			}
 			if got := given[prefix+f.name]; f.def != "" && got != f.def {
 				t.Errorf("%s: the documented default is %q, want %q", f.name, got, f.def)
+			} else if prefix == "" && f.def == "" {
+				value := f.in(reflect.ValueOf(&defaults).Elem())
+				isNone, scalar := got == "none" && value.IsZero(), value.CanInt() || value.Kind() == reflect.Bool
+				if !isNone && (got == "none" && value.Kind() != reflect.Struct || scalar && got != fmt.Sprint(value)) {
+					t.Errorf("%s: the documented default is %q, want %v", f.name, got, value)
+				}
 			}
 		}
 	}
@@ -80,6 +87,24 @@ func TestDocumentation(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A key that was renamed stayed in answers to questions of upstream. Their last column begins with keys, commands or links.
+func TestAnswersNameKeysThatExist(t *testing.T) {
+	names := string(testos.ReadFile(t, "../../../../plugins/disk/README.md"))
+	for _, f := range tables[reflect.TypeFor[Config]()] {
+		names += "`" + f.name + "`"
+	}
+	answer := regexp.MustCompile("(?m)^\\|.*\\| `(?:plugins.disk.config.)?([a-z]+[A-Z]\\w*)[^|]*\\|$")
+	all := answer.FindAllStringSubmatch(string(testos.ReadFile(t, "../../../../docs/asked.md")), -1)
+	for _, key := range all {
+		if !strings.Contains(names, "`"+key[1]+"`") {
+			t.Errorf("asked.md: %s is no key of evictd.yaml or of the disk plugin", key[1])
+		}
+	}
+	if len(all) < 10 {
+		t.Errorf("%d keys, want 10 or more", len(all))
+	}
 }
 
 // line returns the beginning of a field's line.
