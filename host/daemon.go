@@ -33,6 +33,7 @@ import (
 	"github.com/evictd/evictd/host/internal/face/config"
 	"github.com/evictd/evictd/host/internal/face/expected"
 	"github.com/evictd/evictd/host/internal/face/inspect"
+	"github.com/evictd/evictd/host/internal/face/metrics"
 	"github.com/evictd/evictd/host/internal/face/parts"
 	"github.com/evictd/evictd/host/internal/ground/httpserver"
 	"github.com/evictd/evictd/host/internal/node/criclient"
@@ -101,7 +102,14 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 		inspected: func() []inspect.Lasting { return d.inspection.Found() },
 	}, &o.Config, o.Version, o.Commit, o.Log)
 	if o.DroppedLogLines != nil {
-		d.metrics.CountDroppedLogLines(o.DroppedLogLines)
+		d.metrics.DroppedLogLines = o.DroppedLogLines
+	}
+	d.metrics.Findings = func() map[metrics.Finding]int {
+		found := map[metrics.Finding]int{}
+		for _, f := range d.inspection.Found() {
+			found[metrics.Finding{Probe: f.Probe, Level: string(f.Level)}]++
+		}
+		return found
 	}
 	if err := d.open(ctx, &o); err != nil {
 		return nil, errors.Join(err, d.close()) //nolint:contextcheck // closing what it could not use takes no context
@@ -273,7 +281,7 @@ func (d *Daemon) besideKubelet(t *tasks) {
 	t.begin = func(around context.Context) {
 		c.events = events.New(around, c.api.Events(around), c.nodeName, d.log)
 		d.recorder.next = events.Without{Recorder: c.events, Reason: victim.ReasonEvicted}
-		d.metrics.CountLostEvents(func() uint64 { return c.events.Lost() + c.killer.LostEvents() })
+		d.metrics.LostEvents = func() uint64 { return c.events.Lost() + c.killer.LostEvents() }
 	}
 	t.beside = append(t.beside, c.run, func(around context.Context) {
 		expected.Watch(around, func() []expected.Absence { return expected.NotServing(d.config(), d.supervisor.Status()) }, d.recorder.absence)

@@ -78,9 +78,9 @@ func describe(m *Metrics, r registrar) {
 		m.reloads.WithLabelValues(result)
 		m.records.WithLabelValues(result)
 	}
-	r.asked("evictd_log_lines_dropped_total", "Lines of the log that were dropped, since it could not be written for too long.", &m.droppedLogLines)
+	r.asked("evictd_log_lines_dropped_total", "Lines of the log that were dropped, since it could not be written for too long.", &m.DroppedLogLines)
 	m.refused = r.NewCounter(prometheus.CounterOpts{Name: "evictd_evictions_refused_total", Help: "Evictions that the API server refused in each form, deletion included."})
-	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.lostEvents)
+	r.asked("evictd_events_lost_total", "Events that never reached the API server.", &m.LostEvents)
 }
 
 type registrar struct{ promauto.Factory }
@@ -104,4 +104,19 @@ func (r registrar) gauges(name, help string, labels ...string) *prometheus.Gauge
 
 func (r registrar) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return r.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// inspection collects the findings of m.
+type inspection struct{ m *Metrics }
+
+var findingsDesc = prometheus.NewDesc("evictd_inspection_findings", "What evictctl check finds wrong now, by probe and level.", []string{"probe", "level"}, nil)
+
+// Describe implements prometheus.Collector.
+func (inspection) Describe(to chan<- *prometheus.Desc) { to <- findingsDesc }
+
+// Collect implements prometheus.Collector.
+func (i inspection) Collect(to chan<- prometheus.Metric) {
+	for f, n := range i.m.Findings() {
+		to <- prometheus.MustNewConstMetric(findingsDesc, prometheus.GaugeValue, float64(n), f.Probe, f.Level)
+	}
 }

@@ -61,9 +61,18 @@ type Metrics struct {
 	refused       prometheus.Counter
 
 	aboutPods
-	// droppedLogLines and lostEvents are called at each scrape.
-	droppedLogLines, lostEvents func() uint64
+	Asked
 }
+
+// Asked are functions that each scrape calls. They are to be set before the first one.
+type Asked struct {
+	DroppedLogLines, LostEvents func() uint64
+	// Findings returns how many findings the last inspection has.
+	Findings func() map[Finding]int
+}
+
+// A Finding is of a probe of an inspection.
+type Finding struct{ Probe, Level string }
 
 // aboutPods are the metrics about all pods, and about records.
 type aboutPods struct {
@@ -97,14 +106,14 @@ func New(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		plugins:  bounded(), signals: bounded(), conditions: bounded(), resources: bounded(),
-		droppedLogLines: func() uint64 { return 0 }, lostEvents: func() uint64 { return 0 },
+		Asked: Asked{func() uint64 { return 0 }, func() uint64 { return 0 }, func() map[Finding]int { return nil }},
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r := registrar{promauto.With(m.registry)}
 	describe(m, r)
 	m.Pods = newPodUsage(m.signals)
 	m.processes, m.ask = newProcesses(m.plugins), func(context.Context) {}
-	m.registry.MustRegister(m.Pods, m.processes)
+	m.registry.MustRegister(m.Pods, m.processes, inspection{m})
 	r.NewGauge(prometheus.GaugeOpts{
 		Name:        "evictd_build_info",
 		Help:        "Always 1; the labels say which build runs.",
@@ -270,14 +279,6 @@ func (m *Metrics) PodsMisplaced(n int) { m.misplaced.Set(float64(n)) }
 
 // PodsUnmanaged records how many running pods have no manifest.
 func (m *Metrics) PodsUnmanaged(n int) { m.unmanaged.Set(float64(n)) }
-
-// CountDroppedLogLines sets the function that returns the number of dropped log lines. It must be
-// called before the first scrape.
-func (m *Metrics) CountDroppedLogLines(f func() uint64) { m.droppedLogLines = f }
-
-// CountLostEvents sets the function that returns the number of lost events. It must be called
-// before the first scrape.
-func (m *Metrics) CountLostEvents(f func() uint64) { m.lostEvents = f }
 
 // Reloaded counts a reload of the configuration, applied or refused.
 func (m *Metrics) Reloaded(err error) { m.reloads.WithLabelValues(result(err)).Inc() }

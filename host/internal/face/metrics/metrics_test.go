@@ -32,8 +32,9 @@ func TestExposition(t *testing.T) {
 	m.CallFailed("memory", "observe", fmt.Errorf("observe: %w", context.DeadlineExceeded))
 	m.VictimsEnding(1)
 	m.Reloaded(errors.New("bad"))
-	m.CountDroppedLogLines(func() uint64 { return 7 })
-	m.CountLostEvents(func() uint64 { return 2 })
+	m.DroppedLogLines = func() uint64 { return 7 }
+	m.LostEvents = func() uint64 { return 2 }
+	m.Findings = func() map[Finding]int { return map[Finding]int{{"filesystems", "error"}: 2} }
 
 	want := `
 # HELP evictd_config_reloads_total Reloads of the configuration, by result: ok was applied, error was refused whole.
@@ -43,6 +44,9 @@ evictd_config_reloads_total{result="ok"} 0
 # HELP evictd_events_lost_total Events that never reached the API server.
 # TYPE evictd_events_lost_total counter
 evictd_events_lost_total 2
+# HELP evictd_inspection_findings What evictctl check finds wrong now, by probe and level.
+# TYPE evictd_inspection_findings gauge
+evictd_inspection_findings{level="error",probe="filesystems"} 2
 # HELP evictd_kills_in_flight Victims that are not yet finished.
 # TYPE evictd_kills_in_flight gauge
 evictd_kills_in_flight 1
