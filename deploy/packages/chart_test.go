@@ -75,6 +75,9 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 		"config.logLevel=loud":                               "/config/logLevel",
 		"config.metricsBindAddress=everywhere":               "/config/metricsBindAddress",
 		"config.evictionHard=5%":                             "/config/evictionHard",
+		"config.evictionHard.memory\\.available=abc":         "/config/evictionHard/memory.available",
+		"config.evictionSoft.memory\\.available=1Gi":         "config.evictionSoft: memory.available has no grace period",
+		"config.evictionSoft.acme\\.example/x=1Gi":           "config.evictionSoft: acme.example/x has no grace period",
 		"hostPaths.runDir=run":                               "/hostPaths/runDir",
 		"hostPaths.runtimeSocket=":                           "/hostPaths/runtimeSocket",
 		"plugins[0].name=oldest":                             "/plugins/0",
@@ -118,7 +121,7 @@ func TestTheSchemaRefusesWrongValues(t *testing.T) {
 func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
 	var schema struct {
 		Definitions struct {
-			BySignal struct{ PatternProperties map[string]any }
+			Amounts struct{ PatternProperties map[string]any }
 		}
 		Properties struct {
 			Config struct{ Properties map[string]any }
@@ -144,8 +147,8 @@ func TestTheSchemaKnowsFieldsAndSignals(t *testing.T) {
 		t.Errorf("properties.config.properties are\n%s, want\n%s", fields, lists[0][1])
 	}
 	signals := "^(" + strings.NewReplacer(", ", "|", ".", "[.]").Replace(lists[1][1]) + ")$|/"
-	if schema.Definitions.BySignal.PatternProperties[signals] == nil {
-		t.Errorf("definitions.bySignal.patternProperties are %v, want %s", schema.Definitions.BySignal.PatternProperties, signals)
+	if schema.Definitions.Amounts.PatternProperties[signals] == nil {
+		t.Errorf("definitions.amounts.patternProperties are %v, want %s", schema.Definitions.Amounts.PatternProperties, signals)
 	}
 }
 
@@ -261,7 +264,7 @@ func TestWhatReplacesThePods(t *testing.T) {
 func TestTheNotesSayWhatRuns(t *testing.T) {
 	for value, want := range map[string]string{
 		"image.tag=v9": "ghcr.io/evictd/evictd:v9 runs on each node",
-		"dryRun=true":  "helm upgrade evictd deploy/chart -n",
+		"dryRun=true":  "helm upgrade evictd CHART -n",
 		"dryRun=false": "\n  kubectl evictd check --node NODE --all\n",
 		// An installation without pods looked like one with them.
 		"fullnameOverride=e":    "\n  kubectl -n evictd events --for daemonset/e\n",
@@ -336,7 +339,7 @@ func TestEvictdTakesTheChartsConfiguration(t *testing.T) {
 		"plugin":  {"--set", "plugins[0].name=oldest,plugins[0].image=example.org/oldest:1,plugins[0].path=/oldest,plugins[0].config.a=b"},
 		"soft":    {"--set", "dryRun=false,config.evictionSoft.memory\\.available=10%,config.evictionSoftGracePeriod.memory\\.available=30s"},
 		"vendor":  {"--set", "config.evictionHard.acme\\.example/spare=10%"},
-		"wrong":   {"--set", "config.logLevel=info,config.pacing=nobody"},
+		"wrong":   {"--set", "config.monitoringInterval=0s"},
 	} {
 		out, err := helm(t, append([]string{"template", "evictd", chart, "--show-only", "templates/configmap.yaml"}, values...)...)
 		if err != nil {

@@ -78,6 +78,11 @@ kubectl evictd
 {{- /* evictd.config is evictd.yaml. */ -}}
 {{- define "evictd.config" -}}
 {{- $config := deepCopy .Values.config }}
+{{- range $signal, $_ := $config.evictionSoft }}
+{{- if not (hasKey ($config.evictionSoftGracePeriod | default dict) $signal) }}
+{{- fail (printf "config.evictionSoft: %s has no grace period; want one in config.evictionSoftGracePeriod, such as {%s: 1m30s}" $signal $signal) }}
+{{- end }}
+{{- end }}
 {{- $paths := .Values.hostPaths }}
 {{- $_ := mergeOverwrite $config (dict "mode" "kubernetes" "dryRun" .Values.dryRun "observe" (eq (include "evictd.observes" .) "true") "rootDir" "/host" "healthzBindAddress" (include "evictd.healthzBindAddress" .) "runDir" "/run/evictd/daemon" "stateDir" "/var/lib/evictd" "pluginDir" "/run/evictd-plugins" "kubeletRootDir" $paths.kubeletRootDir "podLogsDir" $paths.podLogsDir "runtimeEndpoint" (printf "unix:///host%s" $paths.runtimeSocket)) }}
 {{- if .Values.besideKubelet.check }}
