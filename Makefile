@@ -35,6 +35,10 @@ PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-v1.6.2/protoc-gen-go-grpc
 GOTESTSUM          := $(TOOLS)/gotestsum-v1.13.0/gotestsum
 NFPM               := $(TOOLS)/nfpm-v2.43.4/nfpm
 HELM               := $(TOOLS)/helm-v4.3.1/helm
+COSIGN             := $(TOOLS)/cosign-v3.1.3/cosign
+REGISTRY           := $(TOOLS)/registry-v3.1.2/registry
+# Seven minutes to build: of make nightly.
+SIGNING             = $(if $(EVICTD_NIGHTLY),$(COSIGN))
 CYCLONEDX          := $(TOOLS)/cyclonedx-gomod-v1.10.0/cyclonedx-gomod
 # The second containerd that e2e runs beside the distribution's.
 CONTAINERD := $(TOOLS)/containerd-v2.4.2
@@ -103,7 +107,7 @@ IMAGE_FILE       = dist/evictd_$(PACKAGE_VERSION)_oci.tar
 STAGE            = dist/stage_$(GOARCH)
 SBOM             = $(PACKAGE_VERSION)_$(GOARCH).cdx.json
 
-.PHONY: help build image manifests python-rank test tested check arches generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash thrash-stock e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
+.PHONY: help build image chart manifests python-rank test tested check arches generate demo picture e2e e2e-machine e2e-disks e2e-guest thrash thrash-stock e2e-k8s cluster packages release deb rpm sbom stage parity kubelet kubelet-test kubelet-e2e bench fuzz flakes nightly clean tools parts lint deadcode generated promised api
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -139,11 +143,14 @@ stage: build
 	for program in evictd evictctl; do SOURCE_DATE_EPOCH=$(EPOCH) GOARCH=$(HOSTARCH) CGO_ENABLED=0 $(GO) run -tags man ./host/cmd/$$program dist/pages || exit; done
 	deploy/packages/stage.sh $(OUT) dist/pages $(STAGE)
 
-release: ## image, packages, bills of materials and their checksums for amd64 and arm64 into dist/
+chart: image ## the chart with the digest of that image, into dist/
+	SOURCE_DATE_EPOCH=$(EPOCH) deploy/packages/chart.sh $(PACKAGE_VERSION) $(IMAGE_FILE) dist
+
+release: ## image, chart, packages, bills of materials and their checksums for amd64 and arm64 into dist/
 	rm -rf dist
-	@$(MAKE) image PACKAGE_ARCHES='$(RELEASE_ARCHES)'
+	@$(MAKE) chart PACKAGE_ARCHES='$(RELEASE_ARCHES)'
 	@for arch in $(RELEASE_ARCHES); do $(MAKE) deb rpm sbom GOARCH=$$arch; done
-	cd dist && sha256sum *.tar *.deb *.rpm *.json >SHA256SUMS
+	cd dist && sha256sum *.tar *.tgz *.deb *.rpm *.json >SHA256SUMS
 
 packages: $(GOTESTSUM) $(HELM) deb rpm sbom ## tests of packages and chart: what is in them, in and out of a node; EVICTD_NIGHTLY=1: the same from two clones (root)
 	cd deploy/packages && $(GO) vet ./... && $(GO) mod tidy -diff
@@ -252,11 +259,11 @@ thrash-stock: $(GOTESTSUM) build ## the same on a node with Debian's own kernel 
 	@test/harness/stack/install.sh --guest --qemu
 	@export EVICTD_THRASH_STOCK=1; $(call gotest,standard-verbose,./test/suites/guest,-timeout 3h -run '^TestThrashStock$$')
 
-e2e-k8s: $(GOTESTSUM) build $(HELM) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes K8S (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
+e2e-k8s: $(GOTESTSUM) build $(HELM) $(SIGNING) $(REGISTRY) $(PARTS) $(CONTAINERD)/containerd ## evictions in a cluster of one node: the control plane, kubelet and kubectl of Kubernetes K8S (EVICTIONS=30 in a row, RUNS=5 of other comparisons)
 	@test/harness/stack/install.sh
 	@$(MAKE) image
 	cd test/suites/kubernetes && $(GO) vet ./... && $(GO) mod tidy -diff
-	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_HELM=$(HELM) EVICTD_IMAGE=$(CURDIR)/$(IMAGE_FILE) EVICTD_IMAGE_NAME=$(IMAGE) EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
+	@cd test/suites/kubernetes && EVICTD_TEST_K8S=1 EVICTD_HELM=$(HELM) EVICTD_COSIGN=$(SIGNING) EVICTD_REGISTRY=$(REGISTRY) EVICTD_IMAGE=$(CURDIR)/$(IMAGE_FILE) EVICTD_IMAGE_NAME=$(IMAGE) EVICTD_KUBERNETES=$(KUBERNETES) EVICTD_ETCD=$(ETCD) EVICTD_CONTAINERD=$(CONTAINERD) \
 	EVICTD_ROUNDS=$(FAULTS_AT_RANDOM) EVICTD_OUTAGES=$(OUTAGES) EVICTD_RUNS=$(RUNS) EVICTD_EVICTIONS=$(EVICTIONS) $(call gotest,standard-verbose,./...,-p 1 -timeout 120m)
 
 cluster: $(PARTS) $(HELM) $(CONTAINERD)/containerd ## run that cluster until Ctrl-C, to try things by hand: prints how to use kubectl with it, and how to install evictd
@@ -318,7 +325,7 @@ nightly: ## everything, also what repeats or takes long: prints a table and leav
 clean: ## remove what was built
 	rm -rf bin dist
 
-parts: $(PARTS) $(CONTAINERD)/containerd ## the programs of others that the tests run: containerd, etcd, Kubernetes (once; .ci/run does it beside make tools)
+parts: $(PARTS) $(CONTAINERD)/containerd $(HELM) $(REGISTRY) ## the programs of others that the tests run: containerd, etcd, Kubernetes (once; .ci/run does it beside make tools)
 
 # Tools, by pinned version: a new pin installs anew.
 tools: $(GOLANGCI_LINT) $(ACTIONLINT) $(DEADCODE) $(APIDIFF) $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(GOTESTSUM)
@@ -334,6 +341,8 @@ $(PROTOC_GEN_GO_GRPC): PACKAGE = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(GOTESTSUM): PACKAGE = gotest.tools/gotestsum
 $(NFPM): PACKAGE = github.com/goreleaser/nfpm/v2/cmd/nfpm
 $(HELM): PACKAGE = helm.sh/helm/v4/cmd/helm
+$(COSIGN): PACKAGE = github.com/sigstore/cosign/v3/cmd/cosign
+$(REGISTRY): PACKAGE = github.com/distribution/distribution/v3/cmd/registry
 $(CYCLONEDX): PACKAGE = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 $(CONTAINERD)/containerd: PACKAGE = github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 github.com/containerd/containerd/v2/cmd/containerd
 

@@ -30,8 +30,8 @@ func TestTwoClonesMakeTheSamePackages(t *testing.T) {
 	for _, place := range []string{"here", "elsewhere/and/deeper"} {
 		clone := filepath.Join(t.TempDir(), place)
 		run(t, root, "git", "clone", "--quiet", ".", clone)
-		run(t, clone, "make", "deb", "rpm", "sbom", "image")
-		for _, kind := range []string{"*.deb", "*.rpm", "*.json", "*.tar"} {
+		run(t, clone, "make", "deb", "rpm", "sbom", "chart")
+		for _, kind := range []string{"*.deb", "*.rpm", "*.json", "*.tar", "*.tgz"} {
 			made := newest(t, filepath.Join(clone, "dist", kind))
 			f, err := os.Open(made)
 			if err != nil {
@@ -45,8 +45,8 @@ func TestTwoClonesMakeTheSamePackages(t *testing.T) {
 			sums[filepath.Base(made)] = sum
 		}
 	}
-	if len(sums) != 4 {
-		t.Errorf("%v, want four files with the same names in both clones", sums)
+	if len(sums) != 5 {
+		t.Errorf("%v, want five files with the same names in both clones", sums)
 	}
 	t.Logf("%v", sums)
 }

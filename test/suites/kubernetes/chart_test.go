@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +26,8 @@ import (
 type chart struct {
 	c      *cluster.Cluster
 	values map[string]any
+	// of is the chart, by default that of this checkout, with further arguments.
+	of []string
 	// probed is the address of /healthz, runDir the run directory as the host sees it.
 	probed, runDir string
 }
@@ -98,7 +101,11 @@ func (h *chart) arguments(t *testing.T) []string {
 	must(t, err)
 	file := filepath.Join(h.c.Dir, "values.yaml")
 	must(t, os.WriteFile(file, text, 0o600))
-	return []string{"../../../deploy/chart", "--create-namespace", "--values", file}
+	of := h.of
+	if of == nil {
+		of = []string{"../../../deploy/chart"}
+	}
+	return append(slices.Clone(of), "--create-namespace", "--values", file)
 }
 
 // A view is part of the status of an evictd.
