@@ -48,8 +48,8 @@ func (g group) end(ctx context.Context) (held processes, more int, err error) {
 			return held, more, nil
 		}
 		lived := len(beyond)
-		if g.kill() == nil {
-			beyond = nil
+		if g.kill() == nil { // also of cgroups below that are too many to be listed
+			beyond, err = nil, nil
 		} else { // the file is missing, or not for this cgroup
 			var unkilled error
 			lived, unkilled = g.killBeyond(beyond)

@@ -260,6 +260,23 @@ func TestMoreProcessesThanAreHeldAreKilled(t *testing.T) {
 	}
 }
 
+// Cgroups of a pod's own can be more than are listed. What the kernel has killed is no error then, what it has not is one.
+func TestAListThatIsNotWholeMattersOnlyWithoutTheKernel(t *testing.T) {
+	many := errors.New("more than 1000 cgroups")
+	for name, c := range map[string]struct {
+		kill func() error
+		want error
+	}{
+		"killed by the kernel": {func() error { return nil }, nil},
+		"killed one by one":    {func() error { return errors.ErrUnsupported }, many},
+	} {
+		g := group{list: func() ([]int, error) { return nil, many }, kill: c.kill, most: 3}
+		if _, _, err := g.end(t.Context()); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
 func TestProcessesThatAreBegunFasterThanKilledAreAnError(t *testing.T) {
 	g := group{list: func() ([]int, error) { return pids(sleeper(t)), nil }, kill: func() error { return errors.ErrUnsupported }, most: mostHeld}
 	list, last := g.list, []int(nil)

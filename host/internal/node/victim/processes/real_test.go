@@ -309,4 +309,34 @@ func TestGuestContainersDieOnVersion2(t *testing.T) {
 	}
 }
 
+// A pod may make cgroups of its own from Kubernetes 1.38 on: more than are listed, of which one is threaded. Its kill was an error,
+// although the kernel had killed them all.
+func TestGuestAContainerWithManyCgroupsDiesOnVersion2(t *testing.T) {
+	uml.In(t)
+	m := newMachine(t)
+	dir := m.container("c1")
+	within := func(name string) string {
+		name = filepath.Join(dir, name)
+		if err := os.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { eventually(t, "remove "+name, func() bool { return os.Remove(name) == nil }) })
+		return name
+	}
+	for i := range 2000 {
+		within(fmt.Sprintf("a%d", i))
+	}
+	within("t")
+	threaded := within("t/threads")
+	if err := os.WriteFile(filepath.Join(threaded, "cgroup.type"), []byte("threaded"), 0); err != nil {
+		t.Fatal(err)
+	}
+	last := startHog(t, within("z"), 8)
+	t.Logf("%+v", m.kill("c1")) // those that are not listed do not count
+	dead(t, last)
+	if left := m.used(dir); left > 4*mib {
+		t.Errorf("%d MiB are still in use", left/mib)
+	}
+}
+
 func TestOnVersion2(t *testing.T) { uml.Run(t, uml.Machine{}) }
