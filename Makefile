@@ -72,6 +72,8 @@ REPEAT      ?= 1
 K8S         ?= v1.37.2
 KUBELET      = $(CURDIR)/bin/build/kubelet-$(K8S)
 K8S_PARTS    = $(subst ., ,$(K8S))
+# Its Go, where it is newer than that of evictd.
+K8S_GO       = $(if $(filter v1.38.%,$(K8S)),env GOTOOLCHAIN=go1.27.3)
 K8S_TAG      = $(subst v,kubernetes_,$(word 1,$(K8S_PARTS)))_$(word 2,$(K8S_PARTS))
 OVERLAID     = -trimpath -tags $(K8S_TAG) -modfile $(1)/kubelet.mod -overlay $(1)/overlay.json
 # Packages whose tests want real containers, fuzz targets and benchmarks: found, not listed.
@@ -276,20 +278,20 @@ PARITY_K8S = v1.37.2
 PARITY_MOD = $(if $(filter-out $(PARITY_K8S),$(K8S)),-tags $(K8S_TAG) -modfile $(KUBELET)-parity/kubelet.mod)
 parity: ## evictd and the own manager of a kubelet (K8S=v1.37.2) decide the same random scenarios, for PARITY (10s)
 	@mkdir -p bin
-	$(if $(PARITY_MOD),cd host/kubelet && $(GO) build -o $(KUBELET)-parity/generate ./generate && cd ../paritytest && $(KUBELET)-parity/generate -k8s $(K8S) -out $(KUBELET)-parity)
+	$(if $(PARITY_MOD),cd host/kubelet && $(GO) build -o $(KUBELET)-parity/generate ./generate && cd ../paritytest && $(K8S_GO) $(KUBELET)-parity/generate -k8s $(K8S) -out $(KUBELET)-parity)
 	cd host/paritytest && $(GO) vet ./... && $(GO) mod tidy -diff
-	cd host/paritytest && $(GO) test $(PARITY_MOD) -ldflags '-X github.com/evictd/evictd/host/paritytest/kubelet.release=$(K8S)' -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
+	cd host/paritytest && $(K8S_GO) $(GO) test $(PARITY_MOD) -ldflags '-X github.com/evictd/evictd/host/paritytest/kubelet.release=$(K8S)' -count=1 -vet=off -timeout 30m -v -coverpkg $(DECIDERS) -coverprofile $(CURDIR)/bin/parity.cov . -args -parity.duration $(PARITY)
 	cd host/paritytest && $(GO) run ./coverage -min 95 -without $(NOT_THE_KUBELETS) $(CURDIR)/bin/parity.cov
 
 kubelet: ## the kubelet of Kubernetes K8S (v1.37.2, or of v1.36 or v1.35) with evictd as its eviction manager into bin/
-	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -out $(KUBELET)
-	cd host/kubelet && CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build $(call OVERLAID,$(KUBELET)) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(K8S)' -o $(CURDIR)/$(OUT)/kubelet k8s.io/kubernetes/cmd/kubelet
+	cd host/kubelet && $(K8S_GO) $(GO) run ./generate -k8s $(K8S) -out $(KUBELET)
+	cd host/kubelet && CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(K8S_GO) $(GO) build $(call OVERLAID,$(KUBELET)) -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(K8S)' -o $(CURDIR)/$(OUT)/kubelet k8s.io/kubernetes/cmd/kubelet
 
 kubelet-test: $(GOTESTSUM) build $(GOLANGCI_LINT) ## the kubelet's own tests of eviction and preemption against evictd, REPEAT (1) times, and faults of what is between them
 	cd host/kubelet && export GOFLAGS=-trimpath CGO_ENABLED=0 && $(GO) vet ./... && $(GO) mod tidy -diff && $(GOLANGCI_LINT) run ./... # flags as of the kubelet, so that nothing is compiled twice
-	cd host/kubelet && $(GO) run ./generate -k8s $(K8S) -tests -out $(KUBELET)-tests
+	cd host/kubelet && $(K8S_GO) $(GO) run ./generate -k8s $(K8S) -tests -out $(KUBELET)-tests
 	@cd host/kubelet && for package in eviction images preemption; do \
-		CGO_ENABLED=0 $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
+		CGO_ENABLED=0 $(K8S_GO) $(GO) test -c -vet=off $(call OVERLAID,$(KUBELET)-tests) -ldflags '-s -w' -o $(KUBELET)-tests/$$package.test k8s.io/kubernetes/pkg/kubelet/$$package; \
 	done
 	@export EVICTD_TEST_KUBELET=$(KUBELET)-tests EVICTD_TEST_KUBELET_TAG=$(K8S_TAG) EVICTD_TEST_PLUGINS=$(CURDIR)/bin/plugins EVICTD_TEST_REPEAT=$(REPEAT); \
 	cd host/kubelet && $(call gotest,standard-verbose,./...,-timeout 60m)

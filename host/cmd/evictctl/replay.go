@@ -60,7 +60,7 @@ func newReplay() *cobra.Command {
 	flags.BoolVar(&r.reclaim, "reclaim", false, "also run the reclaim steps of custom plugins: they free what they free on this machine")
 	flags.Var((*find.Age)(&names.since), "since", "also the evictions that this node has recorded in the last so long, such as 36h or 7d")
 	flags.StringVar(&names.with, "with", "", "configuration whose thresholds and plugins' configuration take the place of those that were recorded")
-	flags.StringVar(&r.compatibility, "compatibility", "", "version of Kubernetes whose kubelet decides alike, for scenarios that do not say: 1.35, 1.36 or 1.37 (default the newest)")
+	flags.StringVar(&r.compatibility, "compatibility", "", "version of Kubernetes whose kubelet decides alike, for scenarios that do not say: 1.35, 1.36, 1.37 or 1.38 (default the newest)")
 	level := flags.String("log-level", "", `show the manager's log from this level on: "debug", "info", "warn" or "error"`)
 	cmd.MarkFlagsMutuallyExclusive("json", "check")
 	completeNames(cmd, names.Dir, true)

@@ -19,7 +19,7 @@ import (
 const kubernetes = "k8s.io/kubernetes"
 
 // minors lists the releases that evictd is built and tested with.
-var minors = []string{"v1.35", "v1.36", "v1.37"}
+var minors = []string{"v1.35", "v1.36", "v1.37", "v1.38"}
 
 // checkMinor refuses a version of another minor release.
 func checkMinor(version string) error {

@@ -93,7 +93,7 @@ type Config struct {
 	KernelMemcgNotification          bool              `json:"kernelMemcgNotification" kubelet:"kernelMemcgNotification" kubelets:"false" default:"true" flag:"let the kernel wake evictd when memory runs short"`
 	LocalStorageCapacityIsolation    bool              `json:"localStorageCapacityIsolation" kubelet:"localStorageCapacityIsolation" default:"true" flag:"evict pods that exceed their limits of local storage"`
 	// Compatibility is the Kubernetes version whose kubelet decides the same way; see Kubernetes.
-	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37" default:"auto" reload:"no"`
+	Compatibility string `json:"compatibility" oneof:"auto 1.35 1.36 1.37 1.38" default:"auto" reload:"no"`
 	// OfKubelet is not in the file.
 	OfKubelet `json:"-"`
 	// FeatureGates holds the kubelet's gates, as given; see Feature.
@@ -329,6 +329,7 @@ const (
 	CompatibilityAuto = "auto"
 	Kubernetes135     = "1.35"
 	Kubernetes137     = "1.37"
+	Kubernetes138     = "1.38"
 )
 
 // Kubernetes returns the minor version of Kubernetes whose kubelet decides the same way:
@@ -345,8 +346,8 @@ func (c *Config) Kubernetes() string {
 func Minor(kubelet string) string {
 	v, err := version.ParseGeneric(kubelet)
 	switch {
-	case err != nil || v.AtLeast(version.MustParseGeneric(Kubernetes137)):
-		return Kubernetes137
+	case err != nil || v.AtLeast(version.MustParseGeneric(Kubernetes138)):
+		return Kubernetes138
 	case v.LessThan(version.MustParseGeneric(Kubernetes135)):
 		return Kubernetes135
 	}

@@ -104,7 +104,7 @@ func (k *Kubelet) Beside(c *Config) (all []beside.Finding) {
 	return all
 }
 
-// knownKeys holds the keys of a KubeletConfiguration of Kubernetes 1.37 or before, separated by spaces.
+// knownKeys holds the keys of a KubeletConfiguration of Kubernetes 1.38 or before, separated by spaces.
 //
 //go:embed kubeletkeys.txt
 var knownKeys string
@@ -126,7 +126,7 @@ func unknownKeys(l *layer, doc object) (all []string) {
 		} else if validSignal(key) {
 			want = "it in evictionHard or evictionSoft"
 		}
-		err := l.named(invalid(steps([]string{key}), "is not used here: Kubernetes up to %s has no such key; want %s", Kubernetes137, want))
+		err := l.named(invalid(steps([]string{key}), "is not used here: Kubernetes up to %s has no such key; want %s", Kubernetes138, want))
 		all = append(all, printable.Clip(err).Error())
 	}
 	return all

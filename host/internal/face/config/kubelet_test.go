@@ -374,7 +374,7 @@ func FuzzKubelet(f *testing.F) {
 
 // A kubelet's file with imagefs.available outside of evictionHard, or EvictionHard, had no effect, and check was silent.
 func TestAKeyThatNoKubeletKnowsIsSaid(t *testing.T) {
-	const none = "is not used here: Kubernetes up to 1.37 has no such key; want "
+	const none = "is not used here: Kubernetes up to 1.38 has no such key; want "
 	for line, want := range map[string]string{
 		"imagefs.available: 5%":                     `"imagefs.available": ` + none + "it in evictionHard or evictionSoft",
 		"EvictionHard: {memory.available: 1Gi}":     "EvictionHard: " + none + `"evictionHard"`,

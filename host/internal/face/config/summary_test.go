@@ -157,10 +157,10 @@ func TestFeaturesByVersion(t *testing.T) {
 		}
 	}
 	for kubelet, want := range map[string]string{
-		"": Kubernetes137, "v1.36.3": "1.36", "v1.35.1-gke.1": Kubernetes135, "v1.30.0+k3s1": Kubernetes135, "v1.38.0": Kubernetes137, "v2.0.0": Kubernetes137, "dev": Kubernetes137,
+		"": Kubernetes138, "v1.36.3": "1.36", "v1.35.1-gke.1": Kubernetes135, "v1.30.0+k3s1": Kubernetes135, "v1.37.9": Kubernetes137, "v1.38.0-beta.0": Kubernetes138, "v1.38.0": Kubernetes138, "v2.0.0": Kubernetes138, "dev": Kubernetes138,
 	} {
 		config := Config{Compatibility: CompatibilityAuto, OfKubelet: OfKubelet{KubeletVersion: kubelet}}
-		if got := config.Kubernetes(); got != want || config.Since(Kubernetes137) != (want == Kubernetes137) {
+		if got := config.Kubernetes(); got != want || config.Since(Kubernetes137) != (want >= Kubernetes137) {
 			t.Errorf("kubelet %q: %s, want %s", kubelet, got, want)
 		}
 	}
