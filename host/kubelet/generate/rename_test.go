@@ -104,13 +104,13 @@ func TestPatch(t *testing.T) {
 func TestAnotherMinorReleaseIsAnError(t *testing.T) {
 	for version, fits := range map[string]bool{
 		"v1.36.3": true, "v1.36.0": true, "v1.36.10": true, "v1.36.4-rc.0": true,
-		"v1.35.4": true, "v1.35.0": true, "v1.37.2": true, "v1.34.9": false, "v1.3.6": false, "v1.38.0": false, "1.36.3": false, "": false, "v1": false,
+		"v1.35.4": true, "v1.35.0": true, "v1.37.2": true, "v1.34.9": false, "v1.3.6": false, "v1.38.0-beta.0": true, "v1.39.0": false, "1.36.3": false, "": false, "v1": false,
 	} {
 		err := checkMinor(version)
 		if (err == nil) != fits {
 			t.Errorf("%q: %v, want it to fit: %v", version, err, fits)
 		}
-		if err != nil && !strings.Contains(err.Error(), "want a version of v1.35 or v1.36 or v1.37, such as v1.35.4") {
+		if err != nil && !strings.Contains(err.Error(), "want a version of v1.35 or v1.36 or v1.37 or v1.38, such as v1.35.4") {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
