@@ -140,8 +140,12 @@ func wantedOf(p *v1.Pod) *v1.Pod {
 		}
 	}
 	for i := range p.Spec.Volumes {
-		if v := &p.Spec.Volumes[i].VolumeSource; v.NFS != nil {
+		v := &p.Spec.Volumes[i].VolumeSource
+		if v.NFS != nil {
 			v.NFS = &v1.NFSVolumeSource{}
+		}
+		if v.EmptyDir != nil {
+			v.EmptyDir.Mode = nil
 		}
 	}
 	return p
