@@ -169,7 +169,7 @@ func (s *server) Have(_ *testing.T, object fence.Object) types.UID {
 func (s *server) Write(t *testing.T, name string, w fence.Write) error {
 	t.Helper()
 	a := s.attributes(t, name, w)
-	versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(), VersionedObject: a.GetObject(), VersionedOldObject: a.GetOldObject()}
+	versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(), VersionedObject: admission.NewLazyObject(a.GetObject()), VersionedOldObject: admission.NewLazyObject(a.GetOldObject())}
 	var errs []error
 	for _, p := range s.policies {
 		if !matches(p, a) {
