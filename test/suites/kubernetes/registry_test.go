@@ -27,7 +27,8 @@ import (
 // refused after one byte has changed.
 func TestAReleaseFromARegistry(t *testing.T) {
 	const version = "1.2.3"
-	c := start(t, cluster.Options{})
+	// In a cluster of its own: a kubelet that has pulled an image refuses it by another name to pods that never pull.
+	c := start(t, cluster.Options{Node: "release"})
 	dir := t.TempDir()
 	address, storage := startRegistry(t, dir)
 	run := func(program string, args ...string) (string, error) {
