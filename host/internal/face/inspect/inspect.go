@@ -47,7 +47,7 @@ type Finding struct {
 	Probe string `json:"probe"`
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	// NoEvent: it is no conflict with the kubelet, but a kubelet or a file of it that this node does not have.
+	// NoEvent marks a kubelet, or a file of it, that was not found: it is in the log and /status alone.
 	NoEvent bool `json:"-"`
 }
 
